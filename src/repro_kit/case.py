@@ -1,0 +1,157 @@
+"""The case: a directory that holds everything known about one failure, and the one thing all stages share."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+import tomli_w
+from cattrs.errors import BaseValidationError
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.model.signature import Signature
+
+T = TypeVar("T")
+
+SCHEMA = 1
+STAGES = ("observe", "capture", "ablate", "minify", "bundle")
+
+StageStatus = Literal["done", "failed", "skipped", "interrupted"]
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What became of one stage; `note` is one sentence, shown to the user."""
+
+    name: str
+    status: StageStatus
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The user's command: how it is started, where, and with which interpreter."""
+
+    form: Literal["script", "module", "command"]
+    argv: tuple[str, ...]  # SCRIPT ARGS…, MODULE ARGS…, or COMMAND…
+    cwd: str
+    python: str  # interpreter that has torch
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """`case.toml`."""
+
+    schema: int
+    subject: Subject
+    created: str  # ISO 8601, UTC
+    failure_index: int = 0  # which of the failures that observe found this case is about
+    signature: Signature | None = None
+    stages: tuple[StageRecord, ...] = field(default=())
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+class Case:
+    """A case on disk. Reads are typed; writes are atomic."""
+
+    def __init__(self, path: Path, file: CaseFile) -> None:
+        self.path = path
+        self.file = file
+
+    @classmethod
+    def create(cls, path: Path, subject: Subject, created: str) -> Case:
+        """A new case at `path` (made, with parents). Raises ReproKitError when it cannot be written."""
+        case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            case.save()
+        except OSError as error:
+            raise ReproKitError(
+                f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
+            ) from error
+        return case
+
+    @classmethod
+    def open(cls, path: Path) -> Case:
+        """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
+        try:
+            data = tomllib.loads((path / "case.toml").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
+        if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
+            raise ReproKitError(
+                f"{path} was written by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
+            )
+        try:
+            return cls(path, from_data(data, CaseFile))
+        except (BaseValidationError, KeyError, TypeError, ValueError) as error:
+            raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
+
+    def save(self) -> None:
+        """Write `case.toml`."""
+        write_atomic(self.path / "case.toml", tomli_w.dumps(_without_none(to_data(self.file))).encode())
+
+    def update(self, **changes: Any) -> None:
+        """Replace fields of `case.toml` and save it."""
+        self.file = replace(self.file, **changes)
+        self.save()
+
+    def record(self, stage: StageRecord) -> None:
+        """Note what became of a stage, in place of what was known of it before."""
+        kept = tuple(known for known in self.file.stages if known.name != stage.name)
+        self.update(stages=(*kept, stage))
+
+    def stage(self, name: str) -> StageRecord | None:
+        """What is known of stage `name`."""
+        return next((stage for stage in self.file.stages if stage.name == name), None)
+
+    def write(self, name: str, value: Any) -> Path:
+        """Write a dataclass as JSON to `name` within the case."""
+        path = self.path / name
+        write_atomic(path, dumps(value))
+        return path
+
+    def read(self, name: str, cls: type[T]) -> T:
+        """Read JSON file `name` as `cls`. Raises ReproKitError when it is missing or damaged."""
+        path = self.path / name
+        try:
+            return from_data(orjson.loads(path.read_bytes()), cls)
+        except FileNotFoundError:
+            raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
+        except (OSError, BaseValidationError, KeyError, TypeError, ValueError) as error:
+            raise ReproKitError(f"{path} is damaged; run its stage again.", Exit.USAGE) from error
+
+    def has(self, name: str) -> bool:
+        """Whether file `name` is there."""
+        return (self.path / name).exists()
+
+
+def _without_none(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_none(value) for key, value in data.items() if value is not None}
+    if isinstance(data, list | tuple):
+        return [_without_none(value) for value in data]
+    return data

@@ -1,0 +1,1 @@
+"""The words of the project as typed, frozen, serializable data."""

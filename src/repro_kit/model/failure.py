@@ -1,0 +1,113 @@
+"""What went wrong in one run, and the verdict on that run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Kinds of failure; `TIMEOUT` is a hang (or a compile that takes for ever)."""
+
+    DYNAMO_ERROR = "dynamo-error"
+    COMPILE_ERROR = "compile-error"
+    RUNTIME_ERROR = "runtime-error"
+    ACCURACY = "accuracy"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+
+
+class Layer(StrEnum):
+    """The part of the torch.compile stack at fault."""
+
+    DYNAMO = "dynamo"
+    AOT = "aot"
+    DECOMPOSITION = "decomposition"
+    INDUCTOR = "inductor"
+    BACKEND = "backend"  # a user's own backend
+    USER = "user"  # fails in eager too
+
+
+class Phase(StrEnum):
+    """What a run was doing; reported by the probe before each step, so that a killed run still has one."""
+
+    LOAD = "load"  # executing the program's text, building inputs
+    EAGER = "eager"
+    COMPILE = "compile"  # first compiled call, up to its return or exception
+    RUN = "run"  # later compiled calls
+    BACKWARD = "backward"
+    COMPARE = "compare"
+    EXIT = "exit"  # after everything was judged (late memory corruption shows here)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One Python stack frame."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class ExceptionLink:
+    """One exception of a chain: qualified type, message as raised, its own frames from outermost to innermost."""
+
+    type: str
+    message: str
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a compiled result differs from eager's.
+
+    `kind`: ``value``, ``nan``, ``shape``, ``dtype``, ``stride``, ``alias``, ``structure`` or ``requires_grad``.
+    `where`: ``output 0``, ``grad of x``, ``x after the call`` …
+    """
+
+    kind: str
+    where: str
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    fraction: float = 0.0  # of elements outside the tolerance
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong in one run, as observed; nothing normalised."""
+
+    kind: Kind
+    phase: Phase | None = None
+    exceptions: tuple[ExceptionLink, ...] = ()  # outermost first; the last one is the root cause
+    signal: str | None = None  # "SIGSEGV"
+    exit_status: int | None = None
+    text: str = ""  # end of stderr, or the compiler's output
+    difference: Difference | None = None
+    stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
+    compile_id: str | None = None
+    op: str | None = None  # "aten.index_put.default", where the failure names one
+    step: str | None = None  # last compile step that began and did not end
+
+
+class Status(StrEnum):
+    """Outcome of one run."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INVALID = "invalid"  # the subject is broken in eager too
+    FLAKY = "flaky"
+    INFRA = "infra"  # the run itself could not be made or reported nothing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of one run: a status, the failure (for `fail` and `invalid`), and how long it took."""
+
+    status: Status
+    failure: Failure | None = None
+    seconds: float = 0.0
+    note: str = ""

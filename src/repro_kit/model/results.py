@@ -1,0 +1,124 @@
+"""What each stage leaves in the case, as typed data; one class a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from repro_kit.model.failure import Failure, Layer, Status, Verdict
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.signature import Signature
+
+
+@dataclass(frozen=True)
+class GitState:
+    """The user's repository; `remotes` carry no credentials."""
+
+    root: str
+    commit: str | None
+    branch: str | None
+    dirty: tuple[str, ...] = ()
+    remotes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`env.json`."""
+
+    python: str  # version
+    executable: str
+    platform: str
+    torch: str | None  # version
+    torch_git: str | None = None
+    collect_env: str = ""  # text of torch.utils.collect_env
+    config: dict[str, object] = field(default_factory=dict)  # non-default, "inductor.cpp.simdlen": 8
+    variables: dict[str, str] = field(default_factory=dict)  # allow-listed environment variables
+    packages: dict[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    accelerator: str | None = None  # "cuda", …, when one is usable
+    git: GitState | None = None
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """An `fx_graph_runnable` extracted from the trace."""
+
+    compile_id: str  # "0/1", tlparse's text form
+    path: str  # within the case
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class ObservedFailure:
+    """One distinct failure of the observed run."""
+
+    failure: Failure
+    signature: Signature
+    count: int = 1
+    source: Literal["exception", "trace", "output", "exit"] = "exception"
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`observe/run.json`."""
+
+    argv: tuple[str, ...]
+    exit_status: int | None  # None when killed by a signal or at the time-out
+    signal: str | None
+    timed_out: bool
+    seconds: float
+    peak_memory: int  # bytes, whole process tree
+    python: str | None  # interpreter in which torch was seen
+    torch: str | None
+    failures: tuple[ObservedFailure, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    graphs: int = 0  # compile ids seen
+    last_step: str | None = None  # compile step that began and did not end
+    eager: Status | None = None  # verdict of the same command under TORCH_COMPILE_DISABLE=1; None: not run
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Capture:
+    """`capture/capture.json`."""
+
+    subject: Literal["program", "script"]
+    border: Literal["dynamo", "aot"] | None = None
+    graphs: int = 0  # graphs that were recorded
+    graph: str | None = None  # compile id of the one that is the program
+    statements: int = 0
+    verdict: Verdict | None = None  # of the program alone
+    signature: Signature | None = None  # rebased on the program
+    recipe: Recipe = field(default_factory=Recipe)
+    note: str = ""  # why there is no program, or what had to be left out
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """`minify/minify.json`."""
+
+    statements_before: int
+    statements_after: int
+    queries: int
+    seconds: float
+    steps: int  # accepted edits
+    verified: bool  # failed with the signature in a fresh interpreter
+    self_contained: bool  # needs no stored tensor values
+    stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
+    others: tuple[str, ...] = ()  # signatures of other failures met on the way
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BundleResult:
+    """`bundle.json`."""
+
+    path: str
+    level: Literal["program", "script"]
+    verified: bool
+    fails_with_signature: bool
+    passes_in_eager: bool
+    layer: Layer | None
+    reason: str = ""  # why it is not verified, or not minimized
+    files: tuple[str, ...] = ()

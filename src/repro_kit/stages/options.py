@@ -1,0 +1,25 @@
+"""What the user may set for a run of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of all stages; the command line and ``[tool.repro-kit]`` fill it. Times in seconds."""
+
+    timeout: float = 600.0  # for one run of the user's command
+    query_timeout: float = 120.0  # for one run of a captured program
+    jobs: int = 1
+    budget: int = 2000  # queries of one reduction
+    deadline: float = 1800.0  # seconds of one reduction
+    failure: int = 0  # which of the observed failures
+    check: str | None = None  # symptom to look for when nothing fails: "accuracy"
+    logs: str | None = None  # further TORCH_LOGS
+    debug_artifacts: bool = False
+    function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
+    include_values: bool = False
+    trace: bool | None = None  # put the trace, artifacts and logs in the bundle; None: ask
+    yes: bool = False
+    output: str | None = None
