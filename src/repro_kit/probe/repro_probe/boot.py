@@ -1,0 +1,161 @@
+"""Start the probe in a process of the user's run: the mode comes from the environment, the findings go to a directory.
+
+Every record is a file of its own, named after the process, and written at once: a process that is killed leaves what
+it had found.
+"""
+
+import atexit
+import faulthandler
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+from repro_probe.imports import when_imported
+
+#: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
+_WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
+
+_files = []  # kept open for faulthandler
+
+
+class Place:
+    """The directory of this run's findings, and the options of the mode."""
+
+    def __init__(self, directory, options):
+        self.directory = directory
+        self.options = options
+
+    def path(self, name, ending="json"):
+        """A file of this process."""
+        return os.path.join(self.directory, "%s-%d.%s" % (name, os.getpid(), ending))
+
+    def write(self, name, data):
+        """Write `data` as JSON, whole or not at all."""
+        path = self.path(name)
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(data, file, default=repr)
+        os.replace(path + ".part", path)
+
+
+def start():
+    """Install what the mode asks for. A failure of the probe is noted and never stops the user's run."""
+    if any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in sys.orig_argv):
+        return
+    place = Place(os.environ["REPRO_PROBE_DIR"], json.loads(os.environ.get("REPRO_PROBE_OPTIONS") or "{}"))
+    try:
+        os.makedirs(place.directory, exist_ok=True)
+        when_imported("torch", lambda torch: _guarded(place, _torch_seen, place, torch))
+        _install_mode(os.environ["REPRO_PROBE_MODE"], place)
+    except Exception:
+        _complain(place)
+
+
+def _guarded(place, function, *arguments):
+    try:
+        function(*arguments)
+    except Exception:
+        _complain(place)
+
+
+def _complain(place):
+    with open(place.path("probe-error", "txt"), "a", encoding="utf-8") as file:
+        traceback.print_exc(file=file)
+
+
+def _install_mode(mode, place):
+    if mode == "capture":
+        from repro_probe import capture
+
+        capture.install(place)
+    elif mode == "override":
+        from repro_probe import override
+
+        override.install(place.options)
+
+
+def _torch_seen(place, torch):
+    """First sign of torch in this process: say hello, and from here on watch how it ends."""
+    _say_hello(place, torch)
+    _watch_exceptions(place)
+    _watch_signals(place)
+    atexit.register(_guarded, place, _say_goodbye, place)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
+
+
+def _after_fork(place, torch):
+    _say_hello(place, torch)
+    _watch_signals(place)
+
+
+def _say_hello(place, torch):
+    place.write(
+        "hello",
+        {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "argv": sys.orig_argv,
+            "executable": sys.executable,
+            "python": sys.version.split()[0],
+            "torch": str(torch.__version__),
+            "time": time.time(),
+            "rank": os.environ.get("RANK"),
+        },
+    )
+
+
+def _say_goodbye(place):
+    from repro_probe import environment
+
+    place.write("goodbye", {"pid": os.getpid(), "modules": _own_modules(), **environment.settings()})
+
+
+def _own_modules():
+    """Files of the modules that were imported from outside of any installation: the user's own."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py"):
+            continue
+        path = os.path.abspath(file)
+        if not path.startswith((sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(__file__))):
+            if "site-packages" not in path and "dist-packages" not in path and "torchinductor_" not in path:
+                found[name] = path
+    found.pop("sitecustomize", None)
+    return found
+
+
+def _watch_exceptions(place):
+    """Keep an uncaught exception as data, then let the user's hook have it."""
+    from repro_probe.describe import describe_exception
+
+    before = sys.excepthook
+    before_thread = threading.excepthook
+
+    def hook(kind, error, trace):
+        if not issubclass(kind, KeyboardInterrupt):
+            _guarded(place, place.write, "exception", {"time": time.time(), "exceptions": describe_exception(error)})
+        before(kind, error, trace)
+
+    def thread_hook(arguments):
+        if arguments.exc_value is not None:
+            links = describe_exception(arguments.exc_value)
+            _guarded(place, place.write, "thread-exception", {"time": time.time(), "exceptions": links})
+        before_thread(arguments)
+
+    sys.excepthook = hook
+    threading.excepthook = thread_hook
+
+
+def _watch_signals(place):
+    """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
+    file = open(place.path("stack", "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
+    _files.append(file)
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file)
+    deadline = place.options.get("deadline")
+    if deadline is not None:
+        faulthandler.dump_traceback_later(max(0.1, deadline - time.time()), file=file)

@@ -1,0 +1,84 @@
+"""Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
+
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
+({"inductor.cpp.simdlen": 8}), applied when the config module is imported.
+"""
+
+import functools
+import importlib
+import threading
+
+from repro_probe.environment import CONFIG_MODULES
+from repro_probe.imports import when_imported
+
+_inside = threading.local()
+
+
+def install(options):
+    """Arrange for the overrides; nothing is imported before the script does it."""
+    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+    when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
+    for key, value in options.get("config", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+
+
+def _set(module, name, value):
+    *path, last = name.split(".")
+    for part in path:
+        module = getattr(module, part)
+    setattr(module, last, value)
+
+
+def _wrap_compile(torch, options):
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def compile(model=None, **arguments):
+        changed = _compile_arguments(arguments, options)
+        if model is None:
+            return lambda function: compile(function, **arguments)
+        _inside.flag = True
+        try:
+            return compile_(model, **changed)
+        finally:
+            _inside.flag = False
+
+    torch.compile = compile
+
+
+def _compile_arguments(arguments, options):
+    changed = dict(arguments)
+    before = changed.get("backend") or "inductor"
+    for name in ("backend", "dynamic", "fullgraph"):
+        if name in options:
+            changed[name] = options[name]
+    if changed.get("backend", before) != before or changed.get("backend", before) != "inductor":
+        # Options and modes belong to the backend that they were written for.
+        changed.pop("mode", None)
+        changed.pop("options", None)
+    if "mode" in options:
+        changed.pop("options", None)
+        changed["mode"] = options["mode"]
+    return changed
+
+
+def _wrap_optimize(dynamo, options):
+    optimize = dynamo.optimize
+    if not {"backend", "dynamic"} & set(options):
+        return
+
+    @functools.wraps(optimize)
+    def optimize_with(*positional, **arguments):
+        if not getattr(_inside, "flag", False):
+            if positional:
+                arguments["backend"], positional = positional[0], ()
+            if "backend" in options:
+                arguments["backend"] = options["backend"]
+            if "dynamic" in options:
+                arguments["dynamic"] = options["dynamic"]
+        return optimize(*positional, **arguments)
+
+    dynamo.optimize = optimize_with
+    eval_frame = importlib.import_module("torch._dynamo.eval_frame")
+    eval_frame.optimize = optimize_with

@@ -1,0 +1,120 @@
+"""Tensors as metadata and files: what a program needs to build its inputs again.
+
+A contiguous tensor that shares its storage with no other is stored as it is; any other as the flat span of its
+storage, to be viewed with ``as_strided`` (docs/architecture.md, "The program format").
+"""
+
+import os
+import weakref
+
+import torch
+
+
+class ValueStore:
+    """Saves tensors to `directory`, each once, up to `limit` bytes in all; past that, metadata only."""
+
+    def __init__(self, directory, limit, prefix=""):
+        self.directory = directory
+        self.left = limit
+        self.prefix = prefix
+        self.count = 0
+        self._known = {}
+
+    def save(self, tensor, flat):
+        """Name of the file that holds the values of `tensor` (or its flat span), or None past the limit."""
+        key = (
+            tensor.data_ptr(),
+            tensor._version,
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            str(tensor.dtype),
+            flat,
+        )
+        alive, name = self._known.get(key, (None, None))
+        if alive is not None and alive() is not None:
+            return name
+        if tensor.numel() * tensor.element_size() > self.left:
+            return None
+        plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        self.left -= plain.numel() * plain.element_size()
+        name = "%s%d.pt" % (self.prefix, self.count)
+        self.count += 1
+        os.makedirs(self.directory, exist_ok=True)
+        torch.save(plain, os.path.join(self.directory, name))
+        try:
+            self._known[key] = (weakref.ref(tensor), name)
+        except TypeError:  # not every tensor subclass can be referenced weakly
+            pass
+        return name
+
+
+def describe_tensors(named, store):
+    """Records of `named` tensors ([(name, tensor)]) that are the arguments of one call, with their alias groups.
+
+    Each: shape, stride, offset (within the stored span), dtype, device, requires_grad, leaf, parameter, type,
+    storage (name of the first tensor with the same storage), span (elements of the stored flat span; None when stored
+    as it is), file, low and high (integers only). Raises TypeError for tensors without a plain strided storage.
+    """
+    groups = {}
+    for name, tensor in named:
+        _refuse_unusual(name, tensor)
+        pointer = tensor.untyped_storage().data_ptr()
+        groups.setdefault(pointer if pointer else "empty " + name, []).append((name, tensor))
+    records = {}
+    for members in groups.values():
+        records.update(_describe_group(members, store))
+    return {name: records[name] for name, _ in named}
+
+
+def _refuse_unusual(name, tensor):
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise TypeError("input %s has layout %s" % (name, tensor.layout))
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(tensor, torch.nn.Parameter):
+        raise TypeError("input %s is a tensor subclass, %s" % (name, type(tensor).__name__))
+
+
+def _describe_group(members, store):
+    alone = len(members) == 1
+    first_name, first = members[0]
+    if alone and first.is_contiguous():
+        return {first_name: _record(first, first_name, 0, None, store.save(first, flat=False))}
+    if any(tensor.dtype != first.dtype for _, tensor in members):
+        raise TypeError("inputs %s share a storage under several dtypes" % ", ".join(name for name, _ in members))
+    start = min(tensor.storage_offset() for _, tensor in members)
+    end = max(tensor.storage_offset() + span_of(tensor) for _, tensor in members)
+    flat = torch.empty(0, dtype=first.dtype, device=first.device)
+    flat.set_(first.untyped_storage(), start, (end - start,), (1,))
+    file = store.save(flat, flat=True)
+    return {
+        name: _record(tensor, first_name, tensor.storage_offset() - start, end - start, file)
+        for name, tensor in members
+    }
+
+
+def span_of(tensor):
+    """Elements of storage between the first and the last element of `tensor`, both counted."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+
+
+def _record(tensor, storage, offset, span, file):
+    record = {
+        "shape": [int(size) for size in tensor.shape],
+        "stride": [int(step) for step in tensor.stride()],
+        "offset": int(offset),
+        "dtype": str(tensor.dtype),
+        "device": str(tensor.device.type),
+        "requires_grad": bool(tensor.requires_grad),
+        "leaf": bool(tensor.is_leaf),
+        "parameter": isinstance(tensor, torch.nn.Parameter),
+        "storage": storage,
+        "span": span,
+        "file": file,
+        "low": None,
+        "high": None,
+    }
+    if tensor.numel() and not tensor.is_floating_point() and not tensor.is_complex():
+        plain = tensor.detach().to(torch.int64)
+        record["low"], record["high"] = int(plain.min()), int(plain.max())
+    return record

@@ -1,0 +1,25 @@
+"""Started by every Python process below a run of repro-kit: chains to the user's own sitecustomize, then the probe."""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _chain():
+    """Run the sitecustomize that this one hides, if there is one."""
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+_chain()
+if os.environ.get("REPRO_PROBE_MODE"):
+    from repro_probe import boot
+
+    boot.start()

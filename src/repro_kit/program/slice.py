@@ -1,0 +1,206 @@
+"""Cut out of a user's file the definitions that a captured graph cannot carry.
+
+A graph holds operators. What the user's file does to the compiler beside it (registers a backend, a custom operator,
+a lowering or a decomposition, patches a pass, sets a config) lives in top-level statements, which a program takes
+along verbatim as its preamble. This is a static slice in the sense of Weiser (1981) over top-level statements, with
+names as the only dependence.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterable, Sequence
+
+#: Packages of torch that a statement must touch to be able to change what the compiler does.
+COMPILER_NAMESPACES = (
+    "torch._inductor",
+    "torch._dynamo",
+    "torch._decomp",
+    "torch._functorch",
+    "torch._higher_order_ops",
+    "torch._prims",
+    "torch._refs",
+    "torch._meta_registrations",
+    "torch._subclasses",
+    "torch.compiler",
+    "torch.fx",
+    "torch.library",
+    "torch._library",
+    "torch.backends",
+    "torch.utils._pytree",
+)
+
+#: A statement that reaches one of these is the user's main work, not a customisation.
+_MAIN_WORK = ("torch.compile", "torch._dynamo.optimize", "torch.export")
+
+_IGNORED_CALLS = ("torch._dynamo.reset", "torch.compiler.reset")
+
+
+def customisations(source: str) -> str:
+    """Statements of `source` that change the compiler, and all that they need; empty when there are none.
+
+    Raises SyntaxError when `source` is not Python.
+    """
+    statements = _statements(source)
+    return _sliced(source, statements, [at for at, it in enumerate(statements) if _customises(it, statements)])
+
+
+def definitions(source: str, names: Iterable[str]) -> str:
+    """The statements of `source` that define `names`, and all that they need; empty when a name is not at top level."""
+    statements = _statements(source)
+    wanted = set(names)
+    chosen = [at for at, it in enumerate(statements) if wanted & it.binds]
+    if wanted - set().union(*(statements[at].binds for at in chosen), set()):
+        return ""
+    return _sliced(source, statements, chosen)
+
+
+class _Statement:
+    """A top-level statement with the names it binds and uses, and the dotted names it mentions."""
+
+    def __init__(self, node: ast.stmt, aliases: dict[str, str]) -> None:
+        self.node = node
+        self.binds = _bound(node)
+        self.uses = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        self.mentions = set(_mentions(node, aliases))
+        self.is_import = isinstance(node, ast.Import | ast.ImportFrom)
+        self.is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+def _statements(source: str) -> list[_Statement]:
+    tree = ast.parse(source)
+    flat: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            flat += node.body
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            flat.append(node)
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        aliases.update(_import_aliases(node))
+    return [_Statement(node, aliases) for node in _entered(flat)]
+
+
+def _entered(flat: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """`flat`, and the bodies of the functions that it starts without arguments (``main()``)."""
+    functions = {node.name: node for node in flat if isinstance(node, ast.FunctionDef)}
+    entered = list(flat)
+    for statement in flat:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and not part.args and not part.keywords:
+                function = functions.pop(part.func.id, None)
+                entered += function.body if function is not None else []
+    return entered
+
+
+def _import_aliases(node: ast.AST) -> dict[str, str]:
+    if isinstance(node, ast.Import):
+        return {alias.asname: alias.name for alias in node.names if alias.asname}
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return {}
+
+
+def _mentions(node: ast.stmt, aliases: dict[str, str]) -> Iterable[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute | ast.Name):
+            dotted = _dotted(part)
+            if dotted:
+                head, _, rest = dotted.partition(".")
+                yield ".".join(filter(None, [aliases.get(head, head), rest]))
+
+
+def _dotted(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else None
+    return None
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import):
+        return {(alias.asname or alias.name.split(".")[0]) for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+
+
+def _reach(statement: _Statement, statements: Sequence[_Statement]) -> set[str]:
+    """Dotted names that running `statement` mentions, through the functions of the file that it calls."""
+    seen: set[int] = set()
+    mentions: set[str] = set()
+    queue = [statement]
+    while queue:
+        current = queue.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        mentions |= current.mentions
+        queue += [other for other in statements if other.is_definition and other.binds & current.uses]
+    return mentions
+
+
+def _customises(statement: _Statement, statements: Sequence[_Statement]) -> bool:
+    if statement.is_import:
+        return False
+    if statement.is_definition and not getattr(statement.node, "decorator_list", []):
+        return False
+    mentions = _reach(statement, statements)
+    if any(_below(name, _MAIN_WORK) for name in mentions):
+        return False
+    return any(_below(name, COMPILER_NAMESPACES) and not _below(name, _IGNORED_CALLS) for name in mentions)
+
+
+def _below(name: str, packages: Iterable[str]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int]) -> str:
+    """Source text of the statements `roots` depend on, in the order of the file."""
+    chosen = set(roots)
+    while True:
+        needed = set().union(*(statements[at].uses for at in chosen), set())
+        bound = set().union(*(statements[at].binds for at in chosen), set())
+        more = {at for at, it in enumerate(statements) if at not in chosen and _belongs(it, needed, bound)}
+        if not more:
+            break
+        chosen |= more
+    pieces = [_text(source, statements[at].node) for at in sorted(chosen)]
+    return "\n\n".join(pieces) + "\n" if pieces else ""
+
+
+def _belongs(statement: _Statement, needed: set[str], bound: set[str]) -> bool:
+    """Whether the slice needs this statement, or it only completes a definition of the slice (``@op.register_fake``)."""
+    if statement.binds & needed and (statement.is_import or statement.is_definition or not _calls_compile(statement)):
+        return True
+    completes = getattr(statement.node, "decorator_list", None)
+    if completes is None and isinstance(statement.node, ast.Expr):
+        completes = [statement.node.value.func] if isinstance(statement.node.value, ast.Call) else []
+    heads = {(_dotted(_callee(part)) or "") for part in completes or []}
+    return any("." in head and head.split(".")[0] in bound and _registers(head) for head in heads)
+
+
+def _callee(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _registers(dotted: str) -> bool:
+    return dotted.rsplit(".", 1)[1].startswith(("register", "impl", "def", "py_impl"))
+
+
+def _calls_compile(statement: _Statement) -> bool:
+    return any(_below(name, _MAIN_WORK) for name in statement.mentions)
+
+
+def _text(source: str, node: ast.stmt) -> str:
+    """The statement's own text, comments and decorators included, moved to column 0."""
+    first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
+    lines = source.splitlines()[first - 1 : node.end_lineno]
+    return textwrap.dedent("\n".join(lines))

@@ -1,0 +1,86 @@
+"""What the probe left behind in a run, as typed data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from repro_kit.model.failure import ExceptionLink
+from repro_kit.model.serialize import from_data
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the run that imported torch."""
+
+    pid: int
+    executable: str
+    python: str
+    torch: str
+    time: float  # seconds since the epoch
+    rank: str | None = None
+
+
+@dataclass(frozen=True)
+class Uncaught:
+    """An exception that ended a process or a thread."""
+
+    pid: int
+    time: float
+    links: tuple[ExceptionLink, ...]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All of it; each tuple in order of time."""
+
+    processes: tuple[Process, ...] = ()
+    exceptions: tuple[Uncaught, ...] = ()
+    stacks: tuple[str, ...] = ()  # faulthandler's text, one a process that crashed or hung
+    config: dict[str, object] = field(default_factory=dict)  # non-default, of the first process that ended well
+    threads: int | None = None
+    modules: tuple[str, ...] = ()  # files of the user's own modules
+    problems: tuple[str, ...] = ()  # of the probe itself
+
+
+def read_findings(directory: Path) -> Findings:
+    """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
+    problems: list[str] = []
+    hellos = [from_data(data, Process) for data in _load(directory, "hello-*.json", problems)]
+    goodbyes = list(_load(directory, "goodbye-*.json", problems))
+    first = next(iter(goodbyes), {})
+    problems += [path.read_text(errors="replace") for path in sorted(directory.glob("probe-error-*.txt"))]
+    stacks = [path.read_text(errors="replace") for path in sorted(directory.glob("stack-*.txt"))]
+    return Findings(
+        processes=tuple(sorted(hellos, key=lambda process: process.time)),
+        exceptions=tuple(sorted(_exceptions(directory, problems), key=lambda uncaught: uncaught.time)),
+        stacks=tuple(stack for stack in stacks if stack.strip()),
+        config=first.get("config", {}),
+        threads=first.get("threads"),
+        modules=tuple(sorted({path for goodbye in goodbyes for path in goodbye.get("modules", {}).values()})),
+        problems=tuple(problems),
+    )
+
+
+def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
+    for pattern in ("exception-*.json", "thread-exception-*.json"):
+        for path in sorted(directory.glob(pattern)):
+            for data in _parse([path], problems):
+                links = tuple(from_data(link, ExceptionLink) for link in data["exceptions"])
+                yield Uncaught(int(path.stem.rsplit("-", 1)[1]), data["time"], links)
+
+
+def _load(directory: Path, pattern: str, problems: list[str]) -> Iterator[dict[str, Any]]:
+    return _parse(sorted(directory.glob(pattern)), problems)
+
+
+def _parse(paths: Sequence[Path], problems: list[str]) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        try:
+            yield orjson.loads(path.read_bytes())
+        except orjson.JSONDecodeError as error:
+            problems.append(f"{path.name}: {error}")

@@ -1,0 +1,61 @@
+"""How a subject is started: its command line and its environment, with the probe and private caches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from repro_kit.case import Subject
+from repro_kit.runner.launch import PROBE
+
+
+def command(subject: Subject) -> list[str]:
+    """The command line that runs `subject`."""
+    match subject.form:
+        case "script":
+            return [subject.python, *subject.argv]
+        case "module":
+            return [subject.python, "-m", *subject.argv]
+        case "command":
+            return list(subject.argv)
+
+
+def probe_environment(
+    env: Mapping[str, str], mode: str, directory: Path, timeout: float, options: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """`env` with the probe switched to `mode`; stacks are dumped shortly before `timeout` seconds from now."""
+    settings = {"deadline": time.time() + timeout - min(2.0, timeout / 10), **(options or {})}
+    directory.mkdir(parents=True, exist_ok=True)
+    before = env.get("PYTHONPATH")
+    return {
+        **env,
+        "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
+        "REPRO_PROBE_MODE": mode,
+        "REPRO_PROBE_DIR": str(directory),
+        "REPRO_PROBE_OPTIONS": json.dumps(settings),
+    }
+
+
+@contextmanager
+def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
+    """Variables that send the compiler's caches to a directory of this run alone, removed afterwards.
+
+    The directory is empty, or a copy of `copy_of`. Caching itself stays switched as the user had it.
+    """
+    directory = case / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        if copy_of is not None:
+            shutil.copytree(copy_of, directory / "inductor", ignore_dangling_symlinks=True)
+        (directory / "inductor").mkdir(parents=True, exist_ok=True)
+        yield {
+            "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
+            "TRITON_CACHE_DIR": str(directory / "triton"),
+        }
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
