@@ -63,6 +63,8 @@ def _describe_inputs(placeholders, example_inputs, store):
             name = getattr(source, "name", None)
             record["source"] = name() if callable(name) else name
             record["as_tensor"] = bool(getattr(argument, "pass_arg_as_tensor", False))
+            if record["as_tensor"]:
+                record["value"] = record.pop("scalar", None)
         example = node.meta.get("example_value")
         if isinstance(example, torch.Tensor):
             record["symbols"] = [str(size) for size in example.shape]
@@ -78,7 +80,9 @@ def describe_arguments(arguments, store):
     records = []
     for at, value in enumerate(arguments):
         if str(at) in described:
-            records.append({"kind": "tensor", **described[str(at)]})
+            # A Python float that became dynamic arrives as such a tensor.
+            scalar = value.detach().item() if value.dim() == 0 and value.dtype == torch.float64 else None
+            records.append({"kind": "tensor", "scalar": scalar, **described[str(at)]})
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             # int(value) would add a guard; the hint does not.
             records.append({"kind": "int", "value": value.node.hint, "symbolic": True})

@@ -1,0 +1,411 @@
+"""Make a program's text from a graph that the probe recorded at Dynamo's border."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.program.desugar import desugar
+
+_FIXED = {"torch", "device", "inf", "nan", "graph", "calls", "load", "RECIPE", "NoneType", "getattr"}
+_PROVIDED = {"torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr"}
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """One argument of a call, as the probe saw it (probe/repro_probe/graph.py, `describe_arguments`)."""
+
+    kind: str
+    name: str = ""
+    source: str | None = None
+    value: Any = None
+    symbol: str | None = None
+    symbols: tuple[str, ...] = ()
+    symbolic: bool = False
+    as_tensor: bool = False
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    offset: int = 0
+    dtype: str = "torch.float32"
+    device: str = "cpu"
+    requires_grad: bool = False
+    parameter: bool = False
+    storage: str = ""
+    span: int | None = None
+    file: str | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True)
+class NameRecord:
+    """A global of generated code, and where it can be had again."""
+
+    module: str | None = None
+    name: str | None = None
+    file: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class BackendRecord:
+    """The backend that the user chose."""
+
+    name: str | None = None
+    mode: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    dynamic: bool | None = None
+    file: str | None = None
+    qualname: str | None = None
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    """One graph of one process (probe/repro_probe/capture.py)."""
+
+    number: int
+    pid: int
+    compile_id: str
+    code: str = ""
+    modules: dict[str, str] = field(default_factory=dict)
+    names: dict[str, NameRecord] = field(default_factory=dict)
+    inputs: tuple[InputRecord, ...] = ()
+    constants: dict[str, InputRecord] = field(default_factory=dict)
+    statements: int = 0
+    recipe: dict[str, Any] = field(default_factory=dict)
+    backend: BackendRecord = field(default_factory=BackendRecord)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to write the same graph down; the first that fails like the original is taken."""
+
+    sizes: Literal["carried", "arguments"] = "carried"  # symbolic sizes: read off a tensor's shape, or passed as ints
+    preamble: str = ""
+    calls: tuple[tuple[InputRecord, ...], ...] = ()  # of the same frame; empty: the graph's own first call
+
+
+def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
+    """The text of a program (docs/architecture.md, "The program format").
+
+    Raises ReproKitError when the graph holds something that a program cannot carry; the message says what.
+    """
+    builder = _Builder(graph, variant)
+    bodies = [builder.function(path, code) for path, code in graph.modules.items()]
+    main = builder.function("", graph.code)
+    calls = builder.calls()
+    imports = builder.imports()
+    parts = [
+        "# repro-kit program 1\nimport pathlib\n\nimport torch\nfrom torch import device, inf, nan",
+        *imports,
+        f"RECIPE = {to_data(recipe)!r}",
+        variant.preamble.strip(),
+        *bodies,
+        main,
+        calls,
+    ]
+    return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+class _Builder:
+    def __init__(self, graph: GraphRecord, variant: Variant) -> None:
+        self.graph = graph
+        self.variant = variant
+        self.call_inputs = variant.calls or (graph.inputs,)
+        self.taken = (set(_FIXED) | _names_in(graph)) - {path.rsplit(".", 1)[-1] for path in graph.modules}
+        self.body_names = {path: self._fresh(path.replace(".", "_")) for path in graph.modules}
+        self.renames = {record.name: self._input_name(record) for record in graph.inputs}
+        self.constants = {path: self._fresh("constant_" + _identifier(path)) for path in graph.constants}
+        self.carried = self._carriers() if variant.sizes == "carried" else {}
+        self.drop = set(self.carried)
+
+    def _fresh(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name in self.taken or keyword.iskeyword(name):
+            count += 1
+            name = f"{wanted}_{count}"
+        self.taken.add(name)
+        return name
+
+    def _input_name(self, record: InputRecord) -> str:
+        parts = re.findall(r"[A-Za-z_]\w*|\d+", (record.source or record.name).removeprefix("L"))
+        if record.kind != "tensor" and record.symbol and record.symbol == record.name:
+            return record.name
+        words = [part for part in parts if part not in ("_modules", "_parameters", "_buffers", "self", "size")]
+        wanted = words[-1] if words and not words[-1].isdigit() else "_".join(words[-2:])
+        return self._fresh(wanted if wanted.isidentifier() else record.name.lower())
+
+    def _carriers(self) -> dict[str, str]:
+        """Symbolic int inputs that are a dimension of a tensor input: {placeholder: "x.size(0)"}."""
+        found: dict[str, str] = {}
+        for record in self.graph.inputs:
+            if record.kind == "tensor" or not record.symbolic:
+                continue
+            for tensor in self.graph.inputs:
+                if tensor.kind == "tensor" and record.symbol in tensor.symbols:
+                    found[record.name] = f"{self.renames[tensor.name]}.size({tensor.symbols.index(record.symbol)})"
+                    break
+        return found
+
+    def function(self, path: str, code: str) -> str:
+        """One function of the program: `graph` for the root, else the body of a higher-order op."""
+        node = _only_function(code)
+        parameters = [argument.arg for argument in node.args.args if argument.arg != "self"]
+        node = _Attributes(path, self.body_names, self.constants).visit(node)
+        statements = desugar([it for it in node.body if not _is_rename_of_body(it)])
+        if path:
+            lines, kept = _body_lines(statements, parameters), parameters
+            head = self.body_names[path]
+        else:
+            lines, kept = self._main_lines(statements, parameters)
+            head = "graph"
+        body = "\n".join("    " + line for line in "\n".join(lines).splitlines()) or "    pass"
+        return f"def {head}({', '.join(kept)}):\n{body}"
+
+    def _main_lines(self, statements: Sequence[ast.stmt], parameters: Sequence[str]) -> tuple[list[str], list[str]]:
+        renames = dict(self.renames)
+        own = _without_renames(statements, renames)
+        floats = {renames[record.name] for record in self.graph.inputs if record.as_tensor}
+        rename = _Rename(renames, floats)
+        lines = [ast.unparse(rename.visit(it)) for it in own]
+        used = {part.id for line in lines for part in ast.walk(ast.parse(line)) if isinstance(part, ast.Name)}
+        sizes = [f"{renames[name]} = {text}" for name, text in self.carried.items() if renames[name] in used]
+        kept = [renames[name] for name in parameters if name not in self.drop]
+        return sizes + lines, [*kept, *self.constants.values()]
+
+    def calls(self) -> str:
+        """The `calls` function: every input of every call, each tensor once."""
+        lines: list[str] = []
+        written: dict[tuple[Any, ...], str] = {}
+        tuples = []
+        for at, records in enumerate(self.call_inputs):
+            named = list(zip(self.graph.inputs, records, strict=True))
+            arguments = self._call(at, named, lines, written)
+            arguments += [self._constant(path, record, lines, written) for path, record in self.graph.constants.items()]
+            tuples.append("(" + "".join(f"{name}, " for name in arguments).rstrip(" ") + ")")
+        lines.append(f"return [{', '.join(tuples)}]")
+        return "def calls():\n" + "\n".join("    " + line for line in lines)
+
+    def _call(
+        self,
+        at: int,
+        named: Sequence[tuple[InputRecord, InputRecord]],
+        lines: list[str],
+        written: dict[tuple[Any, ...], str],
+    ) -> list[str]:
+        suffix = f"_{at}" if at else ""
+        shared = [record.storage for _, record in named if record.kind == "tensor"]
+        arguments = []
+        bases: dict[str, str] = {}
+        for placeholder, record in named:
+            if placeholder.name in self.drop:
+                continue
+            name = self.renames[placeholder.name]
+            if record.kind == "tensor" and not placeholder.as_tensor:
+                base = None
+                if shared.count(record.storage) > 1:
+                    if record.storage not in bases:
+                        bases[record.storage] = self._fresh(f"{name}_base{suffix}")
+                        lines.append(f"{bases[record.storage]} = {_source(record, flat=True)}")
+                    base = bases[record.storage]
+                arguments.append(self._tensor(name, suffix, record, base, lines, written))
+                if self.variant.sizes == "carried" and self.graph.backend.dynamic is None:
+                    lines += [f"torch._dynamo.mark_dynamic({arguments[-1]}, {dim})" for dim in _dynamic_dims(placeholder)]
+            else:
+                arguments.append(self._fresh(name + suffix) if suffix else name)
+                lines.append(f"{arguments[-1]} = {_scalar(record)}")
+        return arguments
+
+    def _tensor(
+        self,
+        name: str,
+        suffix: str,
+        record: InputRecord,
+        base: str | None,
+        lines: list[str],
+        written: dict[tuple[Any, ...], str],
+    ) -> str:
+        key = (name, record.file, record.shape, record.stride, record.offset, record.requires_grad)
+        if record.file is not None and key in written and base is None:
+            return written[key]
+        target = self._fresh(name + suffix) if suffix else name
+        lines.append(f"{target} = {tensor_expression(record, base)}")
+        written[key] = target
+        return target
+
+    def _constant(
+        self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]
+    ) -> str:
+        return self._tensor(self.constants[path], "", record, None, lines, written)
+
+    def imports(self) -> list[str]:
+        """Import lines for further names of the generated code."""
+        lines = []
+        for name, record in self.graph.names.items():
+            if name in _PROVIDED or not _mentions(self.graph, name):
+                continue
+            lines.append(_import_line(name, record))
+        return ["\n".join(lines)] if lines else []
+
+
+def _import_line(name: str, record: NameRecord) -> str:
+    if record.module == "__main__" or record.module is None or (record.name and "." in record.name):
+        raise ReproKitError(
+            f"The graph calls {record.name or name}, which is defined in the user's code and cannot be carried.",
+            Exit.FAILED,
+        )
+    if record.name is None:
+        return f"import {record.module} as {name}"
+    return f"from {record.module} import {record.name} as {name}"
+
+
+def tensor_expression(record: InputRecord, base: str | None = None) -> str:
+    """One tensor as an expression of the program format's input grammar."""
+    strided = base is not None or record.span is not None
+    text = base if base is not None else _source(record, flat=record.span is not None)
+    if strided:
+        offset = f", {record.offset}" if record.offset else ""
+        text += f".as_strided({record.shape!r}, {record.stride!r}{offset})"
+    if record.parameter and record.requires_grad:
+        return f"torch.nn.Parameter({text})"
+    return text + (".requires_grad_()" if record.requires_grad else "")
+
+
+def _source(record: InputRecord, *, flat: bool) -> str:
+    if record.file is not None:
+        return f'load("{record.file}")'
+    shape = (record.span or 0,) if flat else record.shape
+    extra = "" if record.dtype == "torch.float32" else f", dtype={record.dtype}"
+    extra += "" if record.device == "cpu" else f", device={record.device!r}"
+    if record.dtype in ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16") or "complex" in record.dtype:
+        return f"torch.randn({shape!r}{extra})"
+    if record.low is not None and record.high is not None and record.dtype != "torch.bool":
+        return f"torch.randint({record.low}, {record.high + 1}, {shape!r}{extra})"
+    return f"torch.ones({shape!r}{extra})"
+
+
+def _scalar(record: InputRecord) -> str:
+    if record.kind == "other":
+        raise ReproKitError(f"Input {record.name} is {record.value}, which a program cannot carry.", Exit.FAILED)
+    return repr(record.value)
+
+
+def _dynamic_dims(record: InputRecord) -> list[int]:
+    return [at for at, symbol in enumerate(record.symbols) if not symbol.lstrip("-").isdigit()]
+
+
+def _only_function(code: str) -> ast.FunctionDef:
+    node = ast.parse(code.strip() + "\n").body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise ReproKitError("The captured graph's code is not one function.", Exit.FAILED)
+    return node
+
+
+def _names_in(graph: GraphRecord) -> set[str]:
+    names: set[str] = set()
+    for code in (graph.code, *graph.modules.values()):
+        names |= {part.id for part in ast.walk(ast.parse(code.strip() + "\n")) if isinstance(part, ast.Name)}
+    return names
+
+
+def _mentions(graph: GraphRecord, name: str) -> bool:
+    return name in _names_in(graph)
+
+
+def _identifier(path: str) -> str:
+    return re.sub(r"\W", "_", path)
+
+
+def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, str] | None:
+    """(new, old) when the statement only gives an input another name, as Dynamo does on entry."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)) if old in known and new not in known:
+            return new, old
+    return None
+
+
+def _without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> list[ast.stmt]:
+    """`statements` less those that only rename an input; `renames` learns their names."""
+    own = []
+    for it in statements:
+        renamed = _plain_rename(it, renames)
+        if renamed is None:
+            own.append(it)
+        else:
+            renames[renamed[0]] = renames[renamed[1]]
+    return own
+
+
+def _body_lines(statements: Sequence[ast.stmt], parameters: Sequence[str]) -> list[str]:
+    renames = {name: name for name in parameters}
+    own = _without_renames(statements, renames)
+    rename = _Rename(renames, set())
+    return [ast.unparse(rename.visit(it)) for it in own]
+
+
+def _is_rename_of_body(statement: ast.stmt) -> bool:
+    """`cond_true_0 = cond_true_0`, which is what is left of a sub-module's look-up."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)):
+            return new == old
+        case ast.Assign(value=ast.Constant(value=None)):
+            return True
+    return False
+
+
+class _Attributes(ast.NodeTransformer):
+    """`self.<path>` becomes the function or input that stands for it, and so does the local name it is bound to."""
+
+    def __init__(self, path: str, bodies: Mapping[str, str], constants: Mapping[str, str]) -> None:
+        self.prefix = path + "." if path else ""
+        self.bodies = bodies
+        self.constants = constants
+        self.locals: dict[str, str] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.value = self.visit(node.value)
+        match node.targets, node.value:
+            case [ast.Name(id=local)], ast.Name(id=name) if name in self.bodies.values():
+                self.locals[local] = name
+                node.targets = [ast.Name(id=name, ctx=ast.Store())]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.copy_location(ast.Name(id=self.locals.get(node.id, node.id), ctx=node.ctx), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        dotted = ast.unparse(node)
+        if not dotted.startswith("self."):
+            self.generic_visit(node)
+            return node
+        path = self.prefix + dotted.removeprefix("self.")
+        name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
+        if name is None:
+            raise ReproKitError(f"The graph reads {dotted}, which a program cannot carry.", Exit.FAILED)
+        return ast.Name(id=name, ctx=ast.Load())
+
+
+class _Rename(ast.NodeTransformer):
+    """New names for inputs; `x.item()` of an input that is a plain float is the float."""
+
+    def __init__(self, renames: Mapping[str, str], floats: set[str]) -> None:
+        self.renames = renames
+        self.floats = floats
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.copy_location(ast.Name(id=self.renames.get(node.id, node.id), ctx=node.ctx), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="item") if name in self.floats:
+                return ast.Name(id=name, ctx=ast.Load())
+        return node

@@ -1,0 +1,103 @@
+"""`env.json`: where the failure happened. Everything in it is chosen, nothing is swept in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.results import Environment, GitState
+from repro_kit.runner.launch import PROBE
+
+#: Variables that change what torch.compile does; any other is left out, since a name alone does not make one harmless.
+_ALLOWED = re.compile(
+    r"(TORCH_COMPILE_\w+|TORCHDYNAMO_\w+|TORCHINDUCTOR_\w+|TORCH_LOGS|TORCH_TRACE|TORCH_BISECT_\w+|TRITON_CACHE_DIR|"
+    r"PYTORCH_(CUDA_ALLOC_CONF|NO_CUDA_MEMORY_CACHING|JIT)|(OMP|MKL|OPENBLAS)_NUM_THREADS|KMP_\w+|CUDA_VISIBLE_DEVICES|"
+    r"CUDA_LAUNCH_BLOCKING|CUBLAS_WORKSPACE_CONFIG|NVIDIA_TF32_OVERRIDE|ATEN_CPU_CAPABILITY|CXX|CC|"
+    r"MALLOC_(ARENA_MAX|CHECK_|PERTURB_)|PYTHON(HASHSEED|OPTIMIZE|FAULTHANDLER)|RANK|WORLD_SIZE|LOCAL_RANK)"
+)
+
+_SECONDS = 180
+
+
+def allowed_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `env` that bear on compilation."""
+    return {name: env[name] for name in sorted(env) if _ALLOWED.fullmatch(name)}
+
+
+def environment(python: str, cwd: Path | None = None) -> Environment:
+    """The environment of interpreter `python`, asked in a process of its own.
+
+    Raises ReproKitError when it cannot be run or has no torch.
+    """
+    data = _ask(python)
+    if data.get("torch") is None:
+        raise ReproKitError(
+            f"{python} cannot import torch ({data.get('error', 'not installed')}); name another with --python."
+        )
+    return Environment(
+        python=data["python"],
+        executable=data["executable"],
+        platform=data["platform"],
+        torch=data["torch"],
+        torch_git=data.get("torch_git"),
+        collect_env=data.get("collect_env", ""),
+        variables=allowed_variables(os.environ),
+        packages=data.get("packages", {}),
+        threads=data.get("threads"),
+        accelerator=data.get("accelerator"),
+        git=git_state(cwd or Path.cwd()),
+    )
+
+
+def _ask(python: str) -> dict[str, Any]:
+    env = {**os.environ, "PYTHONPATH": str(PROBE)}
+    try:
+        done = subprocess.run(
+            [python, "-m", "repro_probe.environment"],
+            env=env,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise ReproKitError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
+    except subprocess.TimeoutExpired:
+        raise ReproKitError(f"{python} did not describe itself within {_SECONDS} s.", Exit.FAILED) from None
+    try:
+        data: dict[str, Any] = json.loads(done.stdout[done.stdout.find(b"{") :])
+    except json.JSONDecodeError:
+        tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+        raise ReproKitError(f"{python} could not describe its environment: {tail[0]}") from None
+    return data
+
+
+def git_state(directory: Path) -> GitState | None:
+    """State of the repository that `directory` lies in; None outside of one, or where git is missing."""
+    try:
+        import git
+    except ImportError:  # GitPython raises this when there is no git command
+        return None
+    try:
+        repo = git.Repo(directory, search_parent_directories=True)
+        commit = repo.head.commit.hexsha if repo.head.is_valid() else None
+        branch = None if repo.head.is_detached else repo.active_branch.name
+        dirty = tuple(line[3:] for line in repo.git.status("--porcelain").splitlines())
+        remotes = tuple(_without_credentials(url) for remote in repo.remotes for url in remote.urls)
+        return GitState(str(repo.working_dir), commit, branch, dirty, remotes)
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError, ValueError, OSError):
+        return None
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[1]))

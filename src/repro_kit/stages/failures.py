@@ -1,0 +1,146 @@
+"""From what a run left behind to its distinct failures, the one that matters first."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.case import Case
+from repro_kit.errors import ReproKitError
+from repro_kit.model.classify import (
+    concerns_compiler,
+    failure_from_exceptions,
+    failure_from_signal,
+    failure_from_text,
+    failure_from_timeout,
+)
+from repro_kit.model.failure import Failure, Kind, Status
+from repro_kit.model.native import faulthandler_stack
+from repro_kit.model.results import ObservedFailure
+from repro_kit.model.signature import Strength, signature_of
+from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.runner.launch import Run, launch
+from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.stages.options import Options
+from repro_kit.trace import TraceSummary
+
+_TAIL = 20_000  # characters of output that are looked through
+_EXCERPT = 12  # lines
+
+
+def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
+    """The distinct failures of a run, how it ended before what it swallowed; empty when nothing failed."""
+    output = tail(place / "stderr.txt")
+    found = [*_ending(place, observed, findings, summary, output)]
+    for failed in summary.failures:
+        failure = failure_from_text(failed.text) or Failure(Kind.COMPILE_ERROR, text=failed.reason)
+        failure = replace(failure, compile_id=failed.compile_id)
+        found.append(ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank))
+    return _distinct(found)
+
+
+def _ending(
+    place: Path, observed: Run, findings: Findings, summary: TraceSummary, output: str
+) -> list[ObservedFailure]:
+    stack = faulthandler_stack(next(iter(findings.stacks), ""))
+    if observed.timed_out:
+        failure = failure_from_timeout(stack, summary.open_step, text=output)
+        return [ObservedFailure(failure, signature_of(failure), source="exit")]
+    if observed.signal:
+        failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
+        return [ObservedFailure(failure, signature_of(failure), source="exit")]
+    uncaught = [failure_from_exceptions(one.links) for one in findings.exceptions]
+    found = [ObservedFailure(failure, signature_of(failure)) for failure in uncaught]
+    if observed.ok or found:
+        return found
+    told = failure_from_text(output) or failure_from_text(tail(place / "stdout.txt"))
+    if told is not None:
+        return [ObservedFailure(told, signature_of(told), source="output")]
+    failure = Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:])
+    return [ObservedFailure(failure, signature_of(failure), source="exit")]
+
+
+def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:
+    """Merge what is one failure seen twice; the trace adds the compile id to an exception."""
+    distinct: list[ObservedFailure] = []
+    for one in found:
+        for at, known in enumerate(distinct):
+            if known.signature.matches(one.signature, Strength.REBASED):
+                failure = replace(known.failure, compile_id=known.failure.compile_id or one.failure.compile_id)
+                again = known.count + (known.source == one.source)
+                distinct[at] = replace(known, failure=failure, count=again)
+                break
+        else:
+            distinct.append(one)
+    return distinct
+
+
+def compare_with_eager(
+    case: Case, options: Options, found: list[ObservedFailure], observed: Run
+) -> tuple[Status, list[ObservedFailure], list[str]]:
+    """Run the subject under ``TORCH_COMPILE_DISABLE=1``: (its verdict, the failures seen in that light, warnings).
+
+    A failure outside the compiler that goes away in eager is a wrong result which the user's own check found.
+    """
+    place = case.path / "observe" / "eager"
+    ran, eager_found = run_eager(case, options, max(options.timeout, 2 * observed.seconds))
+    if ran.ok and not eager_found:
+        return Status.PASS, [_in_the_light_of_eager(one) for one in found], []
+    known = [other for other in eager_found if other.signature.matches(found[0].signature, Strength.REBASED)]
+    # Only how the run ended is comparable: eager has no compile failures.
+    if known or (ran.timed_out and observed.timed_out):
+        return Status.FAIL, found, []
+    what = eager_found[0].signature.summary() if eager_found else "it does not end well"
+    warning = f"Without torch.compile the run fails as well, but differently ({what}); see {place.relative_to(case.path)}/."
+    return Status.INVALID, [_in_the_light_of_eager(one) for one in found], [warning]
+
+
+def run_eager(case: Case, options: Options, timeout: float) -> tuple[Run, list[ObservedFailure]]:
+    """The subject without torch.compile, and its failures."""
+    place = case.path / "observe" / "eager"
+    with private_caches(case.path) as caches:
+        env = {**os.environ, **caches, "TORCH_COMPILE_DISABLE": "1"}
+        ran = launch(
+            command(case.file.subject),
+            cwd=Path(case.file.subject.cwd),
+            env=probe_environment(env, "observe", place / "probe", timeout),
+            timeout=timeout,
+            stdout=place / "stdout.txt",
+            stderr=place / "stderr.txt",
+        )
+    return ran, found_in(place, ran, read_findings(place / "probe"), TraceSummary())
+
+
+def _in_the_light_of_eager(one: ObservedFailure) -> ObservedFailure:
+    if one.failure.kind != Kind.RUNTIME_ERROR or concerns_compiler(one.failure):
+        return one
+    failure = replace(one.failure, kind=Kind.ACCURACY)
+    return replace(one, failure=failure, signature=signature_of(failure))
+
+
+def index_of(options: Options, found: list[ObservedFailure]) -> int:
+    """The failure that the user chose; raises ReproKitError when there are not so many."""
+    if options.failure >= len(found):
+        raise ReproKitError(f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0.")
+    return options.failure
+
+
+def excerpt(failure: Failure) -> str:
+    """The end of a failure's traceback, for people."""
+    if not failure.exceptions:
+        return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
+    root = failure.exceptions[-1]
+    lines = [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in root.frames[-4:]]
+    return "\n".join([*lines, f"{root.type}: {root.message}".strip()])
+
+
+def tail(path: Path) -> str:
+    """The end of a text file; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL))
+            return file.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,215 @@
+"""Observe: run the subject once, as it is, and say what failed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.case import Case
+from repro_kit.errors import Exit
+from repro_kit.model.failure import Kind, Status
+from repro_kit.model.results import Artifact, Environment, Observation, ObservedFailure
+from repro_kit.model.signature import Strength
+from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.runner.launch import Run, exit_name, launch
+from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.stages import failures, further
+from repro_kit.stages.environment import environment
+from repro_kit.stages.options import Options
+from repro_kit.stages.stop import Stop
+from repro_kit.trace import TraceSummary, summarise
+from repro_kit.ui import Ui
+
+_LOGS = "graph_breaks,recompiles"
+_LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a second look
+
+
+def run(case: Case, options: Options, ui: Ui) -> None:
+    """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
+    ui.progress("running " + " ".join(command(case.file.subject)))
+    observed, findings, summary = observe_once(case, options, ui)
+    found = failures.found_in(case.path / "observe", observed, findings, summary)
+    if not found:
+        observed, findings, summary, found = _with_users_cache(case, options, ui) or (observed, findings, summary, found)
+    warnings = [*_warnings(case, findings)]
+    eager = None
+    if found:
+        ui.progress("running it without torch.compile")
+        eager, found, more = failures.compare_with_eager(case, options, found, observed)
+        warnings += more
+    _write(case, observed, findings, summary, found, eager, warnings)
+    further.runs(case, options, ui, found)
+    _conclude(case, options, ui, observed, found, eager)
+
+
+def observe_once(
+    case: Case, options: Options, ui: Ui, copy_of: Path | None = None
+) -> tuple[Run, Findings, TraceSummary]:
+    """One run under the probe, its output, trace and logs below `observe/`."""
+    place = case.path / "observe"
+    for name in ("probe", "trace", "logs", "artifacts"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    for name in ("trace", "logs"):
+        (place / name).mkdir(parents=True)
+    with private_caches(case.path, copy_of) as caches:
+        env = {**os.environ, **_logging(place), **caches}
+        env = probe_environment(env, "observe", place / "probe", options.timeout)
+        observed = launch(
+            command(case.file.subject),
+            cwd=Path(case.file.subject.cwd),
+            env=env,
+            timeout=options.timeout,
+            stdout=place / "stdout.txt",
+            stderr=place / "stderr.txt",
+            on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
+        )
+    _give_back(place)
+    return observed, read_findings(place / "probe"), summarise(place / "trace")
+
+
+def _logging(place: Path) -> dict[str, str]:
+    """Trace and logs to the case, merged with what the user asked for."""
+    logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), _LOGS]))
+    return {
+        "TORCH_TRACE": str(place / "trace"),
+        "TORCH_LOGS": logs,
+        "TORCH_LOGS_OUT": str(place / "logs" / "torch.txt"),
+    }
+
+
+def _give_back(place: Path) -> None:
+    """Copy trace and logs to where the user's own variables send them."""
+    directory = os.environ.get("TORCH_TRACE") or os.environ.get("TORCH_DTRACE")
+    if directory:
+        shutil.copytree(place / "trace", directory, dirs_exist_ok=True)
+    target, logs = os.environ.get("TORCH_LOGS_OUT"), place / "logs" / "torch.txt"
+    if target and logs.exists():
+        shutil.copyfile(logs, target)
+
+
+def _users_cache() -> Path:
+    """Where Inductor keeps its cache (torch/_inductor/runtime/cache_dir_utils.py)."""
+    chosen = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    user = os.environ.get("LOGNAME") or os.environ.get("USER") or "root"
+    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
+
+
+def _with_users_cache(
+    case: Case, options: Options, ui: Ui
+) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure]] | None:
+    """Nothing failed with an empty cache: look again with a copy of the user's, which can be the bug."""
+    cache = _users_cache()
+    size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
+    if not size or size > _LARGEST_CACHE:
+        return None
+    ui.progress("nothing failed; running once more with a copy of your compiler cache")
+    observed, findings, summary = observe_once(case, options, ui, copy_of=cache)
+    found = failures.found_in(case.path / "observe", observed, findings, summary)
+    if not found:
+        return None
+    ui.warn(f"It fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
+    return observed, findings, summary, found
+
+
+def _warnings(case: Case, findings: Findings) -> list[str]:
+    warnings = [f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()]
+    status = Path(tempfile.gettempdir(), "torchinductor_bisect", "bisect_status.txt")
+    if status.exists():
+        warnings.append(f"{status} is left from a run of CompilerBisector and changes every later run; remove it.")
+    if not findings.processes:
+        warnings.append("torch was not imported where the probe could see it (python -I, -E or -S hide the probe).")
+    return warnings
+
+
+def _write(
+    case: Case,
+    observed: Run,
+    findings: Findings,
+    summary: TraceSummary,
+    found: list[ObservedFailure],
+    eager: Status | None,
+    warnings: list[str],
+) -> None:
+    first = next(iter(findings.processes), None)
+    subject = case.file.subject
+    if subject.form == "command" and first is not None and first.executable != subject.python:
+        case.update(subject=replace(subject, python=first.executable))
+    env = environment(case.file.subject.python, Path(subject.cwd))
+    case.write("env.json", _with_findings(env, findings))
+    observation = Observation(
+        argv=tuple(command(case.file.subject)),
+        exit_status=observed.exit_status,
+        signal=observed.signal,
+        timed_out=observed.timed_out,
+        seconds=round(observed.seconds, 2),
+        peak_memory=observed.peak_memory,
+        python=first.executable if first else None,
+        torch=first.torch if first else None,
+        failures=tuple(found),
+        artifacts=_artifacts(case, summary),
+        graphs=len(summary.compile_ids),
+        last_step=summary.open_step,
+        eager=eager,
+        warnings=tuple(warnings),
+    )
+    case.write("observe/run.json", observation)
+    if found:
+        case.write("observe/failure.json", found[0])
+
+
+def _with_findings(env: Environment, findings: Findings) -> Environment:
+    return replace(env, config=findings.config, threads=findings.threads or env.threads)
+
+
+def _artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
+    """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
+    written: list[Artifact] = []
+    directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
+    for found in summary.runnables:
+        stem = found.compile_id.replace("/", "_").replace("!", "")
+        stem += f"_rank{found.rank}" if found.rank is not None else ""
+        path = directory / f"{stem}.py"
+        count = 1
+        while path.exists():
+            count += 1
+            path = directory / f"{stem}_{count}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found.text, encoding="utf-8")
+        written.append(Artifact(found.compile_id, str(path.relative_to(case.path)), found.rank))
+    return tuple(written)
+
+
+def _conclude(
+    case: Case, options: Options, ui: Ui, observed: Run, found: list[ObservedFailure], eager: Status | None
+) -> None:
+    if not found:
+        if options.check:
+            ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
+            return
+        raise Stop(
+            Exit.NOTHING_FAILED,
+            f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s. "
+            "To look for a silently wrong result, use --check accuracy.",
+        )
+    chosen = found[failures.index_of(options, found)]
+    if eager == Status.FAIL:
+        raise Stop(
+            Exit.USER_BUG,
+            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
+            f"\n{failures.excerpt(chosen.failure)}",
+        )
+    case.update(signature=chosen.signature, failure_index=failures.index_of(options, found))
+    ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
+    for at, other in enumerate(found):
+        if other is not chosen:
+            ui.note(f"Also failed: {other.signature.summary()} (take it with --failure {at})")
+    if chosen.failure.kind == Kind.TIMEOUT and chosen.failure.step:
+        ui.note(f"It was in this compile step: {chosen.failure.step}")
+
+
+def same(one: ObservedFailure, other: ObservedFailure) -> bool:
+    """Whether two observed failures are one."""
+    return one.signature.matches(other.signature, Strength.REBASED)
