@@ -1,0 +1,75 @@
+"""Exceptions and stacks as JSON data (docs/architecture.md, "The zygote")."""
+
+import linecache
+import re
+
+_FAULT_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+
+
+def describe_exception(error):
+    """The chain of `error` as a list, outermost first; the last one is the root cause.
+
+    Each: type (qualified, builtins bare), message (whole), frames (its own, outermost first), each of file, line,
+    function, code.
+    """
+    links, seen = [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        links.append({"type": _type_name(error), "message": _message(error), "frames": _frames_of(error.__traceback__)})
+        error = _cause(error)
+    return links
+
+
+def _cause(error):
+    """What led to `error`: explicit cause, else unsuppressed context, else torch's own `inner_exception`."""
+    if error.__cause__ is not None:
+        return error.__cause__
+    if error.__context__ is not None and not error.__suppress_context__:
+        return error.__context__
+    inner = getattr(error, "inner_exception", None)
+    return inner if isinstance(inner, BaseException) else None
+
+
+def _type_name(error):
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
+
+
+def _message(error):
+    try:
+        return str(error)
+    except Exception as problem:  # a broken __str__ is the user's; its exception is all there is to tell
+        return "<message not printable: %s>" % type(problem).__name__
+
+
+def _frames_of(trace):
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(_frame(code.co_filename, trace.tb_lineno, code.co_name, trace.tb_frame.f_globals))
+        trace = trace.tb_next
+    return frames
+
+
+def _frame(file, line, function, module_globals=None):
+    code = linecache.getline(file, line, module_globals).strip() if line else ""
+    return {"file": file, "line": line or 0, "function": function, "code": code}
+
+
+def describe_fault(text):
+    """Frames, outermost first, of the thread that matters in `text` written by faulthandler.
+
+    That is the thread that was hit by the signal; at a time-out there is none, and the main thread, which faulthandler
+    writes last, is taken.
+    """
+    threads = []
+    for line in text.splitlines():
+        if line.startswith(("Current thread ", "Thread ", "Stack (most recent")):
+            threads.append((line.startswith("Current"), []))
+            continue
+        found = _FAULT_FRAME.match(line)
+        if found and threads:
+            number = int(found["line"]) if found["line"].isdigit() else 0
+            threads[-1][1].append(_frame(found["file"], number, found["function"]))
+    stacks = [frames for current, frames in threads if current and frames] or [f for _, f in threads if f]
+    return stacks[-1][::-1] if stacks else []
