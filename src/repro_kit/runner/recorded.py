@@ -1,0 +1,84 @@
+"""Read what the capture probe recorded: graphs, and the events that tell which one is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from repro_kit.model.failure import ExceptionLink
+from repro_kit.model.serialize import from_data
+from repro_kit.program.from_graph import GraphRecord, InputRecord
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the probe's events: what happened to which graph."""
+
+    event: str
+    graph: int
+    time: float
+    exceptions: tuple[ExceptionLink, ...] = ()
+    call: int = 0
+    inputs: tuple[InputRecord, ...] = ()
+    uniform: bool = False  # backward: every element got the same gradient, as after sum() or mean()
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The graphs of one process, in the order in which they reached the backend, and its events."""
+
+    pid: int
+    graphs: tuple[GraphRecord, ...]
+    events: tuple[Event, ...]
+
+    def graph(self, number: int) -> GraphRecord | None:
+        """The graph with this number; None when it could not be written."""
+        return next((graph for graph in self.graphs if graph.number == number), None)
+
+    def suspects(self) -> list[int]:
+        """Numbers of graphs that an event points at: failed, or begun and not ended, or last to run backward."""
+        failed = [event.graph for event in self.events if event.event in ("compile-fail", "call-fail")]
+        open_: dict[tuple[str, int, int], int] = {}
+        for event in self.events:
+            step, _, what = event.event.rpartition("-")
+            if what == "begin" and step != "backward":
+                open_[step, event.graph, event.call] = event.graph
+            elif what in ("end", "fail"):
+                open_.pop((step, event.graph, event.call), None)
+        backward = [event.graph for event in self.events if event.event == "backward-begin"]
+        return list(dict.fromkeys([*failed, *open_.values(), *reversed(backward)]))
+
+    def calls_of(self, numbers: Iterable[int]) -> list[tuple[int, tuple[InputRecord, ...]]]:
+        """(graph, inputs) of the recorded calls of these graphs, in the order in which they were made."""
+        wanted = set(numbers)
+        calls: list[tuple[int, tuple[InputRecord, ...]]] = []
+        for event in self.events:
+            if event.event != "call-begin" or event.graph not in wanted or event.problem:
+                continue
+            graph = self.graph(event.graph)
+            if graph is not None:
+                calls.append((event.graph, event.inputs or graph.inputs))
+        return calls
+
+    def backward_of(self, number: int) -> Event | None:
+        """The first backward through this graph."""
+        return next((it for it in self.events if it.event == "backward-begin" and it.graph == number), None)
+
+
+def read_recorded(directory: Path) -> list[Recorded]:
+    """The recordings of all processes below `directory`, most graphs first."""
+    recorded = []
+    for path in sorted(directory.glob("events-*.jsonl")):
+        pid = int(path.stem.rsplit("-", 1)[1])
+        graphs = [_graph(file) for file in directory.glob(f"graph-*-{pid}.json")]
+        events = [from_data(orjson.loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
+        recorded.append(Recorded(pid, tuple(sorted(graphs, key=lambda graph: graph.number)), tuple(events)))
+    return sorted(recorded, key=lambda one: -len(one.graphs))
+
+
+def _graph(path: Path) -> GraphRecord:
+    return from_data(orjson.loads(path.read_bytes()), GraphRecord)
