@@ -1,0 +1,269 @@
+"""What a person or a script sees: the live line, notes, tables, questions, and the JSON result."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TextIO
+
+import orjson
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+_PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
+_HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
+_ASCII = {"✓": "ok", "✗": "FAILED", "!": "!", "·": "-", "●": "*"}
+
+
+@dataclass
+class StageLine:
+    """One stage's line while it runs: `text` is what it does now, then its result; `ok` whether it succeeded."""
+
+    name: str
+    started: float
+    text: str = ""
+    ok: bool = True
+    ended: bool = False  # a result was given
+
+    @property
+    def seconds(self) -> float:
+        """Time since the stage began."""
+        return time.monotonic() - self.started
+
+
+@dataclass
+class _LiveLine:
+    """The line that Rich redraws: as wide as the terminal, never wider."""
+
+    current: Callable[[], StageLine | None]
+    symbol: Callable[[str], str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = self.current()
+        if line is None:
+            return
+        text = Text.assemble(
+            (self.symbol("●"), "cyan"), f" {line.name:<8} {line.seconds:6.1f} s  ", (_one_line(line.text), "dim")
+        )
+        text.truncate(max(options.max_width, 1), overflow="ellipsis")
+        yield text
+
+
+@dataclass
+class Ui:
+    """The only way out for messages; everything human goes to stderr when `json` is on.
+
+    `quiet` leaves warnings, errors and what `print` is given; `verbose` > 0 adds details. Where the output is no
+    terminal, the live line becomes a plain line now and then.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    verbose: int = 0
+    yes: bool = False
+    out: TextIO | None = None  # None: sys.stdout
+    err: TextIO | None = None  # None: sys.stderr
+    notes: list[str] = field(default_factory=list)  # every note and warning, in order
+
+    def __post_init__(self) -> None:
+        self._out = self.out or sys.stdout
+        self._err = self.err or sys.stderr
+        self._console = self._make_console(self._err if self.json else self._out)
+        self._errors = self._console if self.json else self._make_console(self._err)
+        self._lines: list[StageLine] = []
+        self._live: Live | None = None
+        self._lock = threading.RLock()
+        self._spoke = time.monotonic()
+
+    # -- stages ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[StageLine]:
+        """Show that stage `name` runs; on exit one line with its result and its time. May be nested."""
+        line = StageLine(name, time.monotonic())
+        self._lines.append(line)
+        try:
+            with self._showing():
+                yield line
+        except BaseException as error:
+            if not line.ended:
+                line.text, line.ok = _describe(error), False
+            raise
+        finally:
+            self._lines.remove(line)
+            if not line.ended and line.ok:
+                line.text = ""  # it was only progress
+            self._end(line)
+
+    def progress(self, text: str) -> None:
+        """Replace the text of the live line."""
+        if self._lines and not self._lines[-1].ended:
+            self._lines[-1].text = text
+        now = time.monotonic()
+        if not (self.quiet or self._console.is_terminal) and now - self._spoke > _HEARTBEAT:
+            self._print(Text(f"  … {text}" if self.symbol("✓") == "✓" else f"  ... {text}"))
+
+    def done(self, text: str) -> None:
+        """The running stage's result, one sentence."""
+        self._finish(text, ok=True)
+
+    def failed(self, text: str) -> None:
+        """The running stage did not succeed, and why, in one sentence."""
+        self._finish(text, ok=False)
+
+    def past(self, name: str, text: str) -> None:
+        """A stage that does not run (again): what is known of it."""
+        if not self.quiet:
+            self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (_one_line(text), "dim")))
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Something worth knowing."""
+        self.notes.append(text)
+        if not self.quiet:
+            self._print(Text(f"  {text}"))
+
+    def detail(self, text: str) -> None:
+        """Something worth knowing to those who asked for more (`-v`)."""
+        if self.verbose:
+            self._print(Text(f"  {text}", "dim"))
+
+    def warn(self, text: str) -> None:
+        """Something that went less well than it should; shown even when quiet."""
+        self.notes.append(text)
+        self._print(Text.assemble((f"{self.symbol('!')} ", "bold yellow"), text), self._errors)
+
+    def error(self, text: str) -> None:
+        """What ends the command, in one sentence; goes to stderr."""
+        self._print(Text.assemble(("error: ", "bold red"), text), self._errors)
+
+    def print(self, text: str) -> None:
+        """A command's own output, as it is; shown even when quiet."""
+        self._print(Text(text))
+
+    def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
+        """Labelled lines, framed on a terminal; shown even when quiet."""
+        width = max((len(label) for label, _ in lines), default=0)
+        if not self._console.is_terminal:
+            self._print(Text("\n".join([title, *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines)])))
+            return
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, text in lines:
+            grid.add_row(Text(label), Text(text))
+        self._console.print(Panel(grid, title=Text(title), title_align="left", expand=False))
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table; long cells fold."""
+        if self.quiet:
+            return
+        borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
+        table = Table(title=Text(title) if title else None, title_justify="left", box=borders)
+        for column in columns:
+            table.add_column(Text(column), overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self._console.print(table)
+
+    def confirm(self, question: str, default: bool = False) -> bool:
+        """Ask yes or no. True under `--yes`; False without a terminal to ask on."""
+        if self.yes:
+            return True
+        if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
+            return False
+        with self._paused():
+            self._console.print(Text(f"{question} [{'Y/n' if default else 'y/N'}] "), end="")
+            answer = sys.stdin.readline().strip().lower()
+        return default if not answer else answer in ("y", "yes")
+
+    def result(self, data: object) -> None:
+        """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
+        if self.json:
+            self._out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+            self._out.flush()
+
+    def symbol(self, symbol: str) -> str:
+        """`symbol`, or its ASCII stand-in where the output cannot show it."""
+        encoding = (self._console.encoding or "ascii").lower()
+        return symbol if encoding.startswith("utf") else _ASCII[symbol]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _make_console(self, stream: TextIO) -> Console:
+        width = None if stream.isatty() else _PLAIN_WIDTH
+        return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+    def _print(self, text: Text, console: Console | None = None) -> None:
+        console = console or self._console
+        if self._live is not None and console.is_terminal:
+            console = self._console  # it knows of the live line, and prints above it
+        with self._lock:
+            self._spoke = time.monotonic()
+            console.print(text, soft_wrap=not console.is_terminal)
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        if self._live is not None or self.quiet or not self._console.is_terminal:
+            yield
+            return
+        renderable = _LiveLine(lambda: self._lines[-1] if self._lines else None, self.symbol)
+        with Live(renderable, console=self._console, refresh_per_second=8, transient=True) as live:
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        live = self._live
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                live.start()
+
+    def _finish(self, text: str, *, ok: bool) -> None:
+        if self._lines:
+            line = self._lines[-1]
+            line.text, line.ok, line.ended = text, ok, True
+        elif ok:
+            self.note(text)
+        else:
+            self.warn(text)
+
+    def _end(self, line: StageLine) -> None:
+        if self.quiet and line.ok:
+            return
+        mark = Text(self.symbol("✓"), "green") if line.ok else Text(self.symbol("✗"), "bold red")
+        self._print(Text.assemble(mark, f" {line.name:<8} {_one_line(line.text)}", (f"  {line.seconds:.1f} s", "dim")))
+
+
+class SilentUi(Ui):
+    """Says nothing, asks nothing; for tests and for use as a library. `notes` and stage lines are still kept."""
+
+    def __init__(self, *, yes: bool = False) -> None:
+        super().__init__(quiet=True, yes=yes, out=StringIO(), err=StringIO())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return _one_line(str(error)) or type(error).__name__
