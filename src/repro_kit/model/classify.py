@@ -8,9 +8,10 @@ from typing import Any
 
 from repro_kit.model import native, tracebacks
 from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
-from repro_kit.model.frames import is_compiler, is_compiling, torch_path
+from repro_kit.model.frames import is_compiler, is_compiling, is_generated, torch_path
 from repro_kit.model.ops import op_in
 from repro_kit.model.serialize import from_data
+from repro_kit.model.tracebacks import short
 
 _OOM = re.compile(
     r"\bout of memory\b|not enough memory|can't allocate memory|std::bad_alloc|cannot allocate memory|^MemoryError",
@@ -146,14 +147,18 @@ def _kind(chain: Sequence[ExceptionLink]) -> Kind:
 
 
 def _is_oom(link: ExceptionLink) -> bool:
-    return link.type.rsplit(".", 1)[-1] in _OOM_TYPES or bool(_OOM.search(link.message))
+    return short(link.type) in _OOM_TYPES or bool(_OOM.search(link.message))
 
 
 def _is_comparison(root: ExceptionLink) -> bool:
-    """Whether the user's own check of a result failed: an assertion, or an error that speaks of a difference."""
-    name = root.type.rsplit(".", 1)[-1]
-    innermost = root.frames[-1].file if root.frames else ""
-    path = torch_path(innermost)
-    if path and not path.startswith("torch/testing/"):
+    """Whether the user's own check of a result failed: an assertion, or an error raised over a difference."""
+    if not root.frames:
+        return short(root.type) == "AssertionError"
+    innermost = root.frames[-1]
+    path = torch_path(innermost.file)
+    if is_generated(innermost) or (path and not path.startswith("torch/testing/")):
         return False
-    return name in ("AssertionError", "Failed") or bool(_COMPARISON.search(root.message))
+    if short(root.type) in ("AssertionError", "Failed"):
+        return True
+    raised = not innermost.code or innermost.code.startswith(("raise", "assert", "sys.exit", "exit"))
+    return raised and bool(_COMPARISON.search(root.message))

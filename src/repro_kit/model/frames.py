@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from repro_kit.model.failure import Frame
 
@@ -42,6 +42,12 @@ _PLUMBING = re.compile(
     r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|logging_utils)\.py"
 )
 
+#: Files that every compile passes through on its way to the step that matters.
+_TRUNK = re.compile(
+    r"torch/__init__\.py|torch/_dynamo/(?:output_graph|symbolic_convert|repro/|backends/common)"
+    r"|torch/_inductor/compile_fx\.py|torch/_functorch/(?:aot_autograd|_aot_autograd/(?:graph_compile|autograd_cache))\.py"
+)
+
 
 def torch_path(file: str) -> str | None:
     """Path of a file of torch (or of triton) from ``torch/`` on; None for any other file."""
@@ -70,14 +76,17 @@ def is_compiling(frame: Frame) -> bool:
 
 
 def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
-    """The innermost frames inside torch as ``file.py:function``, innermost first, without mere plumbing.
+    """The innermost frames inside torch as ``file.py:function``, innermost first, without mere plumbing."""
+    inside = ((torch_path(frame.file), frame.function) for frame in reversed(frames) if not is_generated(frame))
+    telling = [(path, name) for path, name in inside if path and not (_PLUMBING.search(path) or _RUNTIME.search(path))]
+    names = (f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling if (path, name) not in _RUNTIME_FUNCTIONS)
+    return tuple(dict.fromkeys(names))[:limit]
 
-    When nothing but plumbing is there, the plumbing is returned.
+
+def main_torch(frames: Sequence[Frame], limit: int = 24) -> tuple[str, ...]:
+    """The frames inside torch that tell where something hangs, innermost first, as `innermost_torch` writes them.
+
+    The trunk that every compile passes through is left out, where anything else is there.
     """
-    inside = [(path, frame.function) for frame in reversed(frames) if (path := torch_path(frame.file))]
-    telling = [pair for pair in inside if not _PLUMBING.search(pair[0])]
-    return tuple(_distinct(f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling or inside))[:limit]
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+    own = [frame for frame in frames if not _TRUNK.search(torch_path(frame.file) or "")]
+    return innermost_torch(own, limit) or innermost_torch(frames, limit)

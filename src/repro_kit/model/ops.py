@@ -18,10 +18,14 @@ _PATTERNS = (
 _KERNEL = re.compile(r"^(?:cpp_fused|(?:triton|mps)_\w{3}_fused)_")
 
 
+_EXPLICIT = 4  # patterns that may stand anywhere; the others count in the beginning only, before values are listed
+_BEGINNING = 600
+
+
 def op_in(message: str) -> str | None:
     """The operator `message` names: ``aten.relu.default``, ``torch.relu``, else a kernel (``cpp_fused_relu_0``)."""
-    for pattern in _PATTERNS:
-        found = pattern.search(message)
+    for number, pattern in enumerate(_PATTERNS):
+        found = pattern.search(message if number < _EXPLICIT else message[:_BEGINNING])
         if found:
             return found["op"].replace("::", ".").removeprefix("torch.ops.")
     return None
@@ -30,3 +34,13 @@ def op_in(message: str) -> str | None:
 def is_kernel(op: str) -> bool:
     """Whether `op` is a generated kernel: a hint at operators, not one of them."""
     return bool(_KERNEL.match(op))
+
+
+def same_op(one: str | None, other: str | None) -> bool:
+    """Whether two names may mean one operator: overloads and in-place forms are one, an unknown operator is any."""
+    return one is None or other is None or _packet(one) == _packet(other)
+
+
+def _packet(op: str) -> str:
+    parts = op.split(".")
+    return ".".join(parts[:2]).rstrip("_") if parts[0] in ("aten", "prims") else op.rstrip("_")

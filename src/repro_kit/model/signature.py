@@ -5,7 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repro_kit.model.failure import Kind
+from repro_kit.model import native
+from repro_kit.model.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.frames import innermost_torch, main_torch
+from repro_kit.model.normalise import normalise, same_message
+from repro_kit.model.ops import is_kernel, same_op
+from repro_kit.model.tracebacks import is_final, short, unwrap
+
+#: Share of the original's difference that a candidate must keep, both counted as at most 1 (100 % off is simply wrong).
+#: Below it a candidate shows rounding, not the bug.
+KEPT_MAGNITUDE = 0.1
+#: Share of words that two messages must have in common; see `normalise.same_message`.
+LIKENESS = 0.75
+LIKENESS_ACROSS_VERSIONS = 0.6
+#: Share of the (smaller) set of frames that two hangs must have in common: a hang is caught at any point of its loop.
+HANG_OVERLAP = 0.5
+
+_MEMORY = "memory"
+_MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
+_FRAMES = 3
 
 
 class Strength(StrEnum):
@@ -32,12 +50,132 @@ class Signature:
     signal: str | None = None  # class of signal: "memory" or "SIGABRT", "SIGFPE", …
     op: str | None = None
     difference: str | None = None  # kind of difference
-    magnitude: float = 0.0  # of the difference: max_rel; a candidate must keep a share of it
+    magnitude: float = 0.0  # of the difference: max_rel, at most 1; a candidate must keep a share of it
 
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
         """Whether `other` is the same failure as this one (the original), at the given strength."""
-        raise NotImplementedError
+        if self.kind is not other.kind:
+            return False
+        match self.kind:
+            case Kind.ACCURACY:
+                return strength is not Strength.STRICT or self._same_difference(other)
+            case Kind.CRASH:
+                return self._same_crash(other, strength)
+            case Kind.TIMEOUT:
+                return strength is Strength.CROSS_VERSION or self._same_place(other)
+            case Kind.OOM:
+                return True
+            case _:
+                return self._same_exception(other, strength)
 
     def summary(self) -> str:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
-        raise NotImplementedError
+        place = f" in {self.frames[0]}" if self.frames else ""
+        if self.kind is Kind.ACCURACY:
+            return self._difference_summary()
+        if self.kind is Kind.CRASH:
+            name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
+            return _cut(f"crash by {name}{place}{_after(': ', self.message)}")
+        if self.kind is Kind.TIMEOUT:
+            return f"hang{place}"
+        names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
+        what = ": ".join(names) or str(self.kind)
+        return _cut(f"{what}{place}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
+
+    def _difference_summary(self) -> str:
+        if self.difference is None:
+            return _cut(f"wrong result{_after(': ', self.message)}")
+        if self.difference == "value":
+            share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
+            return f"wrong result: values differ from eager's{share}"
+        return f"wrong result: {self.difference} differs from eager's"
+
+    def _same_difference(self, other: Signature) -> bool:
+        if self.difference is None and other.difference is None:
+            return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
+        return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
+
+    def _same_crash(self, other: Signature, strength: Strength) -> bool:
+        """Memory corruption shows late and anywhere: its class is all that can be compared."""
+        if self.signal != other.signal:
+            return False
+        if self.signal == _MEMORY or strength is Strength.CROSS_VERSION:
+            return True
+        if self.message or other.message:
+            return self._same_message(other, LIKENESS)
+        return self._same_frame(other, strength)
+
+    def _same_place(self, other: Signature) -> bool:
+        mine, others = set(self.frames), set(other.frames)
+        if not mine or not others:
+            return mine == others
+        return len(mine & others) / min(len(mine), len(others)) >= HANG_OVERLAP
+
+    def _same_exception(self, other: Signature, strength: Strength) -> bool:
+        if strength is Strength.STRICT and self.exceptions != other.exceptions:
+            return False
+        if self.exceptions[-1:] != other.exceptions[-1:] or not same_op(self.op, other.op):
+            return False
+        if strength is Strength.CROSS_VERSION:
+            bare = not self.message or not other.message
+            return bare or same_message(self.message, other.message, likeness=LIKENESS_ACROSS_VERSIONS, keys=False)
+        return self._same_frame(other, strength) and self._same_message(other, LIKENESS)
+
+    def _same_frame(self, other: Signature, strength: Strength) -> bool:
+        """The innermost frame tells; short tracebacks (a change of subject brings them) may lack it."""
+        if strength is not Strength.STRICT and not (self.frames and other.frames):
+            return True
+        return self.frames[:1] == other.frames[:1]
+
+    def _same_message(self, other: Signature, likeness: float) -> bool:
+        return same_message(self.message, other.message, likeness=likeness)
+
+
+def signature_of(failure: Failure) -> Signature:
+    """The signature of `failure`."""
+    chain = unwrap(failure.exceptions)
+    if failure.kind is Kind.CRASH:
+        return _of_crash(failure)
+    if failure.kind is Kind.TIMEOUT:
+        return Signature(failure.kind, frames=main_torch(failure.stack))
+    message = normalise(chain[-1].message) if chain else ""
+    difference = failure.difference
+    return Signature(
+        failure.kind,
+        exceptions=tuple(short(link.type) for link in chain),
+        message=message if difference is None else "",
+        frames=_frames(chain),
+        op=failure.op if failure.op and not is_kernel(failure.op) else None,
+        difference=difference.kind if difference else None,
+        magnitude=min(difference.max_rel, 1.0) if difference and difference.kind == "value" else 0.0,
+    )
+
+
+def _of_crash(failure: Failure) -> Signature:
+    signal = failure.signal
+    if signal in _MEMORY_SIGNALS or native.is_heap_message(failure.text):
+        return Signature(failure.kind, signal=_MEMORY, frames=innermost_torch(failure.stack, _FRAMES))
+    words = normalise(native.last_words(failure.text))
+    return Signature(failure.kind, message=words, frames=innermost_torch(failure.stack, _FRAMES), signal=signal)
+
+
+def _frames(chain: tuple[ExceptionLink, ...]) -> tuple[str, ...]:
+    """Of the root cause, or of the wrapper that carries its traceback; none for a native compiler's error.
+
+    That one rises wherever the compiler was called (inline, in a thread or in a worker process).
+    """
+    if chain and is_final(chain[-1]):
+        return ()
+    for link in reversed(chain):
+        frames = innermost_torch(link.frames, _FRAMES)
+        if frames:
+            return frames
+    return ()
+
+
+def _after(separator: str, text: str) -> str:
+    return separator + text if text else ""
+
+
+def _cut(text: str, limit: int = 160) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -48,6 +48,11 @@ def short(type_name: str) -> str:
     return type_name.rsplit(".", 1)[-1]
 
 
+def is_final(link: ExceptionLink) -> bool:
+    """Whether `link` is a native compiler's failure."""
+    return short(link.type) in _FINAL
+
+
 def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     """The chain, ending in its root cause.
 
@@ -59,7 +64,7 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     if wrapped:
         return tuple(chain[: wrapped[-1] + 1]) + _inside(chain[wrapped[-1]], chain[wrapped[-1] + 1 :])
     for index, link in enumerate(chain):
-        if short(link.type) in _FINAL:
+        if is_final(link):
             return tuple(chain[: index + 1])
     return tuple(chain)
 

@@ -1,0 +1,117 @@
+"""Messages without what varies between two sightings of one failure, and whether two messages say the same.
+
+Of a message only the first paragraph counts. Addresses, numbers, paths, sizes, dtypes, generated names and the user's
+variables go; what names the fault stays: operators, attributes, functions of a native compiler's error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+#: Where a message ends and torch's notes on it begin.
+_NOTES = re.compile(
+    r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing |Original traceback"
+    r"|Found from|Exception raised from |User Stack |Developer debug context|You can suppress this exception|frame #\d"
+    r"|Minifier script|CUDA kernel errors might|Compile with `TORCH_USE|The above operation failed|Caused by: )"
+    r"|[.!]? For more (?:information|details|debugging)"
+)
+_ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)
+_EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
+_TRITON = re.compile(r"^at \d+:\d+:")
+
+_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", '"': "'", "`": "'"})
+_DTYPES = (
+    r"(?:torch\.|c10::|at::)?(?:b?float\d+\w*|float|double|half|BFloat16|Half|Double|Float|Long|long(?: long)?"
+    r"|u?int\d+(?:_t)?|unsigned|Int|Short|Char|Byte|Bool|bool|complex\w*|Complex\w*|short|(?:un)?signed char|int)\b"
+    r"(?: int)?"
+)
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\b[LG]\['[^']*'\](?:\.\w+(?:\(\))?|\[[^\]]*\])*", "<source>"),
+        (r"0x[0-9a-fA-F]+", "#"),
+        (r"'?(?:[A-Za-z]:)?(?:/[\w.+@~-]+)*/([A-Za-z_]\w{0,39}\.(?:cpp|cc|cu|cuh|h|hpp|c))\b'?(?::\d+)*", r"\1"),
+        (r"(?:[A-Za-z]:)?(?<![\w.])(?:/[\w.+@~=-]+){2,}(?::\d+)*", "<path>"),
+        (r"\bCPU_CAPABILITY::|\b(?:AVX2|AVX512|DEFAULT|SVE256|NEON)::", ""),
+        (r"\b(?:cpp_fused|triton_[a-z]{2,3}_fused)_\w+", "<kernel>"),
+        (r"(?<![\w.:'])" + _DTYPES, "<dtype>"),
+        (r"<class '([^']+)'>", r"\1"),
+        (r"\b([A-Za-z_]\w*?)_*\d+(?:_\w*)?\b(?!\()", r"\1#"),
+        (r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?\b", "#"),
+    )
+)
+#: What is left of values: an innermost bracket that holds more than words, and a run of numbers.
+_BRACKET = re.compile(r"[\[({]([^\[\](){}]*)[\])}]")
+_VALUE = re.compile(r"[,=#…]|\.\.\.|^(?:None|True|False|<dtype>)$")
+_RUN = re.compile(r"[#…](?:(?:, ?| x | ?[-+*/] ?)[#…])+")
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_KEY = re.compile(r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_LIMIT = 300
+
+
+def normalise(message: str) -> str:
+    """The part of `message` that names the fault, without what varies (see the module)."""
+    if "\nOutput:\n" in message or re.search(r": (?:fatal )?error: ", message):
+        return _native(message)
+    if _TRITON.match(message):
+        message = message.rstrip().rsplit("\n", 1)[-1]
+    explanation = _EXPLANATION.search(message)
+    head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
+    if explanation:
+        head = f"{head.partition(chr(10))[0]}: {explanation['text']}"
+    return _clean(head)
+
+
+def _native(message: str) -> str:
+    """The first ``error:`` line of a native compiler, or of its linker."""
+    found = _ERROR_LINE.search(message.partition("\nOutput:\n")[2] or message)
+    text = (found["text"] if found else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
+    while _TEMPLATE.search(text):
+        text = _TEMPLATE.sub("", text)
+    text = re.sub(r"\([^()']*\)(?: const)?(?=')|\[with [^\]]*\]", "", text)
+    return _clean(re.sub(rf"\b{_DTYPES}", "dtype", text))
+
+
+def _clean(text: str) -> str:
+    text = " ".join(text.translate(_QUOTES).split())
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    return _RUN.sub("#", _collapse(text)).strip()[:_LIMIT]
+
+
+def _collapse(text: str) -> str:
+    """Brackets that hold values, such as sizes or a tensor's or an IR node's text, become ``…``."""
+    kept: list[str] = []
+
+    def replace(found: re.Match[str]) -> str:
+        if _VALUE.search(found[1]):
+            return "…"
+        kept.append(found[0])
+        return f"\0{len(kept) - 1}\0"
+
+    while _BRACKET.search(text):
+        text = _BRACKET.sub(replace, text)
+    while "\0" in text:
+        text = re.sub("\0(\\d+)\0", lambda found: kept[int(found[1])], text)
+    return text
+
+
+def same_message(one: str, other: str, *, likeness: float, keys: bool = True) -> bool:
+    """Whether two normalised messages say the same.
+
+    Equal text does. Else the words must agree to `likeness` (0 to 1: twice the common words over all words), and with
+    `keys` what is quoted and the operators must be equal: these name the fault, the words around them only say it.
+    """
+    if one == other:
+        return True
+    if not one or not other or (keys and _keys(one) != _keys(other)):
+        return False
+    first, second = Counter(_WORD.findall(one.lower())), Counter(_WORD.findall(other.lower()))
+    words = first.total() + second.total()
+    return words > 0 and 2 * (first & second).total() / words >= likeness
+
+
+def _keys(text: str) -> set[str]:
+    return {quoted or op for quoted, op in _KEY.findall(text)}
