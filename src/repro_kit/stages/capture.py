@@ -17,11 +17,10 @@ from repro_kit.program import parse, render, size
 from repro_kit.program.from_graph import GraphRecord
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.runner.findings import read_findings
-from repro_kit.runner.launch import launch
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.runner.subject import command, private_caches, probe_environment
 from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.options import Options
+from repro_kit.stages.running import run_subject
 from repro_kit.stages.stop import Stop
 from repro_kit.stages.variants import Attempt, Variants
 from repro_kit.ui import Ui
@@ -59,16 +58,14 @@ def _record(case: Case, options: Options, ui: Ui) -> tuple[Path, ...]:
     """Run the subject with the capture hook; the user's own Python files."""
     place = _place(case)
     shutil.rmtree(case.path / "capture", ignore_errors=True)
-    with private_caches(case.path) as caches:
-        launch(
-            command(case.file.subject),
-            cwd=Path(case.file.subject.cwd),
-            env=probe_environment({**os.environ, **caches}, "capture", place, options.timeout),
-            timeout=options.timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
-            on_tick=lambda seconds: ui.progress(f"recording the graphs, {seconds:.0f} s"),
-        )
+    run_subject(
+        case,
+        place,
+        timeout=options.timeout,
+        mode="capture",
+        findings=place,
+        on_tick=lambda seconds: ui.progress(f"recording the graphs, {seconds:.0f} s"),
+    )
     findings = read_findings(place)
     for problem in findings.problems:
         ui.warn(f"The probe had a problem while recording: {problem.strip().splitlines()[-1]}")

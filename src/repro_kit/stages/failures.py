@@ -20,9 +20,9 @@ from repro_kit.model.native import faulthandler_stack
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import Strength, signature_of
 from repro_kit.runner.findings import Findings, read_findings
-from repro_kit.runner.launch import Run, launch
-from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.runner.launch import Run
 from repro_kit.stages.options import Options
+from repro_kit.stages.running import run_subject
 from repro_kit.trace import TraceSummary
 
 _TAIL = 20_000  # characters of output that are looked through
@@ -86,33 +86,25 @@ def compare_with_eager(
     place = case.path / "observe" / "eager"
     ran, eager_found = run_eager(case, options, max(options.timeout, 2 * observed.seconds))
     if ran.ok and not eager_found:
-        return Status.PASS, [_in_the_light_of_eager(one) for one in found], []
+        return Status.PASS, [in_the_light_of_eager(one) for one in found], []
     known = [other for other in eager_found if other.signature.matches(found[0].signature, Strength.REBASED)]
     # Only how the run ended is comparable: eager has no compile failures.
     if known or (ran.timed_out and observed.timed_out):
         return Status.FAIL, found, []
     what = eager_found[0].signature.summary() if eager_found else "it does not end well"
     warning = f"Without torch.compile the run fails as well, but differently ({what}); see {place.relative_to(case.path)}/."
-    return Status.INVALID, [_in_the_light_of_eager(one) for one in found], [warning]
+    return Status.INVALID, [in_the_light_of_eager(one) for one in found], [warning]
 
 
 def run_eager(case: Case, options: Options, timeout: float) -> tuple[Run, list[ObservedFailure]]:
     """The subject without torch.compile, and its failures."""
     place = case.path / "observe" / "eager"
-    with private_caches(case.path) as caches:
-        env = {**os.environ, **caches, "TORCH_COMPILE_DISABLE": "1"}
-        ran = launch(
-            command(case.file.subject),
-            cwd=Path(case.file.subject.cwd),
-            env=probe_environment(env, "observe", place / "probe", timeout),
-            timeout=timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
-        )
+    ran = run_subject(case, place, timeout=timeout, env={"TORCH_COMPILE_DISABLE": "1"})
     return ran, found_in(place, ran, read_findings(place / "probe"), TraceSummary())
 
 
-def _in_the_light_of_eager(one: ObservedFailure) -> ObservedFailure:
+def in_the_light_of_eager(one: ObservedFailure) -> ObservedFailure:
+    """`one`, seen while eager passes: a failure outside the compiler is then a wrong result of it."""
     if one.failure.kind != Kind.RUNTIME_ERROR or concerns_compiler(one.failure):
         return one
     failure = replace(one.failure, kind=Kind.ACCURACY)

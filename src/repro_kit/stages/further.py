@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import ObservedFailure
-from repro_kit.runner.launch import exit_name, launch
-from repro_kit.runner.subject import command, private_caches
+from repro_kit.runner.launch import exit_name
 from repro_kit.stages.options import Options
+from repro_kit.stages.running import run_subject
 from repro_kit.ui import Ui
 
 #: Values of --logs that stand for several of TORCH_LOGS' options.
@@ -55,13 +52,4 @@ def _wanted(case: Case, options: Options) -> dict[str, str]:
 
 def _run(case: Case, options: Options, name: str, wanted: dict[str, str]) -> str:
     place = case.path / "observe" / name
-    with private_caches(case.path) as caches:
-        ran = launch(
-            command(case.file.subject),
-            cwd=Path(case.file.subject.cwd),
-            env={**os.environ, **caches, **wanted},
-            timeout=options.timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
-        )
-    return exit_name(ran)
+    return exit_name(run_subject(case, place, timeout=options.timeout, env=wanted))

@@ -12,13 +12,13 @@ from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.failure import Kind, Status
 from repro_kit.model.results import Artifact, Environment, Observation, ObservedFailure
-from repro_kit.model.signature import Strength
 from repro_kit.runner.findings import Findings, read_findings
-from repro_kit.runner.launch import Run, exit_name, launch
-from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.runner.launch import Run, exit_name
+from repro_kit.runner.subject import command
 from repro_kit.stages import failures, further
 from repro_kit.stages.environment import environment
 from repro_kit.stages.options import Options
+from repro_kit.stages.running import run_subject
 from repro_kit.stages.stop import Stop
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -54,18 +54,14 @@ def observe_once(
         shutil.rmtree(place / name, ignore_errors=True)
     for name in ("trace", "logs"):
         (place / name).mkdir(parents=True)
-    with private_caches(case.path, copy_of) as caches:
-        env = {**os.environ, **_logging(place), **caches}
-        env = probe_environment(env, "observe", place / "probe", options.timeout)
-        observed = launch(
-            command(case.file.subject),
-            cwd=Path(case.file.subject.cwd),
-            env=env,
-            timeout=options.timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
-            on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
-        )
+    observed = run_subject(
+        case,
+        place,
+        timeout=options.timeout,
+        env=_logging(place),
+        copy_of=copy_of,
+        on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
+    )
     _give_back(place)
     return observed, read_findings(place / "probe"), summarise(place / "trace")
 
@@ -209,7 +205,3 @@ def _conclude(
     if chosen.failure.kind == Kind.TIMEOUT and chosen.failure.step:
         ui.note(f"It was in this compile step: {chosen.failure.step}")
 
-
-def same(one: ObservedFailure, other: ObservedFailure) -> bool:
-    """Whether two observed failures are one."""
-    return one.signature.matches(other.signature, Strength.REBASED)

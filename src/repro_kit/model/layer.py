@@ -1,0 +1,67 @@
+"""From the cells of an ablation to the layer at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro_kit.model.cell import Cell
+from repro_kit.model.failure import Layer, Status
+from repro_kit.model.recipe import LADDER
+
+_LAYER_OF = {
+    "eager": Layer.DYNAMO,
+    "aot_eager": Layer.AOT,
+    "aot_eager_decomp_partition": Layer.DECOMPOSITION,
+    "inductor": Layer.INDUCTOR,
+}
+
+_PEOPLE_SAY = {
+    Layer.DYNAMO: "Dynamo",
+    Layer.AOT: "AOTAutograd",
+    Layer.DECOMPOSITION: "A decomposition or the partitioner",
+    Layer.INDUCTOR: "Inductor",
+    Layer.BACKEND: "The backend",
+}
+
+
+def name_layer(cells: Sequence[Cell], backend: str, dynamic: bool | None) -> tuple[Layer | None, str]:
+    """(layer, one sentence). `backend` and `dynamic` are the subject's own settings.
+
+    The first backend of the ladder that fails in the subject's way names the layer: each does all that the one
+    before it does, and one thing more.
+    """
+    if any(not cell.compiled and cell.same for cell in cells):
+        return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
+    own = [cell for cell in cells if cell.compiled and cell.recipe.dynamic == dynamic and not cell.recipe.mode]
+    ladder = {cell.recipe.backend: cell for cell in own if not cell.no_effect}
+    failing = next((name for name in (*LADDER, backend) if name in ladder and ladder[name].same), None)
+    if failing is None:
+        return _by_mode(cells)
+    layer = _LAYER_OF.get(failing, Layer.BACKEND)
+    passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
+    before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
+    good = f"backend {before[-1]!r} passes" if before else "plain eager passes"
+    who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
+    sentence = f"{who} is at fault: {good}, {failing!r} fails{_dynamic_words(cells, failing)}."
+    return layer, sentence
+
+
+def _rank(name: str) -> int:
+    return LADDER.index(name) if name in LADDER else len(LADDER)
+
+
+def _dynamic_words(cells: Sequence[Cell], backend: str) -> str:
+    """How the failure depends on dynamic shapes, where it does."""
+    tried = {c.recipe.dynamic: c for c in cells if c.compiled and c.recipe.backend == backend and not c.recipe.mode}
+    fails = [str(dynamic) for dynamic, cell in tried.items() if cell.same]
+    passes = [str(dynamic) for dynamic, cell in tried.items() if cell.verdict.status == Status.PASS]
+    if not passes or not fails:
+        return ""
+    return f", only with dynamic={' or '.join(fails)} ({' and '.join(passes)} pass{'es' if len(passes) == 1 else ''})"
+
+
+def _by_mode(cells: Sequence[Cell]) -> tuple[Layer | None, str]:
+    modes = [cell.recipe.mode for cell in cells if cell.same and cell.recipe.mode and cell.recipe.backend == "inductor"]
+    if modes:
+        return Layer.INDUCTOR, f"Inductor is at fault: it fails only with mode={' or '.join(map(repr, modes))}."
+    return None, "No cell of the matrix fails in the way the subject did: the layer stays open."
