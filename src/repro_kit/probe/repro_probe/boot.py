@@ -115,16 +115,19 @@ def _say_goodbye(place):
 
 def _own_modules():
     """Files of the modules that were imported from outside of any installation: the user's own."""
+    installed = (sys.prefix, sys.base_prefix, os.path.dirname(__file__), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py"):
-            continue
-        path = os.path.abspath(file)
-        if not path.startswith((sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(__file__))):
-            if "site-packages" not in path and "dist-packages" not in path and "torchinductor_" not in path:
-                found[name] = path
+        # torch.ops and torch.classes are modules whose file is no path.
+        if isinstance(file, str) and file.endswith(".py") and os.path.isabs(file) and not file.startswith(prefixes):
+            if "site-packages" not in file and "dist-packages" not in file and "torchinductor_" not in file:
+                found[name] = file
     found.pop("sitecustomize", None)
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main and os.path.exists(main) and "site-packages" not in main:
+        found["__main__"] = os.path.abspath(main)
     return found
 
 

@@ -1,0 +1,96 @@
+import textwrap
+
+from repro_kit.program.slice import customisations, definitions
+
+
+def dedent(text: str) -> str:
+    return textwrap.dedent(text).lstrip()
+
+
+SCRIPT = dedent(
+    """
+    import torch
+    import os
+    from torch._inductor import lowering as L
+
+    aten = torch.ops.aten
+    SCALE = 3
+
+    def plant():
+        @L.register_lowering(aten.relu.default)
+        def relu(x):
+            os.abort()
+
+    @torch.library.custom_op("my::op", mutates_args=())
+    def op(x: torch.Tensor) -> torch.Tensor:
+        return x * SCALE
+
+    @op.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return op(x)
+
+    def backend(gm, example_inputs):
+        return helper(gm)
+
+    def helper(gm):
+        return gm.forward
+
+    def main():
+        torch.manual_seed(0)
+        plant()
+        torch.compile(Model(), backend=backend)(torch.ones(3))
+
+    if __name__ == "__main__":
+        main()
+    """
+)
+
+
+def test_customisations_hold_what_changes_the_compiler_and_its_needs() -> None:
+    text = customisations(SCRIPT)
+    names: dict[str, object] = {}
+    compile(text, "slice", "exec")
+    for part in ("def plant", "plant()", "aten = ", "import os", "custom_op", "SCALE = 3", "register_fake"):
+        assert part in text
+    for part in ("torch.compile(", "class Model", "manual_seed", "def backend"):
+        assert part not in text
+    assert names == {}
+
+
+def test_a_script_that_leaves_the_compiler_alone_has_none() -> None:
+    assert customisations("import torch\nf = torch.compile(torch.sin)\nf(torch.ones(3))\n") == ""
+
+
+def test_definitions_bring_what_they_call() -> None:
+    text = definitions(SCRIPT, ["backend"])
+    assert "def backend" in text
+    assert "def helper" in text
+    assert "plant" not in text
+
+
+def test_a_name_that_is_not_at_top_level_has_no_definition() -> None:
+    assert definitions("def f():\n    def inner(): pass\n", ["inner"]) == ""
+
+
+def test_decorated_and_nested_statements_are_cut_out_whole() -> None:
+    script = dedent(
+        """
+        from torch._dynamo import register_backend
+
+        @register_backend
+        def mine(gm, inputs):
+            # why
+            return gm.forward
+
+        if __name__ == "__main__":
+            import torch._dynamo.config
+            torch._dynamo.config.recompile_limit = 1
+        """
+    )
+    text = customisations(script)
+    assert "@register_backend\ndef mine(gm, inputs):\n    # why\n    return gm.forward" in text
+    assert "\ntorch._dynamo.config.recompile_limit = 1" in text
