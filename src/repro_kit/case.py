@@ -22,7 +22,8 @@ T = TypeVar("T")
 SCHEMA = 1
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")
 
-StageStatus = Literal["done", "failed", "skipped", "interrupted"]
+#: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
+StageStatus = Literal["done", "failed", "skipped", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class StageRecord:
     status: StageStatus
     note: str = ""
     seconds: float = 0.0
+    settings: str = ""  # the options and inputs that shaped the result, as text; other settings make it stale
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from repro_kit.errors import ReproKitError
 
@@ -16,27 +17,48 @@ _AOTI = (
 )
 
 
-def refuse_export(source: bytes, shown: str) -> None:
-    """Raise ReproKitError when the script `source` exports and uses nothing that could lead to `torch.compile`."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return  # newer or older grammar than ours; the user's interpreter has already accepted it
-    if _may_compile(tree):
+def refuse_export(script: Path, shown: str) -> None:
+    """Raise ReproKitError when `script` exports, and nothing in it or beside it could lead to `torch.compile`."""
+    tree = _parse(script)
+    if tree is None or _may_compile(tree):
         return
     used = set(_used(tree))
     if used & set(_AOTI):
-        raise ReproKitError(
-            f"{shown} uses AOTInductor, and no torch.compile, which is what repro-kit works on. If the model also fails "
-            "as torch.compile(model, fullgraph=True), collect a script that does that; "
-            "if not, set DUMP_AOTI_MINIFIER=1, PyTorch's own minifier for AOTInductor."
-        )
-    if used & set(_EXPORT):
-        raise ReproKitError(
-            f"{shown} uses torch.export, and no torch.compile, which is what repro-kit works on. If the model also fails "
-            "as torch.compile(model, fullgraph=True), collect a script that does that; "
-            "if not, torch.export.draft_export(...) reports what stands in the way."
-        )
+        what, instead = "AOTInductor", "set DUMP_AOTI_MINIFIER=1: PyTorch has a minifier of its own for AOTInductor"
+    elif used & set(_EXPORT):
+        what, instead = "torch.export", "torch.export.draft_export(...) reports what stands in the way"
+    else:
+        return
+    if any(_may_compile(tree) for tree in _beside(script, tree)):
+        return
+    raise ReproKitError(
+        f"{shown} uses {what} and no torch.compile, which is what repro-kit works on. If the model also fails as "
+        f"torch.compile(model, fullgraph=True), collect a script that does that; if not, {instead}."
+    )
+
+
+def _parse(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None  # another version's grammar: the user's interpreter is the judge of that
+
+
+def _beside(script: Path, tree: ast.Module) -> Iterator[ast.Module]:
+    """The modules in the script's own directory that it imports."""
+    for name in {name.split(".")[0] for name in _imported(tree)}:
+        for path in (script.parent / f"{name}.py", script.parent / name / "__init__.py"):
+            module = _parse(path)
+            if module is not None:
+                yield module
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
@@ -69,14 +91,18 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def _may_compile(tree: ast.Module) -> bool:
-    """Whether anything could lead to `torch.compile`: the function, `Module.compile`, a trainer's `torch_compile=True`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr == "compile" and _dotted(node.value) != "re":
-            return True
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "compile" for alias in node.names):
-            return node.module != "re"
-        if isinstance(node, ast.keyword) and node.arg and "compile" in node.arg:
-            return True
-        if isinstance(node, ast.Attribute) and _dotted(node) in ("torch._dynamo.optimize", "dynamo.optimize"):
-            return True
+    """Whether anything could lead to `torch.compile`: itself, `Module.compile`, a trainer's `torch_compile=True`."""
+    return any(_leads_to_compile(node) for node in ast.walk(tree))
+
+
+def _leads_to_compile(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr="compile"):
+            return _dotted(node.value) != "re"
+        case ast.Attribute(attr="optimize"):
+            return (_dotted(node.value) or "").endswith("dynamo")
+        case ast.ImportFrom():
+            return node.module != "re" and any(alias.name == "compile" for alias in node.names)
+        case ast.keyword():
+            return "compile" in (node.arg or "")
     return False

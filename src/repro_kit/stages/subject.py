@@ -76,7 +76,7 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
     interpreter = _interpreter(python, cwd, env)
     check_interpreter(interpreter, cwd, env, script=script, module=argv[0] if form == "module" else None)
     if script is not None:
-        refuse_export(script.read_bytes(), argv[0])
+        refuse_export(script, argv[0])
     return Subject(form, tuple(argv), str(cwd), interpreter)
 
 
@@ -191,6 +191,7 @@ def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | 
             text=True,
             errors="replace",
             timeout=_CHECK_SECONDS,
+            check=False,
         )
     except OSError as error:
         raise ReproKitError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
