@@ -1,0 +1,145 @@
+"""The compiles in a trace, and how each ended; a failed one apart from the control flow that looks like a failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from repro_kit.model import tracebacks
+from repro_kit.trace.insight import ask
+from repro_kit.trace.record import Record
+
+#: Exceptions by which Dynamo starts over or leaves a frame alone.
+_CONTROL_FLOW = re.compile(r"(?:SkipFrame|RestartAnalysis|SkipCodeRecursive\w*|StepUnsupported)$")
+#: Exceptions that are an error only under ``fullgraph=True``; else the frame, or the rest of it, runs in eager.
+_SOFT = ("Unsupported", "UserError", "RecompileLimitExceeded", "CacheLimitExceeded")
+_LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit (?:exceeded|reached)")
+
+
+class Outcome(StrEnum):
+    """How a compile ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    EAGER = "eager"  # left to eager: a graph break that skips the frame, the recompile limit, nothing to compile
+    OPEN = "open"  # began, and nothing more is known
+
+
+@dataclass(frozen=True)
+class CompileFailure:
+    """A compile that failed, whether or not the program noticed.
+
+    `type` is the exception's name (``InductorError``), `text` its traceback, or ``TYPE: REASON`` where torch wrote none
+    (a compile of the backward). `soft`: a graph break that ``fullgraph=True`` made an error.
+    """
+
+    compile_id: str
+    rank: int | None
+    type: str
+    reason: str
+    text: str
+    soft: bool = False
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One compile id and its outcome."""
+
+    compile_id: str
+    rank: int | None
+    outcome: Outcome
+
+
+@dataclass
+class _Seen:
+    """What the trace says about one compile id of one process."""
+
+    compile_id: str
+    rank: int | None
+    error: str = ""  # dynamo_error: the traceback
+    breaks: int = 0  # graph breaks: there are none under fullgraph=True
+    forward: dict[str, Any] | None = None  # compilation_metrics
+    backward: list[dict[str, Any]] = field(default_factory=list)
+
+    def failures(self) -> list[CompileFailure]:
+        """The failures among its forward and backward compiles."""
+        found = []
+        metrics = self.forward or {}
+        if self.error or metrics.get("fail_type"):
+            forward = self._failure(metrics, self.error, backward=False)
+            found = [forward] if self._counts(forward) else []
+        failed = [metrics for metrics in self.backward if metrics.get("fail_type")]
+        return found + [self._failure(metrics, "", backward=True) for metrics in failed]
+
+    def _failure(self, metrics: dict[str, Any], error: str, *, backward: bool) -> CompileFailure:
+        name, reason = str(metrics.get("fail_type") or ""), str(metrics.get("fail_reason") or "")
+        if error and not name:
+            chains = tracebacks.chains(error)
+            name, reason = (chains[-1][0].type, chains[-1][0].message) if chains else ("", error.strip())
+        name = tracebacks.short(name)
+        text = error or f"{name}: {reason}"
+        return CompileFailure(self.compile_id, self.rank, name, reason, text, soft=name in _SOFT, backward=backward)
+
+    def _counts(self, failure: CompileFailure) -> bool:
+        """Whether a failed forward compile is a failure: not when Dynamo went on in eager by design.
+
+        A soft error is none after a graph break was allowed, nor is the recompile limit, which shows in the metrics
+        only. (Under ``fullgraph=True`` there is no graph break record, and the limit is a `FailOnRecompileLimitHit`.)
+        """
+        if _CONTROL_FLOW.search(failure.type):
+            return False
+        return not (failure.soft and (self.breaks or not self.error or _LIMIT.search(failure.reason)))
+
+    def outcome(self) -> Outcome:
+        """How it ended, the backward included."""
+        if self.failures():
+            return Outcome.FAILED
+        if self.forward is None:
+            return Outcome.EAGER if self.error else Outcome.OPEN
+        return Outcome.OK if self.forward.get("has_guarded_code") else Outcome.EAGER
+
+
+@dataclass
+class Compiles:
+    """All compiles, in the order in which they began."""
+
+    seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Note a beginning, an end, an error or a graph break."""
+        compile_id = record.compile_id
+        if record.event.endswith("compilation_metrics") and isinstance(record.data, dict):
+            compile_id = record.data.get("compile_id") or compile_id
+        if compile_id is None:
+            return
+        one = self.seen.setdefault((record.file, compile_id), _Seen(compile_id, record.rank))
+        if record.event == "compilation_metrics":
+            one.forward = record.data
+        elif record.event == "bwd_compilation_metrics":
+            one.backward.append(record.data)
+        elif record.name == "dynamo_error":
+            one.error = record.payload or ""
+        elif record.name == "dynamo_graph_break_reason":
+            one.breaks += 1
+
+    def all(self) -> list[Compile]:
+        """Every compile id with its outcome."""
+        return [Compile(one.compile_id, one.rank, one.outcome()) for one in self.seen.values()]
+
+    def failures(self) -> list[CompileFailure]:
+        """Every compile that failed."""
+        return [failure for one in self.seen.values() for failure in one.failures()]
+
+
+def compile_ids(records: Iterable[Record]) -> list[Compile]:
+    """The compile ids of a trace, in order, each with its outcome."""
+    return ask(Compiles(), records).all()
+
+
+def compile_failures(records: Iterable[Record]) -> list[CompileFailure]:
+    """The compiles that failed, in order; restarts, graph breaks that were allowed and the like are none."""
+    return ask(Compiles(), records).failures()

@@ -1,0 +1,152 @@
+"""Streaming reader of torch's structured trace (``TORCH_TRACE``).
+
+A log is lines. ``V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:2350] {json}`` begins a record; lines that begin
+with a tab are its payload (one tab removed, joined by newlines, md5 in `has_payload`). ``{"str": [name, 7]}`` numbers a
+file name for stack frames. The writer is `torch/_logging/_internal.py` (`TorchLogsFormatter`, `trace_structured`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure import Frame
+from repro_kit.trace.record import CONTEXT, Record, compile_id_of
+
+_HEADER = re.compile(
+    rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d+) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
+)
+
+
+@dataclass
+class Problems:
+    """What was wrong with a trace that was read to its end nevertheless."""
+
+    damaged: int = 0  # records whose JSON or payload is cut off or changed
+    stray: int = 0  # lines that belong to no record
+    eventless: int = 0  # records without an event, or with several
+
+
+@dataclass
+class Reader:
+    """Iterate over it for the records of one log or of all logs in a directory; `problems` and `events` count along."""
+
+    path: Path
+    problems: Problems = field(default_factory=Problems)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def __iter__(self) -> Iterator[Record]:
+        for log in self.logs():
+            for record in _Log(log, self.problems).records():
+                self.events[record.event] += 1
+                yield record
+
+    def logs(self) -> list[Path]:
+        """The logs, by the time of their first record."""
+        if not self.path.is_dir():
+            return [self.path]
+        return sorted(self.path.glob("*.log"), key=lambda log: (_first_line(log), log.name))
+
+
+def read(path: str | Path) -> Reader:
+    """The records of a TORCH_TRACE log, or of all logs in a directory, one at a time and in constant memory.
+
+    Unknown events come through as they are; blank lines, a cut-off end and damaged records are skipped and counted
+    (`Reader.problems`), a payload that fails its checksum is marked. Raises ReproKitError when nothing is at `path`.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ReproKitError(f"There is no trace at {path}; give a log or the directory that TORCH_TRACE named.")
+    return Reader(path)
+
+
+def _first_line(log: Path) -> bytes:
+    with log.open("rb") as file:
+        found = _HEADER.match(file.readline(4096))
+    return found[1] if found else b""
+
+
+@dataclass
+class _Log:
+    """One log while it is read: the table of file names, and the record whose payload may still go on."""
+
+    path: Path
+    problems: Problems
+    strings: dict[int, str] = field(default_factory=dict)
+
+    def records(self) -> Iterator[Record]:
+        header: re.Match[bytes] | None = None
+        payload: list[bytes] = []
+        with self.path.open("rb") as file:
+            for raw in file:
+                line = raw.rstrip(b"\n")
+                if line.startswith(b"\t") and header:
+                    payload.append(line[1:])
+                    continue
+                if not line.strip():
+                    continue
+                if header:
+                    yield from self._record(header, payload)
+                header, payload = _HEADER.match(line), []
+                self.problems.stray += header is None
+        if header:
+            yield from self._record(header, payload)
+
+    def _record(self, header: re.Match[bytes], payload: list[bytes]) -> Iterator[Record]:
+        try:
+            data = orjson.loads(header[3])
+        except orjson.JSONDecodeError:
+            self.problems.damaged += 1
+            return
+        if isinstance(data.get("str"), list):
+            self._intern(data["str"])
+            return
+        events = [key for key in data if key not in CONTEXT]
+        if len(events) != 1:
+            self.problems.eventless += 1
+            return
+        yield self._typed(header, data, events[0], payload)
+
+    def _typed(self, header: re.Match[bytes], data: dict[str, Any], event: str, payload: list[bytes]) -> Record:
+        checksum = data.get("has_payload")
+        body = b"\n".join(payload) if checksum else b""
+        intact = not checksum or hashlib.md5(body, usedforsecurity=False).hexdigest() == checksum
+        self.problems.damaged += not intact
+        return Record(
+            event,
+            data[event],
+            file=self.path.name,
+            time=header[1].decode(),
+            pid=int(header[2]),
+            compile_id=compile_id_of(data),
+            attempt=data.get("attempt") or 0,
+            rank=data.get("rank"),
+            payload=body.decode("utf-8", "replace") if checksum else None,
+            intact=intact,
+            stack=self.frames(data.get("stack")),
+        )
+
+    def _intern(self, entry: list[Any]) -> None:
+        if len(entry) == 2 and isinstance(entry[1], int):
+            self.strings[entry[1]] = str(entry[0])
+
+    def frames(self, stack: Any) -> tuple[Frame, ...]:
+        """A stack of the trace with its file names filled in; an unknown one is ``?``."""
+        frames = [frame for frame in stack or () if isinstance(frame, dict)]
+        return tuple(
+            Frame(
+                self.strings.get(frame.get("filename", -1), "?"),
+                frame.get("line") or 0,
+                str(frame.get("name", "")),
+                str(frame.get("loc") or ""),
+            )
+            for frame in frames
+        )

@@ -1,0 +1,58 @@
+"""One record of torch's structured trace, typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from repro_kit.model.failure import Frame
+
+#: Keys of a record's JSON that are context; exactly one further key names the event.
+CONTEXT = frozenset(
+    ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "stack", "process")
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record: its event and that event's data, its context, its payload.
+
+    `compile_id` is torch's text form without the attempt: ``0/1``, ``!2/0/1`` under compiled autograd, or None.
+    """
+
+    event: str  # "dynamo_start", "artifact", "compilation_metrics", …
+    data: Any  # the event's own JSON
+    file: str  # name of the log
+    time: str  # "1120 17:29:56.314000": month and day, no year, no zone
+    pid: int
+    compile_id: str | None = None
+    attempt: int = 0
+    rank: int | None = None
+    payload: str | None = None
+    intact: bool = True  # the payload agrees with its checksum
+    stack: tuple[Frame, ...] = ()  # outermost first
+
+    @property
+    def name(self) -> str:
+        """Name of an artifact (``fx_graph_runnable``), else the event's."""
+        if self.event == "artifact" and isinstance(self.data, dict):
+            return str(self.data.get("name", ""))
+        return self.event
+
+    def json(self) -> Any:
+        """The payload as JSON; None when it is none."""
+        try:
+            return orjson.loads(self.payload or "")
+        except orjson.JSONDecodeError:
+            return None
+
+
+def compile_id_of(data: dict[str, Any]) -> str | None:
+    """The compile id in a record's context, as ``torch._guards.CompileId`` writes it."""
+    autograd, frame, compiled = (data.get(key) for key in ("compiled_autograd_id", "frame_id", "frame_compile_id"))
+    parts = [f"!{autograd}"] if autograd is not None else []
+    if frame is not None and compiled is not None:
+        parts.append(f"{frame}/{compiled}")
+    return "/".join(parts) or None

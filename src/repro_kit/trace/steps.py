@@ -1,0 +1,93 @@
+"""The compile step that began and did not end: where a process hung or died."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from repro_kit.trace.insight import ask
+from repro_kit.trace.record import Record
+
+
+@dataclass(frozen=True)
+class OpenStep:
+    """Steps that were under way when the trace ended, the innermost last, as torch's timers name them."""
+
+    compile_id: str | None
+    rank: int | None
+    steps: tuple[str, ...]
+    after: str = ""  # what the trace shows last of that compile
+
+    def __str__(self) -> str:
+        where = f" of graph {self.compile_id}" if self.compile_id else ""
+        rank = f" on rank {self.rank}" if self.rank is not None else ""
+        after = f", after {self.after}" if self.after else ""
+        return f"{self.steps[-1]}{where}{rank}{after}"
+
+
+@dataclass
+class _Open:
+    compile_id: str | None
+    rank: int | None
+    names: list[str] = field(default_factory=list)
+    time: str = ""
+
+
+@dataclass
+class OpenSteps:
+    """Follows begins and ends (`chromium_event`) of each thread; without them, frames begun and not finished."""
+
+    stacks: dict[tuple[str, int, int], list[tuple[str, str | None]]] = field(default_factory=dict)
+    frames: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    ranks: dict[str, int | None] = field(default_factory=dict)
+    last: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    newest: dict[tuple[str, int, int], str] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Note a step's begin or end, or a record that shows how far a compile got."""
+        self.ranks.setdefault(record.file, record.rank)
+        if record.event == "chromium_event":
+            self._event(record)
+            return
+        if record.compile_id is None:
+            return
+        frame = (record.file, record.compile_id)
+        if record.event == "dynamo_start":
+            self.frames[frame] = record.rank
+        elif record.event == "compilation_metrics" or record.name == "dynamo_error":
+            self.frames.pop(frame, None)
+        if record.event in ("artifact", "dynamo_output_graph", "inductor_output_code") or "graph" in record.event:
+            self.last[frame] = record.name
+
+    def _event(self, record: Record) -> None:
+        event = record.json()
+        if not isinstance(event, dict) or event.get("ph") not in ("B", "E"):
+            return
+        thread = (record.file, record.pid, int(event.get("tid") or 0))
+        stack = self.stacks.setdefault(thread, [])
+        name = str(event.get("name"))
+        if event["ph"] == "B":
+            stack.append((name, record.compile_id))
+            self.newest[thread] = record.time
+        elif any(name == begun for begun, _ in stack):
+            while stack.pop()[0] != name:
+                pass
+
+    def open(self) -> OpenStep | None:
+        """The step that began last among those still open."""
+        begun = {thread: stack for thread, stack in self.stacks.items() if stack}
+        if begun:
+            thread = max(begun, key=lambda key: self.newest[key])
+            stack = begun[thread]
+            compile_id = next((known for _, known in reversed(stack) if known), None)
+            after = self.last.get((thread[0], compile_id), "")
+            return OpenStep(compile_id, self.ranks.get(thread[0]), tuple(name for name, _ in stack), after)
+        if self.frames and not self.stacks:
+            (file, compile_id), rank = list(self.frames.items())[-1]
+            return OpenStep(compile_id, rank, ("dynamo",), self.last.get((file, compile_id), ""))
+        return None
+
+
+def last_open_step(records: Iterable[Record]) -> OpenStep | None:
+    """The compile step that began and did not end; None when every compile came to its end."""
+    return ask(OpenSteps(), records).open()
