@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Layer, Status
-from repro_kit.model.recipe import LADDER
+from repro_kit.model.recipe import LADDER, Recipe
 
 _LAYER_OF = {
     "eager": Layer.DYNAMO,
@@ -24,17 +24,16 @@ _PEOPLE_SAY = {
 }
 
 
-def name_layer(cells: Sequence[Cell], backend: str, dynamic: bool | None) -> tuple[Layer | None, str]:
-    """(layer, one sentence). `backend` and `dynamic` are the subject's own settings.
+def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
+    """(layer, one sentence). `recipe` is the subject's own.
 
     The first backend of the ladder that fails in the subject's way names the layer: each does all that the one
     before it does, and one thing more.
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
-    own = [cell for cell in cells if cell.compiled and cell.recipe.dynamic == dynamic and not cell.recipe.mode]
-    ladder = {cell.recipe.backend: cell for cell in own if not cell.no_effect}
-    failing = next((name for name in (*LADDER, backend) if name in ladder and ladder[name].same), None)
+    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
+    failing = next((name for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
     if failing is None:
         return _by_mode(cells)
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
@@ -42,22 +41,37 @@ def name_layer(cells: Sequence[Cell], backend: str, dynamic: bool | None) -> tup
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
     good = f"backend {before[-1]!r} passes" if before else "plain eager passes"
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
-    sentence = f"{who} is at fault: {good}, {failing!r} fails{_dynamic_words(cells, failing)}."
-    return layer, sentence
+    words = _dynamic_words(cells, failing, recipe.mode) + _mode_words(cells, recipe)
+    return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
+
+
+def is_own(cell: Cell, recipe: Recipe) -> bool:
+    """Whether a cell differs from the subject's own recipe in its backend alone."""
+    mode = recipe.mode if cell.recipe.backend == recipe.backend else None
+    return cell.compiled and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode and not cell.no_effect
 
 
 def _rank(name: str) -> int:
     return LADDER.index(name) if name in LADDER else len(LADDER)
 
 
-def _dynamic_words(cells: Sequence[Cell], backend: str) -> str:
+def _dynamic_words(cells: Sequence[Cell], backend: str, mode: str | None) -> str:
     """How the failure depends on dynamic shapes, where it does."""
-    tried = {c.recipe.dynamic: c for c in cells if c.compiled and c.recipe.backend == backend and not c.recipe.mode}
+    same_mode = [cell for cell in cells if cell.compiled and cell.recipe.mode in (mode, None)]
+    tried = {cell.recipe.dynamic: cell for cell in same_mode if cell.recipe.backend == backend}
     fails = [str(dynamic) for dynamic, cell in tried.items() if cell.same]
     passes = [str(dynamic) for dynamic, cell in tried.items() if cell.verdict.status == Status.PASS]
     if not passes or not fails:
         return ""
     return f", only with dynamic={' or '.join(fails)} ({' and '.join(passes)} pass{'es' if len(passes) == 1 else ''})"
+
+
+def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
+    """That it needs the subject's mode, where the default mode passes."""
+    default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
+    if recipe.mode and any(cell.verdict.status == Status.PASS for cell in default):
+        return f", only with mode={recipe.mode!r}"
+    return ""
 
 
 def _by_mode(cells: Sequence[Cell]) -> tuple[Layer | None, str]:

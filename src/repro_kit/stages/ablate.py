@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from repro_kit.case import Case
 from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.failure import Kind, Status, Verdict
-from repro_kit.model.layer import name_layer
+from repro_kit.model.layer import is_own, name_layer
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
@@ -53,7 +53,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     cells = _judged(runner.run(plans), target)
     if any(cell.same and cell.recipe.backend == "inductor" for cell in cells):
         cells += _judged(runner.run(modes(recipe, env.accelerator is not None)), target)
-    layer, sentence = name_layer(cells, recipe.backend, recipe.dynamic)
+    layer, sentence = name_layer(cells, recipe)
     notes: tuple[str, ...] = ()
     if capture.subject == "program" and case.file.signature is not None:
         cells, notes = _checked_on_script(case, options, ui, cells, recipe)
@@ -214,7 +214,7 @@ def _checked_on_script(
     case: Case, options: Options, ui: Ui, cells: list[Cell], recipe: Recipe
 ) -> tuple[list[Cell], tuple[str, ...]]:
     """Repeat on the script the cells that decide: the last backend that passes, and the first that fails."""
-    own = [cell for cell in cells if cell.compiled and cell.recipe.dynamic == recipe.dynamic and not cell.recipe.mode]
+    own = [cell for cell in cells if is_own(cell, recipe)]
     failing = next((cell for cell in own if cell.same), None)
     passing = [cell for cell in own if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
     if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):

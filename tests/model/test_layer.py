@@ -1,0 +1,75 @@
+import pytest
+
+from repro_kit.model.cell import Cell
+from repro_kit.model.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.layer import name_layer
+from repro_kit.model.recipe import LADDER, Recipe
+
+PASS = Verdict(Status.PASS)
+FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
+
+
+def cell(backend: str, fails: bool, dynamic: bool | None = None, mode: str | None = None, same: bool = True) -> Cell:
+    recipe = Recipe(backend=backend, dynamic=dynamic, mode=mode)
+    return Cell(f"{backend} {dynamic} {mode}", True, recipe, FAIL if fails else PASS, same=fails and same)
+
+
+def ladder(first_failing: str, dynamic: bool | None = None) -> list[Cell]:
+    at = LADDER.index(first_failing)
+    return [cell(name, LADDER.index(name) >= at, dynamic) for name in LADDER]
+
+
+@pytest.mark.parametrize(
+    ("first", "layer"),
+    list(zip(LADDER, (Layer.DYNAMO, Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR), strict=True)),
+)
+def test_the_first_backend_that_fails_names_the_layer(first: str, layer: Layer) -> None:
+    named, sentence = name_layer(ladder(first), Recipe())
+    assert named == layer
+    assert f"'{first}' fails" in sentence
+
+
+def test_a_users_backend_is_to_blame_only_when_the_ladder_passes() -> None:
+    passing = [cell(name, False) for name in LADDER]
+    assert name_layer([*passing, cell("mine", True)], Recipe(backend="mine"))[0] == Layer.BACKEND
+    failing = [*[cell(name, name == "inductor") for name in LADDER], cell("mine", True)]
+    assert name_layer(failing, Recipe(backend="mine"))[0] == Layer.INDUCTOR
+
+
+def test_plain_eager_failing_is_the_users_bug() -> None:
+    eager = Cell("no torch.compile", False, Recipe(), FAIL, same=True)
+    assert name_layer([eager, *ladder("eager")], Recipe())[0] == Layer.USER
+
+
+def test_another_failure_is_no_evidence() -> None:
+    cells = [cell("eager", False), cell("aot_eager", True, same=False), *ladder("inductor")[2:]]
+    assert name_layer(cells, Recipe())[0] == Layer.INDUCTOR
+
+
+def test_dependence_on_dynamic_is_said() -> None:
+    cells = [
+        *ladder("aot_eager", True),
+        *(cell(name, False, dynamic) for name in LADDER for dynamic in (None, False)),
+    ]
+    layer, sentence = name_layer(cells, Recipe(backend="aot_eager", dynamic=True))
+    assert layer == Layer.AOT
+    assert "only with dynamic=True" in sentence
+
+
+def test_a_failure_of_one_mode_alone_is_inductors() -> None:
+    cells = [*(cell(name, False) for name in LADDER), cell("inductor", True, mode="max-autotune")]
+    layer, sentence = name_layer(cells, Recipe())
+    assert layer == Layer.INDUCTOR
+    assert "max-autotune" in sentence
+
+
+def test_no_failing_cell_leaves_the_layer_open() -> None:
+    assert name_layer([cell(name, False) for name in LADDER], Recipe())[0] is None
+
+
+def test_a_subject_with_a_mode_is_judged_in_that_mode() -> None:
+    own = Recipe(mode="max-autotune")
+    cells = [*(cell(name, False) for name in LADDER[:3]), cell("inductor", True, mode="max-autotune")]
+    layer, sentence = name_layer([*cells, cell("inductor", False, mode="default")], own)
+    assert layer == Layer.INDUCTOR
+    assert "only with mode='max-autotune'" in sentence
