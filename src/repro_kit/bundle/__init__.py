@@ -1,0 +1,1 @@
+"""The bundle: rendered, redacted, listed and packed. Nothing here starts a process."""

@@ -1,0 +1,68 @@
+"""What a bundle says about its failure, gathered once for all of its texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from repro_kit.model.cell import Ablation
+from repro_kit.model.failure import Failure, Kind, Layer
+from repro_kit.model.results import Capture, Environment, Reduction
+from repro_kit.model.signature import Signature
+
+_LINE = 200  # characters of an error's first line that are worth reading
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The failure of the bundle's subject, where it lies, and where it was seen."""
+
+    signature: Signature
+    failure: Failure | None
+    environment: Environment
+    ablation: Ablation | None = None
+    capture: Capture | None = None
+    reduction: Reduction | None = None
+    command: str = ""  # the user's, as typed
+    others: tuple[str, ...] = field(default=())  # further failures of the same run
+
+    @property
+    def layer(self) -> Layer | None:
+        """The part of the compiler at fault, where the ablation names one."""
+        return self.ablation.layer if self.ablation else None
+
+    @property
+    def title(self) -> str:
+        """One line for people."""
+        return self.signature.summary()
+
+    @property
+    def expected(self) -> str:
+        """What the failing run says: the first line of the error, or how it ends."""
+        return expected_line(self.signature, self.failure)
+
+    @property
+    def evidence(self) -> str:
+        """Which settings pass and which fail, in one sentence."""
+        return self.ablation.sentence if self.ablation else ""
+
+    @property
+    def seen_with(self) -> str:
+        """``torch 2.13.0, Python 3.11.9, Linux-…``."""
+        env = self.environment
+        parts = [f"torch {env.torch or 'unknown'}", f"Python {env.python}", env.platform]
+        return ", ".join([*parts, env.accelerator] if env.accelerator else parts)
+
+
+def expected_line(signature: Signature, failure: Failure | None) -> str:
+    """The failure in the words of the run itself, on one line."""
+    if signature.kind is Kind.TIMEOUT:
+        return "no end: it hangs, or compiles for ever"
+    if signature.kind is Kind.CRASH:
+        return f"the process dies of {(failure and failure.signal) or signature.signal}"
+    if signature.kind is Kind.ACCURACY:
+        return signature.summary()
+    if failure and failure.exceptions:
+        root = failure.exceptions[-1]
+        first = next((line.strip() for line in root.message.splitlines() if line.strip()), "")
+        return f"{root.type.rsplit('.', 1)[-1]}: {first}"[:_LINE].rstrip(": ")
+    return signature.summary()

@@ -1,0 +1,171 @@
+"""`repro.py` of a program: the script that a person would have written for the same graph."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from repro_kit.bundle import settings
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.rendering import render
+from repro_kit.model.failure import Kind
+from repro_kit.model.recipe import Recipe
+
+#: Seconds after which a child is taken to hang; a small program compiles in a few.
+LIMIT = 60
+
+_WIDTH = 98
+_IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
+_TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
+_PROVIDED = ("device", "inf", "nan")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program in the pieces that the script is made of, each as Python text."""
+
+    recipe: Recipe
+    functions: tuple[str, ...]  # bodies of higher-order ops, then `graph`
+    inputs: tuple[str, ...]  # lines
+    calls: tuple[str, ...]  # one tuple of arguments each
+    imports: tuple[str, ...] = ()
+    preamble: str = ""
+    stored: bool = False  # some input is read from a file
+
+    @property
+    def text(self) -> str:
+        """All of it, to look for names in."""
+        return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls])
+
+
+def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:
+    """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
+    recipe = source.recipe
+    child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
+    preamble = source.preamble.strip("\n")
+    guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
+    return render(
+        "repro.py.j2",
+        header=header(facts, recipe),
+        stdlib=_stdlib(recipe, child=child, stored=source.stored),
+        env=[(settings.literal(key), settings.literal(value)) for key, value in sorted(recipe.env.items())],
+        imports=_imports(source),
+        config=settings.config_lines(recipe),
+        process=settings.process_lines(recipe),
+        guarded_preamble=preamble if guarded else "",
+        preamble="" if guarded else preamble,
+        stored=source.stored,
+        functions=[function.strip("\n") for function in source.functions],
+        inputs=source.inputs,
+        calls=source.calls,
+        names=_free_names(source),
+        regions=settings.forward_regions(recipe),
+        backward=recipe.backward,
+        complex=bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
+        seed=recipe.seed,
+        compared=_compared(source, facts),
+        check=recipe.check or facts.signature.kind is Kind.ACCURACY,
+        tolerances=settings.tolerances(recipe),
+        compile=settings.compile_call(recipe, "graph", _defined(preamble)),
+        limit=limit if child else None,
+    )
+
+
+def header(facts: Facts, recipe: Recipe) -> str:
+    """The docstring: what fails, what passes, where it was seen, and what the exit status means."""
+    paragraphs = [
+        facts.title,
+        f"Expected: {facts.expected}" if facts.expected != facts.title else "",
+        facts.evidence,
+        f"Seen with {facts.seen_with}.",
+        "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run.",
+    ]
+    return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
+
+
+def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
+    modules = {"sys"}
+    if child:
+        modules |= {"faulthandler", "signal", "subprocess"}
+    if recipe.env:
+        modules.add("os")
+    if stored:
+        modules.add("pathlib")
+    return sorted(modules)
+
+
+def _imports(source: Source) -> list[str]:
+    used = _identifiers(source.text)
+    provided = [name for name in _PROVIDED if name in used]
+    lines = [f"import {module}" for module in settings.config_imports(source.recipe)]
+    if provided:
+        lines.append(f"from torch import {', '.join(provided)}")
+    return [*lines, *source.imports]
+
+
+def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
+    """What is compared: (name, expression) pairs; beyond values only what is known to differ."""
+    pairs = [("outputs", "outputs")]
+    if source.recipe.backward != "none":
+        pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
+    if _IN_PLACE.search("\n".join([source.preamble, *source.functions])):
+        pairs.append(("inputs", "args"))
+    match facts.signature.difference:
+        case "stride":
+            pairs.append(("strides", f"[out.stride() {_TENSORS}]"))
+        case "requires_grad":
+            pairs.append(("requires_grad", f"[out.requires_grad {_TENSORS}]"))
+        case "alias":
+            pairs.append(("aliases", "aliases(*args, *outputs)"))
+    return pairs
+
+
+def _free_names(source: Source) -> dict[str, str]:
+    """Names for the script's own functions that mean nothing else in it."""
+    taken = _identifiers(source.text)
+    wanted = {
+        "inputs": "inputs" if len(source.calls) == 1 else "calls",
+        **{name: name for name in ("run", "main", "watch", "differentiable", "aliases")},
+    }
+    return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
+
+
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
+
+
+def _defined(preamble: str) -> set[str]:
+    """Names that the preamble defines at top level."""
+    names: set[str] = set()
+    for node in ast.parse(preamble).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        else:
+            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names
+
+
+def _can_fail(preamble: str) -> bool:
+    """Whether executing the preamble does more than define plain functions and classes."""
+    plain = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+    return any(not isinstance(node, plain) or node.decorator_list for node in ast.parse(preamble).body)
+
+
+def _survives_indenting(preamble: str) -> bool:
+    """Whether the preamble means the same below a ``try:``; strings of several lines may not."""
+    indented = "try:\n" + textwrap.indent(preamble, "    ") + "\nfinally:\n    pass"
+    try:
+        (block,) = ast.parse(indented).body
+    except SyntaxError:
+        return False
+    body: Sequence[ast.stmt] = block.body if isinstance(block, ast.Try) else ()
+    return _dumped(body) == _dumped(ast.parse(preamble).body)
+
+
+def _dumped(nodes: Iterable[ast.stmt]) -> list[str]:
+    return [ast.dump(node) for node in nodes]

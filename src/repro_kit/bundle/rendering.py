@@ -1,0 +1,53 @@
+"""The Jinja2 templates, and where they lie."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from repro_kit.errors import Exit, ReproKitError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def templates_dir() -> Path:
+    """The templates: inside the package in a wheel, at the top level in a source checkout.
+
+    Raises ReproKitError when neither is there.
+    """
+    for directory in (_PACKAGE / "templates", _PACKAGE.parent.parent / "templates"):
+        if (directory / "repro.py.j2").is_file():
+            return directory
+    raise ReproKitError("This installation of repro-kit lacks its templates; install it again.", Exit.FAILED)
+
+
+def render(template: str, **values: Any) -> str:
+    """Template file `template`, filled in."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(templates_dir()),
+        autoescape=False,  # Python and Markdown
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["indented"] = _indented
+    environment.filters["docstring"] = _docstring
+    return environment
+
+
+def _indented(text: str, width: int = 4) -> str:
+    return "".join(" " * width + line if line.strip() else line for line in text.splitlines(keepends=True))
+
+
+def _docstring(text: str) -> str:
+    """`text` fit to stand in a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', "'''").rstrip('"')

@@ -1,0 +1,109 @@
+"""A recipe as the Python that a person would write for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from repro_kit.model.recipe import Recipe
+
+CONFIG_MODULES = {
+    "inductor": "torch._inductor.config",
+    "dynamo": "torch._dynamo.config",
+    "functorch": "torch._functorch.config",
+    "compiler": "torch.compiler.config",
+    "shapes": "torch.fx.experimental._config",
+}
+
+#: How the graph caches are turned off (both are torch's own switches).
+_CACHES_OFF = {"inductor.fx_graph_cache": False, "functorch.enable_autograd_cache": False}
+
+
+def literal(value: Any) -> str:
+    """`value` as Python source; infinities and NaN included."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(literal, value)) + ("," if len(value) == 1 else "") + ")"
+    return repr(value)
+
+
+def quoted(text: str) -> str:
+    """A string literal in double quotes where that needs no escapes."""
+    plain = repr(text)
+    return f'"{plain[1:-1]}"' if plain[0] == "'" and '"' not in plain and "\\'" not in plain else plain
+
+
+def config(recipe: Recipe) -> dict[str, Any]:
+    """All settings of the compiler's config modules, by their short names."""
+    switches = {} if recipe.graph_caches else _CACHES_OFF
+    random = {"inductor.fallback_random": True} if recipe.fallback_random else {}
+    return {**switches, **random, **recipe.config}
+
+
+def config_imports(recipe: Recipe) -> list[str]:
+    """The modules whose settings the script assigns."""
+    return sorted({CONFIG_MODULES[key.partition(".")[0]] for key in config(recipe)})
+
+
+def config_lines(recipe: Recipe) -> list[str]:
+    """One assignment for each setting."""
+    lines = []
+    for key, value in config(recipe).items():
+        module, _, name = key.partition(".")
+        lines.append(f"{CONFIG_MODULES[module]}.{name} = {literal(value)}")
+    return lines
+
+
+def process_lines(recipe: Recipe) -> list[str]:
+    """Settings of the process: threads and default dtype."""
+    lines = [] if recipe.threads is None else [f"torch.set_num_threads({recipe.threads})"]
+    if recipe.default_dtype is not None:
+        lines.append(f"torch.set_default_dtype({_dtype(recipe.default_dtype)})")
+    return lines
+
+
+def compile_call(recipe: Recipe, function: str, defined: Collection[str]) -> str:
+    """The call of ``torch.compile``; `defined` are names of the preamble, one of which may be the backend."""
+    arguments = [function]
+    if recipe.backend != "inductor":
+        arguments.append(f"backend={recipe.backend if recipe.backend in defined else quoted(recipe.backend)}")
+    if recipe.mode is not None:
+        arguments.append(f"mode={quoted(recipe.mode)}")
+    if recipe.options:
+        arguments.append(f"options={literal(recipe.options)}")
+    if recipe.dynamic is not None:
+        arguments.append(f"dynamic={recipe.dynamic}")
+    if recipe.fullgraph:
+        arguments.append("fullgraph=True")
+    return f"torch.compile({', '.join(arguments)})"
+
+
+def forward_regions(recipe: Recipe) -> str:
+    """What stands between ``with`` and the colon around the forward call; empty for nothing."""
+    regions = []
+    if recipe.grad_mode == "no_grad":
+        regions.append("torch.no_grad()")
+    elif recipe.grad_mode == "inference_mode":
+        regions.append("torch.inference_mode()")
+    if recipe.autocast is not None:
+        regions.append(f"torch.autocast({quoted(recipe.autocast.device)}, dtype={_dtype(recipe.autocast.dtype)})")
+    return ", ".join(regions)
+
+
+def tolerances(recipe: Recipe) -> str:
+    """Arguments of ``assert_close`` after the two results."""
+    if recipe.rtol is None and recipe.atol is None:
+        return "equal_nan=True"
+    return f"rtol={literal(recipe.rtol or 0.0)}, atol={literal(recipe.atol or 0.0)}, equal_nan=True"
+
+
+def _dtype(name: str) -> str:
+    return f"torch.{name.removeprefix('torch.')}"
