@@ -22,7 +22,7 @@ from repro_kit.stages.options import Options
 from repro_kit.stages.stop import Stop
 from repro_kit.ui import Ui
 
-__all__ = ["REGISTRY", "Ending", "Stage", "Stop", "collect", "disk_full", "interruptible"]
+__all__ = ["REGISTRY", "Ending", "Stage", "Stop", "collect", "disk_full", "interruptible", "prerequisites"]
 
 _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
 _HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
@@ -92,6 +92,15 @@ REGISTRY: dict[str, Stage] = {
         ),
     )
 }
+
+
+def prerequisites(name: str) -> list[str]:
+    """The stages that stage `name` cannot do without, in order."""
+    needed = {name}
+    for stage in reversed(REGISTRY.values()):
+        if stage.name in needed:
+            needed.update(stage.needs)
+    return [known for known in REGISTRY if known in needed and known != name]
 
 
 def collect(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from repro_kit.case import Case, StageRecord
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
+from repro_kit.model.failure import Layer
 from repro_kit.model.results import BundleResult, Capture, Observation, ObservedFailure, Reduction
 
 T = TypeVar("T")
@@ -69,6 +70,8 @@ def outcome(
     chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None
     signature = case.file.signature or (chosen.signature if chosen else None)
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
+    if exit_code is Exit.USER_BUG:
+        layer = Layer.USER
     captured = capture.statements if capture and capture.subject == "program" else None
     told = [
         *(observation.warnings if observation else ()),

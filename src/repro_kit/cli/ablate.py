@@ -1,0 +1,27 @@
+"""``repro-kit ablate``: one stage of the pipeline."""
+
+from __future__ import annotations
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.single import run_one
+from repro_kit.cli.work import case_or_subject
+
+
+@click.command("ablate", cls=SubjectCommand)
+@shared.subject_options
+@shared.stage_options
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.pass_context
+def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+    r"""Try backends, dynamic shapes and modes, and name the layer of the stack at fault.
+
+    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+
+    \b
+    repro-kit ablate train.repro
+    """
+    run_one(ctx, case_or_subject(ctx, subject), "ablate")

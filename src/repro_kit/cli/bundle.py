@@ -1,0 +1,28 @@
+"""``repro-kit bundle``: one stage of the pipeline."""
+
+from __future__ import annotations
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.single import run_one
+from repro_kit.cli.work import case_or_subject
+
+
+@click.command("bundle", cls=SubjectCommand)
+@shared.subject_options
+@shared.stage_options
+@shared.bundle_options
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.pass_context
+def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+    r"""Check the reduced program in a fresh process, and pack the bundle.
+
+    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+
+    \b
+    repro-kit bundle train.repro
+    """
+    run_one(ctx, case_or_subject(ctx, subject), "bundle")

@@ -1,0 +1,27 @@
+"""``repro-kit capture``: one stage of the pipeline."""
+
+from __future__ import annotations
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.single import run_one
+from repro_kit.cli.work import case_or_subject
+
+
+@click.command("capture", cls=SubjectCommand)
+@shared.subject_options
+@shared.stage_options
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.pass_context
+def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+    r"""Capture the graph that fails as a program of its own, and check that it fails alone.
+
+    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+
+    \b
+    repro-kit capture train.repro
+    """
+    run_one(ctx, case_or_subject(ctx, subject), "capture")

@@ -1,0 +1,52 @@
+"""``repro-kit collect``: the whole pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.work import case_or_subject, work
+
+STAGES = ("observe", "capture", "ablate", "minify", "bundle")  # as in case.py, which takes longer to import
+_STAGE = click.Choice(STAGES)
+
+
+@click.command("collect", cls=SubjectCommand)
+@shared.subject_options
+@shared.stage_options
+@shared.bundle_options
+@click.option("--only", type=_STAGE, multiple=True, help="Run just this stage (may be repeated).")
+@click.option("--until", type=_STAGE, help="Stop after this stage.")
+@click.option("--skip", type=_STAGE, multiple=True, help="Leave this stage out (may be repeated).")
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    subject: tuple[str, ...],
+    only: Sequence[str],
+    until: str | None,
+    skip: Sequence[str],
+    **_: object,
+) -> None:
+    r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
+
+    Options go before the script; what follows it belongs to it. The same command again goes on where it ended.
+
+    \b
+    repro-kit collect train.py --epochs 1
+    repro-kit collect -m package.train
+    repro-kit collect --timeout 120 -- pytest tests/test_model.py::test_compiled
+    """
+    if only and (until or skip):
+        raise click.UsageError("--only goes with neither --until nor --skip.", ctx)
+    names = [name for name in STAGES if (name in only if only else name not in skip)]
+    if until:
+        names = [name for name in names if STAGES.index(name) <= STAGES.index(until)]
+    if not names:
+        raise click.UsageError("No stage is left to run.", ctx)
+    work(ctx, case_or_subject(ctx, subject), names, again=only)

@@ -1,0 +1,110 @@
+"""What all commands share: where their own options end and the user's command begins, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from repro_kit.errors import Exit, ReproKitError
+
+_JSON = "repro_kit.json"
+_FORM = "repro_kit.form"
+
+
+class ReproCommand(click.Command):
+    """A command whose problems end in one sentence and an exit code, and as JSON under `--json`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember `--json` before anything can go wrong."""
+        ctx.meta.setdefault(_JSON, "--json" in args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; problems are shown and end it."""
+        try:
+            return super().invoke(ctx)
+        except ReproKitError as error:
+            self._end(ctx, str(error), error.exit_code)
+        except KeyboardInterrupt:
+            self._end(ctx, "interrupted", Exit.INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if os.environ.get("REPRO_KIT_DEBUG"):
+                traceback.print_exc()
+            summary = " ".join(f"{type(error).__name__}: {error}".split())
+            self._end(ctx, f"unexpected: {summary} (REPRO_KIT_DEBUG=1 shows the traceback)", Exit.FAILED)
+
+    def error_data(self, message: str, exit_code: int) -> dict[str, Any]:
+        """What `--json` prints when the command could not do its work."""
+        return {"error": message, "exit": exit_code}
+
+    def print_error(self, ctx: click.Context, message: str, exit_code: int) -> None:
+        """Print `error_data` where `--json` was asked for."""
+        if ctx.meta.get(_JSON):
+            click.echo(json.dumps(self.error_data(message, exit_code), indent=2))
+
+    def _end(self, ctx: click.Context, message: str, exit_code: Exit) -> None:
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True, color=_color())
+        self.print_error(ctx, message, exit_code)
+        ctx.exit(exit_code)
+
+
+class CaseCommand(ReproCommand):
+    """A command that works on a case; its JSON always has all fields of the outcome."""
+
+    def error_data(self, message: str, exit_code: int) -> dict[str, Any]:
+        """An outcome without results."""
+        from repro_kit.stages.outcome import Outcome
+
+        return Outcome(Exit(exit_code), error=message).as_json()
+
+
+class SubjectCommand(CaseCommand):
+    """A command that takes ``SCRIPT [ARGS]…``, ``-m MODULE [ARGS]…`` or ``-- COMMAND…`` after its own options."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The three forms."""
+        return ["[OPTIONS]", "SCRIPT [ARGS]... | -m MODULE [ARGS]... | -- COMMAND..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give click our own options alone; everything from the subject on is kept as it is."""
+        options, form, subject = self.split(args)
+        ctx.meta[_FORM] = form
+        ctx.meta[_JSON] = "--json" in options
+        return super().parse_args(ctx, [*options, "--", *subject] if subject else options)
+
+    def split(self, args: Sequence[str]) -> tuple[list[str], str, list[str]]:
+        """Our options, the form of the subject, and the subject's own words."""
+        flags = {name for param in self.params if _is_flag(param) for name in (*param.opts, *param.secondary_opts)}
+        flags |= {"-h", "--help"}
+        at = 0
+        while at < len(args):
+            word = args[at]
+            if word == "--":
+                return list(args[:at]), "command", list(args[at + 1 :])
+            if word == "-m":
+                return list(args[:at]), "module", list(args[at + 1 :])
+            if not word.startswith("-") or word == "-":
+                return list(args[:at]), "script", list(args[at:])
+            joined = "=" in word or (not word.startswith("--") and len(word) > 2)
+            at += 1 if word in flags or joined else 2
+        return list(args), "script", []
+
+
+def form_of(ctx: click.Context) -> Any:
+    """The form of the subject on the command line: `script`, `module` or `command`."""
+    return ctx.meta.get(_FORM, "script")
+
+
+def _is_flag(param: click.Parameter) -> bool:
+    return isinstance(param, click.Option) and (param.is_flag or param.count)
+
+
+def _color() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None

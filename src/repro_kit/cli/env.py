@@ -1,0 +1,64 @@
+"""``repro-kit env``: the environment that failures are reported with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import ReproCommand
+
+if TYPE_CHECKING:
+    from repro_kit.model.results import Environment
+    from repro_kit.ui import Ui
+
+
+@click.command("env", cls=ReproCommand)
+@shared.python_option
+@shared.interface_options
+@click.pass_context
+def command(ctx: click.Context, /, **_: object) -> None:
+    r"""Print the environment of the interpreter that has torch: versions, compiler settings, repository.
+
+    Variables come from a list of harmless ones; nothing secret is read.
+
+    \b
+    repro-kit env --python .venv/bin/python
+    """
+    from repro_kit.model.serialize import to_data
+    from repro_kit.stages.environment import environment
+    from repro_kit.stages.subject import check_interpreter, find_python
+
+    values = shared.merged(ctx)
+    ui = shared.make_ui(values)
+    python = find_python(values["python"], Path.cwd(), os.environ)
+    check_interpreter(python, Path.cwd(), os.environ)
+    found = environment(python)
+    if ui.json:
+        ui.result(to_data(found))
+    else:
+        _print(ui, found)
+
+
+def _print(ui: Ui, env: Environment) -> None:
+    facts = [
+        ("python", f"{env.python} ({env.executable})"),
+        ("platform", env.platform),
+        ("torch", f"{env.torch} (git {env.torch_git})" if env.torch_git else str(env.torch)),
+        ("threads", str(env.threads) if env.threads else "unknown"),
+        ("accelerator", env.accelerator or "none"),
+    ]
+    if env.git:
+        dirty = f", {len(env.git.dirty)} changed files" if env.git.dirty else ""
+        facts.append(("git", f"{env.git.commit} ({env.git.branch or 'detached'}{dirty})"))
+        facts += [("remote", remote) for remote in env.git.remotes]
+    facts += [("config", f"{name} = {value!r}") for name, value in env.config.items()]
+    facts += [("variable", f"{name}={value}") for name, value in env.variables.items()]
+    facts += [("package", f"{name} {version}") for name, version in env.packages.items()]
+    width = max(len(label) for label, _ in facts)
+    ui.print("\n".join(f"{label:<{width}}  {text}" for label, text in facts))
+    if env.collect_env:
+        ui.print(f"\n{env.collect_env.rstrip()}")

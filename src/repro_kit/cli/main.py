@@ -1,0 +1,89 @@
+"""The `repro-kit` command: finds the subcommands, and turns every ending into an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from repro_kit import __version__
+from repro_kit.cli.command import ReproCommand
+from repro_kit.errors import Exit
+
+COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "env", "completion")
+
+_EPILOG = """\b
+Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
+4 fails without torch.compile too, 5 bundle not verified, 125 cannot run here, 130 interrupted."""
+
+
+class LazyGroup(click.Group):
+    """Loads a subcommand's module only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the pipeline."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of module ``repro_kit.cli.<name>``."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Like click's, with a hint where a script was given in place of a command."""
+        if args and args[0] not in COMMANDS and args[0].endswith(".py"):
+            ctx.fail(f"{args[0]} is no command; to collect its failure: repro-kit collect {args[0]}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="repro-kit", message="%(prog)s %(version)s")
+def cli() -> None:
+    r"""Turn a failing torch.compile call into a verified, minimal, self-contained bug report.
+
+    \b
+    repro-kit collect train.py --epochs 1     the whole pipeline
+    repro-kit verify train.repro.zip          does it still fail here?
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit; no ending shows a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.exit(_run(list(sys.argv[1:] if args is None else args)))
+
+
+def _run(args: list[str]) -> int:
+    try:
+        code = cli.main(args, prog_name="repro-kit", standalone_mode=False)
+        return code if isinstance(code, int) else Exit.OK
+    except click.ClickException as error:
+        _usage_error(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`): leave without Python's complaint about the unflushed rest.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+
+
+def _usage_error(error: click.ClickException) -> None:
+    error.show()
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is not None and isinstance(ctx.command, ReproCommand):
+        ctx.command.print_error(ctx, error.format_message(), error.exit_code)

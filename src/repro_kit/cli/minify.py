@@ -1,0 +1,31 @@
+"""``repro-kit minify``: reduce a captured program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.single import run_one
+from repro_kit.cli.work import case_or_subject, program_case
+
+
+@click.command("minify", cls=SubjectCommand)
+@shared.subject_options
+@shared.stage_options
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.pass_context
+def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+    r"""Reduce the captured program while it fails with the same signature.
+
+    SCRIPT may be a case, or a program file as well. What the stage needs is run before it where it is missing.
+
+    \b
+    repro-kit minify train.repro
+    repro-kit minify program.py
+    """
+    job = program_case(ctx, Path(subject[0])) if len(subject) == 1 else None
+    run_one(ctx, job or case_or_subject(ctx, subject), "minify")

@@ -1,0 +1,109 @@
+"""The options that commands share, and what they amount to: `Options` and `Ui`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from repro_kit.cli.defaults import read_defaults
+from repro_kit.stages.options import Options
+
+if TYPE_CHECKING:
+    from repro_kit.ui import Ui
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_COUNT = click.IntRange(min=1)
+_DEFAULT = Options()
+
+
+def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+interface_options = _decorate(
+    click.option("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
+    click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
+    click.option("-v", "--verbose", count=True, help="Show more of what is done."),
+    click.option("-y", "--yes", is_flag=True, help="Answer every question with yes."),
+)
+
+python_option = click.option(
+    "--python", metavar="PATH", help="Interpreter that has torch.  [default: the active environment's]"
+)
+
+subject_options = _decorate(
+    python_option,
+    click.option("-o", "--output", metavar="PATH", help="Where the case goes.  [default: ./NAME.repro]"),
+    click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew."),
+)
+
+stage_options = _decorate(
+    click.option(
+        "--timeout", type=_POSITIVE, metavar="S", help=f"Seconds for a run of the command.  [{_DEFAULT.timeout:g}]"
+    ),
+    click.option(
+        "--query-timeout",
+        type=_POSITIVE,
+        metavar="S",
+        help=f"Seconds for a run of a captured program.  [{_DEFAULT.query_timeout:g}]",
+    ),
+    click.option("-j", "--jobs", type=_COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
+    click.option(
+        "--failure", type=click.IntRange(min=0), metavar="N", help="Which of several failures; 0 is the first."
+    ),
+    click.option("--check", type=click.Choice(["accuracy"]), help="Look for a symptom that raises nothing."),
+    click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in a further run."),
+    click.option(
+        "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
+    ),
+    click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
+    click.option("--budget", type=_COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
+    click.option("--deadline", type=_POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
+)
+
+bundle_options = _decorate(
+    click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
+    click.option(
+        "--trace",
+        type=click.BOOL,
+        metavar="yes|no",
+        help="Put trace, artifacts and logs into the bundle.  [default: ask]",
+    ),
+)
+
+
+def merged(ctx: click.Context) -> dict[str, Any]:
+    """The command's parameters; what the command line leaves open comes from pyproject.toml."""
+    values = dict(ctx.params)
+    for name, value in read_defaults(Path.cwd()).items():
+        if name in values and ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            values[name] = value
+    return values
+
+
+def make_options(values: dict[str, Any]) -> Options:
+    """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
+    known = {field.name for field in dataclasses.fields(Options)}
+    given = {name: value for name, value in values.items() if name in known and value is not None}
+    given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return Options(**given)
+
+
+def make_ui(values: dict[str, Any]) -> Ui:
+    """The terminal as `--json`, `-q`, `-v` and `--yes` want it."""
+    from repro_kit.ui import Ui
+
+    return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values["yes"])

@@ -1,0 +1,66 @@
+"""The end of a command on a case, in words: what failed, where, how small it got, and what to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from repro_kit.errors import Exit
+from repro_kit.stages.outcome import Outcome
+from repro_kit.ui import Ui
+
+BUG_FORM = "https://github.com/pytorch/pytorch/issues/new?template=pt2-bug-report.yml"
+
+_TITLES = {
+    Exit.OK: "Verified",
+    Exit.UNVERIFIED: "NOT verified",
+    Exit.FAILED: "No bundle",
+}
+
+
+def show(ui: Ui, outcome: Outcome, sentence: str, names: Sequence[str]) -> None:
+    """Print the summary; `sentence` is the pipeline's own word where it ended early, `names` the stages asked for."""
+    if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
+        ui.error(sentence)
+    elif sentence:
+        ui.print(sentence)
+    elif "bundle" in names:
+        ui.panel(_TITLES[outcome.exit], [*_lines(outcome)])
+    elif not ui.quiet:
+        ui.print(f"The case: {outcome.case}")
+
+
+def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    if outcome.failure:
+        yield "failed", f"{outcome.failure}: {outcome.signature}"
+    yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is not known")
+    yield "size", _size(outcome)
+    if outcome.exit is Exit.FAILED:
+        yield "error", outcome.error or "a stage failed"
+        yield "case", str(outcome.case)
+        return
+    yield "verified", _verified(outcome)
+    yield "bundle", str(outcome.bundle)
+    yield "report", f"paste {Path(outcome.case or '.') / 'bundle' / 'issue.md'} into {BUG_FORM} and attach the bundle"
+    yield "check", f"repro-kit verify {outcome.bundle}"
+    if outcome.others:
+        yield "also", _others(outcome)
+
+
+def _size(outcome: Outcome) -> str:
+    if outcome.statements is None:
+        return "not minimized: the bundle runs the script" if outcome.level else "not minimized"
+    before, after = outcome.statements_before, outcome.statements
+    return f"{after} statement{'s' * (after != 1)}" + (f", from {before}" if before not in (None, after) else "")
+
+
+def _verified(outcome: Outcome) -> str:
+    if outcome.verified:
+        return "yes: repro.py fails the same way in a fresh process, and passes without torch.compile"
+    return f"NO: {outcome.reason or 'repro.py was not seen to fail the same way'}"
+
+
+def _others(outcome: Outcome) -> str:
+    known = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:5])
+    more = len(outcome.others) - 5
+    return f"other failures, take one with {known}" + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,130 @@
+"""Take a case through the pipeline for a command, and tell how it ended."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repro_kit.cli.command import form_of
+from repro_kit.cli.options import make_options, make_ui, merged
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.stages.options import Options
+
+if TYPE_CHECKING:
+    from repro_kit.case import Case
+    from repro_kit.ui import Ui
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case to work on, and how."""
+
+    case: Case
+    options: Options
+    ui: Ui
+    resumed: bool  # the case was there before
+
+
+def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
+    """The job that the command line asks for: an existing case, or a script, module or command."""
+    from repro_kit.stages.place import is_case
+
+    values = merged(ctx)
+    if form_of(ctx) == "script" and len(words) == 1 and is_case(Path(words[0])):
+        return existing_case(ctx, Path(words[0]))
+    return _subject(values, form_of(ctx), words)
+
+
+def existing_case(ctx: click.Context, path: Path) -> Job:
+    """The job on the case at `path`. Raises ReproKitError when it has none, or its interpreter is gone."""
+    from repro_kit.case import Case
+    from repro_kit.stages.place import bundle_path
+    from repro_kit.stages.subject import check_interpreter
+
+    values = merged(ctx)
+    if ctx.params.get("fresh"):
+        raise ReproKitError(f"--fresh needs the command itself, not its case {path}.")
+    case = Case.open(path)
+    subject = case.file.subject
+    if ctx.params.get("python") not in (None, subject.python):
+        raise ReproKitError(f"{path} is about {subject.python}; collect anew to use another interpreter.")
+    if subject.form != "command":
+        check_interpreter(subject.python, Path(subject.cwd) if Path(subject.cwd).is_dir() else Path.cwd(), os.environ)
+    output = ctx.params.get("output") or str(bundle_path(path))
+    options = replace(make_options(values), failure=case.file.failure_index, output=output)
+    return Job(case, options, make_ui(values), resumed=True)
+
+
+def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
+    from repro_kit.stages.place import bundle_path, case_path, open_case
+    from repro_kit.stages.subject import recognise
+
+    options = make_options(values)
+    subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
+    path = case_path(subject, options.output, options.failure)
+    case, resumed = open_case(path, subject, options.failure, fresh=values["fresh"])
+    return Job(case, replace(options, output=str(bundle_path(path))), make_ui(values), resumed)
+
+
+def program_case(ctx: click.Context, path: Path) -> Job | None:
+    """The job on a case made of the program file at `path`; None when it is no program file."""
+    from repro_kit.stages.adopt import adopt, is_program
+    from repro_kit.stages.collect import Stop
+
+    if form_of(ctx) != "script" or not is_program(path):
+        return None
+    job = _subject(merged(ctx), "script", [str(path)])
+    if not job.case.has("capture/program.py"):
+        with job.ui.stage("read"):
+            try:
+                adopt(path, job.case, job.options, job.ui)
+            except Stop as stop:
+                raise ReproKitError(stop.sentence, stop.exit_code) from stop
+    return job
+
+
+def work(ctx: click.Context, job: Job, names: Sequence[str], *, again: Sequence[str] = ()) -> None:
+    """Run the stages, show the summary (or the JSON), and leave with the exit code."""
+    from repro_kit.cli.summary import show
+    from repro_kit.stages.collect import Ending, collect
+    from repro_kit.stages.outcome import outcome
+
+    case, ui = job.case, job.ui
+    if job.resumed and not again:
+        ui.note(f"Going on with {case.path}; only what is missing is done (--fresh starts anew).")
+    started = time.monotonic()
+    error = None
+    try:
+        ending = collect(case, job.options, ui, names, again=again)
+    except KeyboardInterrupt:
+        ending = Ending(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
+        error = "interrupted"
+    except ReproKitError as problem:
+        ending = Ending(problem.exit_code, str(problem))
+    if ending.exit_code in (Exit.FAILED, Exit.USAGE):
+        error = ending.sentence or _failed(case, names)
+    result = outcome(
+        case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]
+    )
+    show(ui, result, ending.sentence, names)
+    ui.result(result.as_json())
+    ctx.exit(result.exit)
+
+
+def _failed(case: Case, names: Sequence[str]) -> str:
+    """What went wrong in the first stage that did."""
+    found = (record for record in map(case.stage, names) if record and record.status == "failed")
+    return next((f"{record.name}: {record.note}" for record in found), "a stage did not run")
+
+
+def _again() -> str:
+    """The command line that goes on: the same one, without what would start anew."""
+    return shlex.join(["repro-kit", *(word for word in sys.argv[1:] if word != "--fresh")])

@@ -1,0 +1,95 @@
+"""Make a case of a program file alone: no script, no run to observe."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from repro_kit.case import Case, StageRecord, write_atomic
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.results import Capture, Observation, ObservedFailure
+from repro_kit.model.signature import signature_of
+from repro_kit.program import parse, render, size
+from repro_kit.program.program import Program
+from repro_kit.stages.environment import environment
+from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import open_oracle
+from repro_kit.stages.stop import Stop
+from repro_kit.ui import Ui
+
+_MARK = "# repro-kit program"
+_SENTENCES = {
+    Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
+    Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
+    Status.INFRA: (Exit.FAILED, "The program could not be run"),
+    Status.FLAKY: (Exit.FAILED, "The program fails only now and then"),
+}
+
+
+def is_program(path: Path) -> bool:
+    """Whether the file at `path` is a program (docs/architecture.md, "The program format")."""
+    if path.suffix != ".py" or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return any(line.startswith(_MARK) for line in file.read(20_000).splitlines())
+
+
+def adopt(path: Path, case: Case, options: Options, ui: Ui) -> None:
+    """Take the program at `path` into the new `case`, as if it had been observed and captured.
+
+    Raises ReproKitError when it cannot be read or run, Stop when it does not fail.
+    """
+    program = parse(path.read_text(encoding="utf-8"))
+    case.write("env.json", environment(case.file.subject.python))
+    verdict = _verdict(program, path.parent / "inputs", case, options)
+    if verdict.status is not Status.FAIL or verdict.failure is None:
+        code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
+        why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+        raise Stop(code, f"{sentence}: {why}" if why else sentence)
+    signature = signature_of(verdict.failure)
+    write_atomic(case.path / "capture" / "program.py", render(program).encode())
+    if (path.parent / "inputs").is_dir():
+        shutil.copytree(path.parent / "inputs", case.path / "capture" / "inputs", dirs_exist_ok=True)
+    case.write("observe/run.json", _observation(case, verdict, ObservedFailure(verdict.failure, signature)))
+    case.write("capture/capture.json", _capture(program, verdict))
+    case.update(signature=signature)
+    note = f"taken from {path.name}: {signature.summary()}"
+    for name in ("observe", "capture"):
+        case.record(StageRecord(name, "done", note))
+    ui.done(note)
+
+
+def _verdict(program: Program, inputs: Path, case: Case, options: Options) -> Verdict:
+    with open_oracle(case, options) as oracle:
+        (verdict,) = oracle.check([render(program)], inputs, timeout=options.query_timeout)
+    return verdict
+
+
+def _observation(case: Case, verdict: Verdict, failure: ObservedFailure) -> Observation:
+    return Observation(
+        argv=case.file.subject.argv,
+        exit_status=1,
+        signal=failure.failure.signal,
+        timed_out=False,
+        seconds=verdict.seconds,
+        peak_memory=0,
+        python=case.file.subject.python,
+        torch=None,
+        failures=(failure,),
+        graphs=1,
+        eager=Status.PASS,
+    )
+
+
+def _capture(program: Program, verdict: Verdict) -> Capture:
+    failure = verdict.failure
+    return Capture(
+        subject="program",
+        border="dynamo",
+        graphs=1,
+        statements=size(program),
+        verdict=verdict,
+        signature=signature_of(failure) if failure else None,
+        recipe=program.recipe,
+    )

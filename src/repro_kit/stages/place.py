@@ -1,0 +1,88 @@
+"""Where a case lies on disk, and whether the one that is there already is about the same thing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from repro_kit.case import Case, Subject
+from repro_kit.errors import ReproKitError
+from repro_kit.runner.subject import command
+
+_SUFFIX = ".repro"
+
+
+def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
+    """`output` (a case, its bundle, or a directory to put it in), else ``./NAME.repro`` after the subject.
+
+    A failure other than the first one gets a case of its own: ``./NAME-1.repro``.
+    """
+    name = stem(subject) + (f"-{failure}" if failure else "") + _SUFFIX
+    if output is None:
+        return Path(name)
+    path = Path(output)
+    if path.suffix == ".zip":
+        return path.with_suffix("")
+    inside = output.endswith(os.sep) or (path.is_dir() and not is_case(path) and any(path.iterdir()))
+    return path / name if inside else path
+
+
+def bundle_path(case: Path) -> Path:
+    """The archive that belongs to the case at `case`."""
+    return case.with_name(f"{case.name}.zip")
+
+
+def is_case(path: Path) -> bool:
+    """Whether a case is at `path`, damaged or not."""
+    return (path / "case.toml").is_file()
+
+
+def stem(subject: Subject) -> str:
+    """A short name for the subject: the script's, the module's, or that of the first Python file of a command."""
+    first = subject.argv[0]
+    if subject.form == "module":
+        return first.removesuffix(".__main__").rpartition(".")[2]
+    if subject.form == "command":
+        files = [word.partition("::")[0] for word in subject.argv[1:]]
+        first = next((word for word in files if word.endswith(".py")), first)
+    return Path(first).stem or "case"
+
+
+def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> tuple[Case, bool]:
+    """The case for failure number `failure` of `subject` at `path`, and whether it was there before.
+
+    Raises ReproKitError when something else is there, or it cannot be written.
+    """
+    if fresh and is_case(path):
+        _remove(path)
+    if not is_case(path):
+        if path.is_dir() and any(path.iterdir()):
+            raise ReproKitError(f"{path} is there already and is no case; choose another place with --output.")
+        case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"))
+        if failure:
+            case.update(failure_index=failure)
+        return case, False
+    case = Case.open(path)
+    if not os.access(path, os.W_OK):
+        raise ReproKitError(f"Cannot write the case {path}; choose another place with --output.")
+    known = case.file.subject
+    if (known.form, known.argv, known.cwd) != (subject.form, subject.argv, subject.cwd):
+        raise _other(path, f"another command (`{' '.join(command(known))}` in {known.cwd})")
+    if known.python != subject.python:
+        raise _other(path, f"another interpreter ({known.python})")
+    if case.file.failure_index != failure:
+        raise _other(path, f"failure {case.file.failure_index} of this command")
+    return case, True
+
+
+def _other(path: Path, what: str) -> ReproKitError:
+    return ReproKitError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
+
+
+def _remove(path: Path) -> None:
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise ReproKitError(f"Cannot remove the old case {path}: {error.strerror}.") from error
