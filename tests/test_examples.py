@@ -1,0 +1,56 @@
+"""The whole pipeline on each example: what examples/expected.toml promises is what `repro-kit collect` finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+EXPECTED = tomllib.loads((EXAMPLES / "expected.toml").read_text(encoding="utf-8"))
+
+
+def test_every_example_is_expected_to_fail_in_some_way():
+    assert {script.name for script in EXAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+def test_every_example_is_in_the_table():
+    table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [name for name in EXPECTED if f"| `{name}` |" not in table] == []
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_collect_finds_the_failure(name, tmp_path):
+    expected = EXPECTED[name]
+    result = _collect(name, tmp_path, expected.get("options", []))
+    found = {key: result[key] for key in ("layer", "failure", "level")}
+    assert found == {key: expected[key] for key in found}, result
+    assert result["verified"], result
+    assert Path(result["bundle"]).is_file()
+    if expected["level"] == "program":
+        assert 1 <= result["statements"] <= result["statements_before"]
+
+
+def _collect(name, tmp_path, options):
+    """The JSON that `collect` prints, run as a user would: another process, another directory."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "repro_kit", "collect", "--json", "--output", str(tmp_path / "case.repro"), *options]
+        + [str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
