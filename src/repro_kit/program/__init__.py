@@ -1,0 +1,24 @@
+"""One tensor graph as straight-line Python: parse, render, edit. Pure text; torch is not needed."""
+
+from repro_kit.program.inputs import Data, Input, Mark, OpaqueInput, ScalarInput, Strided, TensorInput
+from repro_kit.program.parse import parse
+from repro_kit.program.program import Function, Program, size, without_marks
+from repro_kit.program.render import render
+from repro_kit.program.statement import Statement
+
+__all__ = [
+    "Data",
+    "Function",
+    "Input",
+    "Mark",
+    "OpaqueInput",
+    "Program",
+    "ScalarInput",
+    "Statement",
+    "Strided",
+    "TensorInput",
+    "parse",
+    "render",
+    "size",
+    "without_marks",
+]

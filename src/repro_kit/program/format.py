@@ -1,0 +1,82 @@
+"""The fixed parts of a program's text."""
+
+from __future__ import annotations
+
+VERSION = "1"
+MARK = "# repro-kit program"
+
+STANDARD_IMPORTS = ("import pathlib", "import torch", "from torch import device, inf, nan")
+
+HEADER = f"""{MARK} {VERSION}
+import pathlib
+
+import torch
+from torch import device, inf, nan
+"""
+
+LOAD = """def load(name):
+    return torch.load(pathlib.Path(__file__).with_name("inputs") / name, weights_only=True)
+"""
+
+#: Runs the program by hand. The judge proper is the zygote; this is the same in short, and exits 1 on a difference.
+FOOTER = """if __name__ == "__main__":
+    import contextlib
+    import importlib
+    import os
+    import sys
+
+    from torch.utils import _pytree
+
+    get = RECIPE.get
+    if any(os.environ.get(name) != value for name, value in get("env", {}).items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **RECIPE["env"]})
+    config = dict(get("config", {}))
+    if not get("graph_caches", True):
+        config |= {"inductor.fx_graph_cache": False, "functorch.enable_autograd_cache": False}
+    if get("fallback_random"):
+        config["inductor.fallback_random"] = True
+    for key, value in config.items():
+        home, *path, last = key.split(".")
+        owner = {"compiler": "torch.compiler.config", "shapes": "torch.fx.experimental._config"}.get(home)
+        owner = importlib.import_module(owner or f"torch._{home}.config")
+        for name in path:
+            owner = getattr(owner, name)
+        setattr(owner, last, value)
+    if get("threads"):
+        torch.set_num_threads(get("threads"))
+    if get("default_dtype"):
+        torch.set_default_dtype(getattr(torch, get("default_dtype").removeprefix("torch.")))
+
+    def region():
+        stack = contextlib.ExitStack()
+        if get("grad_mode", "enabled") != "enabled":
+            stack.enter_context(getattr(torch, get("grad_mode"))())
+        if get("autocast"):
+            autocast = {"device": "cpu", "dtype": "bfloat16", **get("autocast")}
+            stack.enter_context(torch.autocast(autocast["device"], getattr(torch, autocast["dtype"])))
+        return stack
+
+    def run(function):
+        torch.manual_seed(get("seed", 0))
+        results = []
+        for arguments in calls():
+            with region():
+                result = function(*arguments)
+            tensors = [it for it in _pytree.tree_leaves(result) if isinstance(it, torch.Tensor) and it.requires_grad]
+            if tensors and get("backward", "none") != "none":
+                ones = get("backward") == "sum"
+                torch.autograd.backward(tensors, [torch.ones_like(it) if ones else torch.randn_like(it) for it in tensors])
+            leaves = [it for it in arguments if isinstance(it, torch.Tensor)]
+            results.append((result, [it.grad for it in leaves if it.is_leaf], leaves))
+        return results
+
+    expected = run(graph)
+    options = {name: get(name) for name in ("mode", "dynamic", "fullgraph") if name in RECIPE}
+    backend = get("backend", "inductor")
+    backend = globals().get(backend, backend)
+    actual = run(torch.compile(graph, backend=backend, options=get("options") or None, **options))
+    if get("check", True):
+        close = {"rtol": get("rtol"), "atol": get("atol"), "equal_nan": True}
+        torch.testing.assert_close(actual, expected, **close)
+    print("compiled and eager agree")
+"""

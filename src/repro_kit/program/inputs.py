@@ -1,0 +1,344 @@
+"""The lines of `calls()`: how the arguments of a program are built."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+DataKind = Literal["randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "tensor", "load", "view"]
+_DEVICE = ("device", "torch.device")
+_SIZED = ("randn", "rand", "zeros", "ones", "empty")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the values of a tensor come from.
+
+    `sizes` are those of the source itself, before any ``as_strided``; None where the text does not tell (`load`,
+    `view`). `args`: ``(value,)`` of `full`, ``(low, high)`` of `randint`, ``(literal,)`` of `tensor` (as text),
+    ``(file,)`` of `load`, ``(name,)`` of `view`.
+    """
+
+    kind: DataKind
+    sizes: tuple[int, ...] | None = None
+    args: tuple[Any, ...] = ()
+
+    @property
+    def file(self) -> str | None:
+        """The stored file's name."""
+        return self.args[0] if self.kind == "load" else None
+
+    @property
+    def base(self) -> str | None:
+        """The input that this is a view of."""
+        return self.args[0] if self.kind == "view" else None
+
+
+@dataclass(frozen=True)
+class Strided:
+    """``.as_strided(shape, stride, offset)`` of the source."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """``name = torch.nn.Parameter(SOURCE.as_strided(…))`` and the like."""
+
+    name: str
+    data: Data
+    strided: Strided | None = None
+    dtype: str | None = None  # "torch.float16"; None: the source's default
+    device: str | None = None  # None: the default device
+    requires_grad: bool = False
+    parameter: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Final shape; None where only the stored file knows."""
+        return self.strided.shape if self.strided else self.data.sizes
+
+    @property
+    def stride(self) -> tuple[int, ...] | None:
+        """Strides in elements, None for a contiguous tensor."""
+        return self.strided.stride if self.strided else None
+
+    @property
+    def offset(self) -> int:
+        """First element within the source."""
+        return self.strided.offset if self.strided else 0
+
+    @property
+    def base(self) -> str | None:
+        """The input that this is a view of."""
+        return self.data.base
+
+    @property
+    def elements(self) -> int | None:
+        """Number of elements, None where unknown."""
+        return None if self.shape is None else math.prod(self.shape)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Inputs that this one needs."""
+        return (self.base,) if self.base else ()
+
+    @property
+    def line(self) -> str:
+        """The line of `calls()`."""
+        text = self._source()
+        if self.strided:
+            offset = f", {self.strided.offset}" if self.strided.offset else ""
+            text += f".as_strided({self.strided.shape!r}, {self.strided.stride!r}{offset})"
+        if self.parameter:
+            text = f"torch.nn.Parameter({text}{'' if self.requires_grad else ', requires_grad=False'})"
+        elif self.requires_grad:
+            text += ".requires_grad_()"
+        return f"{self.name} = {text}"
+
+    def _source(self) -> str:
+        kind, sizes, args = self.data.kind, self.data.sizes or (), self.data.args
+        options = f", dtype={self.dtype}" if self.dtype else ""
+        options += f", device={self.device!r}" if self.device else ""
+        match kind:
+            case "view":
+                return str(args[0])
+            case "load":
+                return f'load("{args[0]}")'
+            case "tensor":
+                return f"torch.tensor({args[0]}{options})"
+            case "full":
+                return f"torch.full({sizes!r}, {number(args[0])}{options})"
+            case "randint":
+                return f"torch.randint({args[0]}, {args[1]}, {sizes!r}{options})"
+            case "arange":
+                tail = "" if len(sizes) == 1 else f".reshape({sizes!r})"
+                return f"torch.arange({math.prod(sizes)}{options}){tail}"
+        listed = ", ".join(map(str, sizes)) if sizes else "()"
+        return f"torch.{kind}({listed}{options})"
+
+
+@dataclass(frozen=True)
+class ScalarInput:
+    """``name = 5``: an int, float, bool, str or None."""
+
+    name: str
+    value: int | float | bool | str | None
+
+    reads = ()
+
+    @property
+    def line(self) -> str:
+        """The line of `calls()`."""
+        return f"{self.name} = {number(self.value)}"
+
+
+@dataclass(frozen=True)
+class OpaqueInput:
+    """Any other statement that binds names, kept as it is (canonical text)."""
+
+    names: tuple[str, ...]
+    text: str
+    reads: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The line of `calls()`."""
+        return self.text
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A statement about inputs that binds none: ``torch._dynamo.mark_dynamic(x, 0)``."""
+
+    text: str
+    reads: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The line of `calls()`."""
+        return self.text
+
+
+Input = TensorInput | ScalarInput | OpaqueInput | Mark
+
+
+def names_of(line: Input) -> tuple[str, ...]:
+    """Names that a line binds."""
+    match line:
+        case OpaqueInput():
+            return line.names
+        case Mark():
+            return ()
+    return (line.name,)
+
+
+def number(value: Any) -> str:
+    """A literal as Python, with ``inf`` and ``nan`` by name (both are in a program's scope)."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return repr(value)
+
+
+def parse_input(node: ast.stmt) -> Input:
+    """The input that a statement of `calls()` stands for; what the grammar does not know comes back opaque."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            scalar = _scalar(value)
+            if scalar is not None:
+                return ScalarInput(name, scalar[0])
+            tensor = _tensor(name, value)
+            if tensor is not None:
+                return tensor
+    return _opaque(node)
+
+
+def _opaque(node: ast.stmt) -> OpaqueInput | Mark:
+    names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+    bound = tuple(dict.fromkeys(part.id for part in names if not isinstance(part.ctx, ast.Load)))
+    reads = tuple(dict.fromkeys(part.id for part in names if isinstance(part.ctx, ast.Load) and part.id not in bound))
+    text = ast.unparse(node)
+    return OpaqueInput(bound, text, reads) if bound else Mark(text, reads)
+
+
+def _scalar(node: ast.expr) -> tuple[Any] | None:
+    sign, inner = 1, node
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        sign, inner = -1, node.operand
+    match inner:
+        case ast.Name(id="inf" | "nan" as name):
+            return (sign * float(name),)
+        case ast.Constant(value=bool() | str() | None as value) if sign == 1:
+            return (value,)
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return (sign * value,)
+    return None
+
+
+def _tensor(name: str, node: ast.expr) -> TensorInput | None:
+    parameter = requires_grad = False
+    match node:
+        case ast.Call(func=func, args=[inner], keywords=keywords) if ast.unparse(func) == "torch.nn.Parameter":
+            options = {keyword.arg: _literal(keyword.value) for keyword in keywords}
+            if set(options) - {"requires_grad"}:
+                return None
+            node, parameter, requires_grad = inner, True, options.get("requires_grad", True) is True
+        case ast.Call(func=ast.Attribute(value=inner, attr="requires_grad_"), args=[], keywords=[]):
+            node, requires_grad = inner, True
+    strided = None
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="as_strided"), args=args, keywords=[]):
+            strided = _strided(args)
+            if strided is None:
+                return None
+            node = inner
+    source = _source(node)
+    if source is None:
+        return None
+    return TensorInput(name, source[0], strided, *source[1:], requires_grad=requires_grad, parameter=parameter)
+
+
+def _strided(args: list[ast.expr]) -> Strided | None:
+    values = [_literal(arg) for arg in args]
+    match values:
+        case [tuple() | list() as shape, tuple() | list() as stride, *offset] if len(offset) <= 1:
+            first = offset[0] if offset else 0
+            if isinstance(first, int) and _all_int(shape) and _all_int(stride):
+                return Strided(tuple(shape), tuple(stride), first)
+    return None
+
+
+def _source(node: ast.expr) -> tuple[Data, str | None, str | None] | None:
+    """(data, dtype, device) of a SOURCE of the grammar."""
+    match node:
+        case ast.Name(id=name):
+            return Data("view", None, (name,)), None, None
+        case ast.Call(func=ast.Name(id="load"), args=[ast.Constant(value=str(file))], keywords=[]):
+            return Data("load", None, (file,)), None, None
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="reshape"), args=args, keywords=[]):
+            sizes = _sizes(args)
+            found = _source(inner)
+            if found is None or sizes is None or found[0].kind != "arange":
+                return None
+            same = math.prod(sizes) == math.prod(found[0].sizes or ())
+            return (replace(found[0], sizes=sizes), *found[1:]) if same else None
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=args, keywords=keywords):
+            if attr not in get_args(DataKind):
+                return None
+            options = _options(keywords)
+            data = _data(attr, args)
+            return (data, *options) if data is not None and options is not None else None
+    return None
+
+
+def _data(kind: str, args: list[ast.expr]) -> Data | None:
+    if kind in _SIZED:
+        sizes = _sizes(args)
+        return Data(kind, sizes) if sizes is not None else None  # type: ignore[arg-type]
+    match kind, args:
+        case "full", [shape, value]:
+            sizes, scalar = _sizes([shape]), _scalar(value)
+            return Data("full", sizes, scalar) if sizes is not None and scalar is not None else None
+        case "randint", [low, high, shape]:
+            sizes, bounds = _sizes([shape]), (_literal(low), _literal(high))
+            return Data("randint", sizes, bounds) if sizes is not None and _all_int(bounds) else None
+        case "arange", [ast.Constant(value=int(count))]:
+            return Data("arange", (count,))
+        case "tensor", [literal]:
+            return _tensor_literal(literal)
+    return None
+
+
+def _tensor_literal(node: ast.expr) -> Data | None:
+    if any(isinstance(part, ast.Name) and part.id not in ("inf", "nan") for part in ast.walk(node)):
+        return None
+    if any(not isinstance(part, _LITERAL) for part in ast.walk(node)):
+        return None
+    sizes, inner = [], node
+    while isinstance(inner, ast.List | ast.Tuple):
+        sizes.append(len(inner.elts))
+        if not inner.elts:
+            break
+        inner = inner.elts[0]
+    return Data("tensor", tuple(sizes), (ast.unparse(node),))
+
+
+_LITERAL = (ast.List, ast.Tuple, ast.Constant, ast.UnaryOp, ast.USub, ast.Name, ast.Load)
+
+
+def _sizes(args: list[ast.expr]) -> tuple[int, ...] | None:
+    values = [_literal(arg) for arg in args]
+    if len(values) == 1 and isinstance(values[0], tuple | list):
+        values = list(values[0])
+    return tuple(values) if _all_int(values) else None
+
+
+def _options(keywords: list[ast.keyword]) -> tuple[str | None, str | None] | None:
+    dtype = device = None
+    for keyword in keywords:
+        match keyword:
+            case ast.keyword(arg="dtype", value=ast.Attribute(value=ast.Name(id="torch"), attr=name)):
+                dtype = f"torch.{name}"
+            case ast.keyword(arg="device", value=ast.Constant(value=str(name))):
+                device = name
+            case ast.keyword(arg="device", value=ast.Call() as call) if ast.unparse(call.func) in _DEVICE:
+                parts = [_literal(part) for part in (*call.args, *(it.value for it in call.keywords))]
+                device = ":".join(str(part) for part in parts)
+            case _:
+                return None
+    return dtype, device
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return None
+
+
+def _all_int(values: Any) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)

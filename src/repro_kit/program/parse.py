@@ -1,0 +1,203 @@
+"""Text to `Program`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from cattrs.errors import BaseValidationError
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import from_data
+from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
+from repro_kit.program.inputs import Input, names_of, parse_input
+from repro_kit.program.program import Function, Program
+from repro_kit.program.statement import Statement, canonical
+
+
+def parse(text: str) -> Program:
+    """The program that `text` is. Raises ReproKitError, with the line, when it is none."""
+    tree = _tree(text)
+    top = _content(tree)
+    functions = {node.name: node for node in top if isinstance(node, ast.FunctionDef)}
+    for name in ("graph", "calls"):
+        if name not in functions:
+            raise ReproKitError(f"This is not a program of repro-kit: it defines no function `{name}`.")
+    graph = _function(functions["graph"])
+    rest = [node for node in top if node not in (functions["graph"], functions["calls"])]
+    before = [node for node in rest if node.lineno < functions["graph"].lineno]
+    after = [node for node in rest if node.lineno > functions["graph"].lineno]
+    bodies = _bodies(before, graph)
+    recipe_at = next((at for at, node in enumerate(before) if _is_recipe(node)), None)
+    imports = [node for node in before[: recipe_at or 0] if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = {body.name for body in bodies}
+    aside = [*imports, *([before[recipe_at]] if recipe_at is not None else [])]
+    preamble = [node for node in [*before, *after] if node not in aside and getattr(node, "name", "") not in named]
+    inputs, calls = _calls(functions["calls"], graph.params)
+    return Program(
+        graph=graph,
+        bodies=tuple(bodies),
+        inputs=inputs,
+        calls=calls,
+        recipe=_recipe(before[recipe_at]) if recipe_at is not None else Recipe(),
+        imports=tuple(dict.fromkeys(it for it in map(ast.unparse, imports) if it not in STANDARD_IMPORTS)),
+        preamble=_verbatim(text, preamble),
+        doc=ast.get_docstring(tree, clean=False) or "",
+    )
+
+
+def _tree(text: str) -> ast.Module:
+    for line in text.splitlines():
+        if line.startswith(MARK) and line.removeprefix(MARK).strip() != VERSION:
+            found = line.removeprefix(MARK).strip()
+            raise ReproKitError(f"The program has format {found}, this repro-kit knows {VERSION}; upgrade repro-kit.")
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        raise ReproKitError(f"The program is not valid Python{line}: {getattr(error, 'msg', error)}.") from None
+
+
+def _content(tree: ast.Module) -> list[ast.stmt]:
+    """Top-level statements less docstring, `load` and footer, which belong to the format."""
+    nodes = tree.body
+    if nodes and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Constant):
+        nodes = nodes[1:]
+    return [
+        node
+        for node in nodes
+        if not (isinstance(node, ast.FunctionDef) and node.name == "load")
+        and not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+    ]
+
+
+def _is_recipe(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["RECIPE"]
+
+
+def _recipe(node: ast.stmt) -> Recipe:
+    assert isinstance(node, ast.Assign)
+    try:
+        return from_data(ast.literal_eval(node.value), Recipe)
+    except (ValueError, TypeError, KeyError, AttributeError, BaseValidationError):
+        raise _error(node, "RECIPE must be a literal dict of a recipe's fields") from None
+
+
+def _bodies(before: Sequence[ast.stmt], graph: Function) -> list[Function]:
+    """The run of plain functions right before `graph` that `graph` reaches by name, in the order of the text."""
+    found: list[Function] = []
+    plain = {}
+    for node in reversed(before):
+        if not (isinstance(node, ast.FunctionDef) and _is_plain(node)):
+            break
+        plain[node.name] = _function(node)
+    reached, queue = set(), [graph]
+    while queue:
+        function = queue.pop()
+        names = {name for it in (*function.statements, function.returns) for name in it.reads}
+        fresh = [name for name in names if name in plain and name not in reached]
+        reached.update(fresh)
+        queue += [plain[name] for name in fresh]
+    for name, function in plain.items():
+        if name not in reached:
+            break
+        found.insert(0, function)
+    return found
+
+
+def _is_plain(node: ast.FunctionDef) -> bool:
+    args = node.args
+    simple = not (node.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg)
+    straight = all(isinstance(it, _STRAIGHT) for it in node.body) and isinstance(node.body[-1], ast.Return)
+    return simple and not args.defaults and straight
+
+
+_STRAIGHT = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Pass)
+
+
+def _function(node: ast.FunctionDef) -> Function:
+    if not _is_plain(node):
+        odd = next((it for it in node.body if not isinstance(it, _STRAIGHT)), node)
+        raise _error(
+            odd, f"`{node.name}` must be straight-line: plain parameters, assignments, calls and a final return"
+        )
+    params = tuple(arg.arg for arg in node.args.args)
+    last = node.body[-1]
+    assert isinstance(last, ast.Return)
+    returns = canonical(None, last.value if last.value is not None else ast.Constant(value=None))
+    return Function(node.name, params, tuple(_statements(node.body[:-1], params)), returns)
+
+
+def _statements(nodes: Sequence[ast.stmt], params: Sequence[str]) -> Iterator[Statement]:
+    bound = set(params)
+    for node in nodes:
+        match node:
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                target: str | None = name
+            case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                if value is None:
+                    continue
+                target = name
+            case ast.Assign(targets=[ast.Subscript() | ast.Attribute()]) | ast.AugAssign() | ast.Expr():
+                yield canonical(None, node.value if isinstance(node, ast.Expr) else node)
+                continue
+            case _:
+                raise _error(node, "a statement must assign one name, an element (`x[0] = y`), or be a call")
+        assert value is not None and target is not None
+        if target in bound:
+            if isinstance(value, ast.Constant) and value.value is None:
+                continue  # clean-up
+            raise _error(node, f"`{target}` is assigned twice; every name of a program is assigned once")
+        bound.add(target)
+        yield canonical(target, value)
+
+
+def _calls(node: ast.FunctionDef, params: Sequence[str]) -> tuple[tuple[Input, ...], tuple[tuple[str, ...], ...]]:
+    last = node.body[-1]
+    if node.args.args or not (isinstance(last, ast.Return) and isinstance(last.value, ast.List)):
+        raise _error(last, "`calls()` must take nothing and end in `return [(…), …]`")
+    inputs = [parse_input(it) for it in node.body[:-1] if not isinstance(it, ast.Pass)]
+    calls = []
+    for call in last.value.elts:
+        if not isinstance(call, ast.Tuple) or len(call.elts) != len(params):
+            raise _error(call, f"every call must be a tuple of {len(params)} arguments, as many as `graph` takes")
+        calls.append(tuple(_argument(it, param, inputs) for it, param in zip(call.elts, params, strict=True)))
+    known = {name for it in inputs for name in names_of(it)}
+    for name in (name for call in calls for name in call):
+        if name not in known:
+            raise _error(last, f"`calls()` passes `{name}`, which it does not define")
+    return tuple(inputs), tuple(calls)
+
+
+def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
+    """The name of an argument; one that is written in place becomes an input of its own."""
+    if isinstance(node, ast.Name):
+        return node.id
+    known = {name for it in inputs for name in names_of(it)}
+    name = param
+    while name in known:
+        name += "_"
+    assign = ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=node)
+    parsed = parse_input(ast.fix_missing_locations(assign))
+    inputs.append(parsed)
+    return name
+
+
+def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
+    """The source of `nodes`, with the comments above each, one blank line or two between as they stand."""
+    lines = text.splitlines()
+    pieces = []
+    for node in nodes:
+        first = min([node.lineno, *(it.lineno for it in getattr(node, "decorator_list", []))]) - 1
+        while first > 0 and lines[first - 1].startswith("#") and not lines[first - 1].startswith(MARK):
+            first -= 1
+        pieces.append("\n".join(lines[first : node.end_lineno]))
+    return "\n\n\n".join(pieces)
+
+
+def _error(node: ast.AST, message: str) -> ReproKitError:
+    line = getattr(node, "lineno", None)
+    return ReproKitError(f"Line {line} of the program: {message}." if line else f"The program: {message}.")

@@ -1,0 +1,95 @@
+"""The program: one tensor graph as straight-line Python (docs/architecture.md, "The program format")."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from repro_kit.model.recipe import Recipe
+from repro_kit.program.inputs import Input, Mark, TensorInput
+from repro_kit.program.statement import Statement
+
+_LITERAL_START = tuple("-0123456789'\"")
+_OPERATION = (ast.Call, ast.BinOp, ast.Compare, ast.Name, ast.Subscript, ast.Attribute)
+
+
+@dataclass(frozen=True)
+class Function:
+    """`graph` or a body: parameters, statements, and the returned expression (a statement without target)."""
+
+    name: str
+    params: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    returns: Statement
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that the returned expression reads, each once."""
+        return self.returns.reads
+
+    def with_(self, **changes: Any) -> Function:
+        """A copy with fields replaced."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program. Equal programs render to equal text."""
+
+    graph: Function
+    bodies: tuple[Function, ...] = ()
+    inputs: tuple[Input, ...] = ()  # lines of `calls()`, in order
+    calls: tuple[tuple[str, ...], ...] = ((),)  # names of inputs, one tuple a call
+    recipe: Recipe = field(default_factory=Recipe)
+    imports: tuple[str, ...] = ()  # beyond the standard ones, one statement each
+    preamble: str = ""
+    doc: str = ""
+
+    def with_(self, **changes: Any) -> Program:
+        """A copy with fields replaced."""
+        return replace(self, **changes)
+
+    def functions(self) -> Iterator[Function]:
+        """The bodies, then the graph."""
+        yield from self.bodies
+        yield self.graph
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Files in ``inputs/`` that the program loads, each once."""
+        names = [it.data.file for it in self.inputs if isinstance(it, TensorInput) and it.data.kind == "load"]
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def without_marks(program: Program) -> Program:
+    """`program` without ``mark_dynamic`` and the like: what a static compile needs."""
+    return program.with_(inputs=tuple(it for it in program.inputs if not isinstance(it, Mark)))
+
+
+def size(program: Program) -> int:
+    """Number of compute statements, bodies included: all but plain getitems, names and literals."""
+    return sum(is_compute(it) for function in program.functions() for it in function.statements)
+
+
+def is_compute(statement: Statement) -> bool:
+    """Whether a statement counts as compute."""
+    return statement.target is None or not (_is_plain(statement) or getitem(statement) is not None)
+
+
+def _is_plain(statement: Statement) -> bool:
+    text = statement.text
+    if text.isidentifier():
+        return True
+    return text[:1] in _LITERAL_START and not any(isinstance(part, _OPERATION) for part in ast.walk(statement.node))
+
+
+def getitem(statement: Statement) -> tuple[str, int] | None:
+    """(value, index) of a plain ``x[<int>]``, else None."""
+    text = statement.text
+    if statement.target is None or text[-1:] != "]":
+        return None
+    name, _, index = text[:-1].partition("[")
+    return (name, int(index)) if name.isidentifier() and index.isascii() and index.isdigit() else None

@@ -1,0 +1,69 @@
+"""`Program` to text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.program.format import FOOTER, HEADER, LOAD
+from repro_kit.program.program import Function, Program
+
+_LOADS = re.compile(r"(?<![\w.])load\(")
+
+
+def render(program: Program, *, footer: bool = True) -> str:
+    """The text of `program`: a script that runs by itself. Without `footer` it only defines (shorter, same meaning)."""
+    body = [
+        _head(program),
+        *([LOAD] if _loads(program) else []),
+        *([program.preamble.strip("\n") + "\n"] if program.preamble.strip() else []),
+        *(render_function(it) for it in program.functions()),
+        render_calls(program),
+        *([FOOTER] if footer else []),
+    ]
+    return "\n\n".join(body)
+
+
+def _head(program: Program) -> str:
+    doc = f"{_docstring(program.doc)}\n" if program.doc else ""
+    imports = "".join(f"{line}\n" for line in program.imports)
+    return f"{doc}{HEADER}{imports}\nRECIPE = {render_recipe(program.recipe)}\n"
+
+
+def render_recipe(recipe: Recipe) -> str:
+    """The literal dict of the fields that are not at their default."""
+    return repr(to_data(recipe))
+
+
+def render_function(function: Function) -> str:
+    """One function, as straight-line Python."""
+    lines = [it.line for it in function.statements]
+    return _block(f"def {function.name}({', '.join(function.params)}):", [*lines, f"return {function.returns.text}"])
+
+
+def render_calls(program: Program) -> str:
+    """The function that builds the arguments of every call."""
+    calls = [f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls]
+    return _block("def calls():", [*(it.line for it in program.inputs), f"return [{', '.join(calls)}]"])
+
+
+def _block(head: str, lines: Sequence[str]) -> str:
+    return "\n    ".join([head, *("\n    ".join(line.split("\n")) for line in lines)]) + "\n"
+
+
+def _loads(program: Program) -> bool:
+    return any("load(" in it.line and _LOADS.search(it.line) for it in program.inputs) or bool(
+        _LOADS.search(program.preamble)
+    )
+
+
+def _docstring(text: str) -> str:
+    plain = f'"""{text}"""'
+    try:
+        same = ast.literal_eval(plain) == text
+    except (SyntaxError, ValueError):
+        same = False
+    return plain if same else repr(text)
