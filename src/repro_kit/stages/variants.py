@@ -11,6 +11,7 @@ from typing import Any
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
+from repro_kit.program import parse, render
 from repro_kit.program.from_graph import GraphRecord, InputRecord, Variant, build_program
 from repro_kit.program.slice import customisations, definitions
 from repro_kit.runner.recorded import Recorded
@@ -54,7 +55,8 @@ class Variants:
             for preamble in preambles:
                 full = Variant(variant.sizes, preamble, variant.calls)
                 words = [how, "with the script's changes to the compiler" if preamble else ""]
-                yield Attempt(build_program(graph, recipe, full), recipe, graph, ", ".join(filter(None, words)))
+                text = render(parse(build_program(graph, recipe, full)))
+                yield Attempt(text, recipe, graph, ", ".join(filter(None, words)))
 
     def _shapes(self, graph: GraphRecord) -> Iterator[tuple[Recipe, Variant, str]]:
         recipe = self.recipe(graph)
