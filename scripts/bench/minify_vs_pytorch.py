@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro_kit.program.from_runnable import from_runnable
+
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.classify import failure_from_text
@@ -27,7 +29,6 @@ from repro_kit.model.failure import Kind
 from repro_kit.model.results import Reduction
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import size
-from repro_kit.program.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 DEFAULT = ("inductor_cpp_compile_error.py", "inductor_accuracy.py", "inductor_runtime_error.py")
@@ -48,7 +49,17 @@ def with_repro_kit(script: Path, place: Path, jobs: int) -> tuple[Outcome, Signa
     """Collect up to the capture, then time `repro-kit minify`."""
     tool = [sys.executable, "-m", "repro_kit"]
     case_path = place / "case.repro"
-    collect = [*tool, "collect", "--python", sys.executable, "--until", "capture", "--output", str(case_path), str(script)]
+    collect = [
+        *tool,
+        "collect",
+        "--python",
+        sys.executable,
+        "--until",
+        "capture",
+        "--output",
+        str(case_path),
+        str(script),
+    ]
     subprocess.run(collect, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     started = time.monotonic()
     subprocess.run([*tool, "minify", "--jobs", str(jobs), str(case_path)], check=True, stdout=subprocess.DEVNULL)
@@ -78,7 +89,9 @@ def with_pytorch(script: Path, place: Path, original: Signature, kind: Kind, lim
     started = time.monotonic()
     note = ""
     try:
-        subprocess.run([sys.executable, launcher], cwd=launcher.parent, env=env, capture_output=True, timeout=limit, check=False)
+        subprocess.run(
+            [sys.executable, launcher], cwd=launcher.parent, env=env, capture_output=True, timeout=limit, check=False
+        )
     except subprocess.TimeoutExpired:
         note = f"stopped after {limit:.0f} s"
     seconds = time.monotonic() - started

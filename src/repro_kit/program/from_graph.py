@@ -218,7 +218,9 @@ class _Builder:
                     base = bases[record.storage]
                 arguments.append(self._tensor(name, suffix, record, base, lines, written))
                 if self.variant.sizes == "carried" and self.graph.backend.dynamic is None:
-                    lines += [f"torch._dynamo.mark_dynamic({arguments[-1]}, {dim})" for dim in _dynamic_dims(placeholder)]
+                    lines += [
+                        f"torch._dynamo.mark_dynamic({arguments[-1]}, {dim})" for dim in _dynamic_dims(placeholder)
+                    ]
             else:
                 arguments.append(self._fresh(name + suffix) if suffix else name)
                 lines.append(f"{arguments[-1]} = {_scalar(record)}")
@@ -241,9 +243,7 @@ class _Builder:
         written[key] = target
         return target
 
-    def _constant(
-        self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]
-    ) -> str:
+    def _constant(self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]) -> str:
         return self._tensor(self.constants[path], "", record, None, lines, written)
 
     def imports(self) -> list[str]:
@@ -285,7 +285,10 @@ def _source(record: InputRecord, *, flat: bool) -> str:
     shape = (record.span or 0,) if flat else record.shape
     extra = "" if record.dtype == "torch.float32" else f", dtype={record.dtype}"
     extra += "" if record.device == "cpu" else f", device={record.device!r}"
-    if record.dtype in ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16") or "complex" in record.dtype:
+    if (
+        record.dtype in ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16")
+        or "complex" in record.dtype
+    ):
         return f"torch.randn({shape!r}{extra})"
     if record.low is not None and record.high is not None and record.dtype != "torch.bool":
         return f"torch.randint({record.low}, {record.high + 1}, {shape!r}{extra})"

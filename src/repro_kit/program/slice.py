@@ -77,8 +77,8 @@ def _statements(source: str) -> list[_Statement]:
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             flat.append(node)
     aliases: dict[str, str] = {}
-    for node in ast.walk(tree):
-        aliases.update(_import_aliases(node))
+    for part in ast.walk(tree):
+        aliases.update(_import_aliases(part))
     return [_Statement(node, aliases) for node in _entered(flat)]
 
 
@@ -177,7 +177,7 @@ def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int])
 
 
 def _belongs(statement: _Statement, needed: set[str], bound: set[str]) -> bool:
-    """Whether the slice needs this statement, or it only completes a definition of the slice (``@op.register_fake``)."""
+    """Whether the slice needs this statement, or it completes one of its definitions (``@op.register_fake``)."""
     if statement.binds & needed and (statement.is_import or statement.is_definition or not _calls_compile(statement)):
         return True
     completes = getattr(statement.node, "decorator_list", None)

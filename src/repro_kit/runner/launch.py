@@ -56,7 +56,13 @@ def launch(
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
             process = psutil.Popen(
-                list(argv), cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                list(argv),
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
         except OSError as error:
             raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error

@@ -75,7 +75,9 @@ def read_recorded(directory: Path) -> list[Recorded]:
     for path in sorted(directory.glob("events-*.jsonl")):
         pid = int(path.stem.rsplit("-", 1)[1])
         graphs = [_graph(file) for file in directory.glob(f"graph-*-{pid}.json")]
-        events = [from_data(orjson.loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
+        events = [
+            from_data(orjson.loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")
+        ]
         recorded.append(Recorded(pid, tuple(sorted(graphs, key=lambda graph: graph.number)), tuple(events)))
     return sorted(recorded, key=lambda one: -len(one.graphs))
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from repro_kit.case import Case
 from repro_kit.model.cell import Ablation, Cell
@@ -18,8 +19,8 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
 from repro_kit.stages import failures
-from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.running import run_subject
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -72,7 +73,7 @@ def plan(recipe: Recipe, accelerator: bool, *, full: bool) -> list[_Plan]:
         for dynamic in (recipe.dynamic, *(it for it in _DYNAMIC if it != recipe.dynamic)):
             if dynamic != recipe.dynamic and not full and backend != recipe.backend:
                 continue
-            kept = {} if backend == recipe.backend else {"mode": None, "options": {}}
+            kept: dict[str, Any] = {} if backend == recipe.backend else {"mode": None, "options": {}}
             changed = recipe.with_(backend=backend, dynamic=dynamic, **kept)
             overridden = [name for name in ("backend", "dynamic") if getattr(changed, name) != getattr(recipe, name)]
             cells.append(_Plan(f"{backend} dynamic={dynamic}", changed, overridden=tuple(overridden)))
@@ -128,7 +129,9 @@ class _OnProgram:
                 if not it.compiled:
                     (verdicts[id(it)],) = oracle.eager([self._text(it)], inputs, timeout=timeout)
             texts = [self._text(it) for it in compiled]
-            for count, (it, verdict) in enumerate(zip(compiled, oracle.check(texts, inputs, timeout=timeout), strict=True)):
+            for count, (it, verdict) in enumerate(
+                zip(compiled, oracle.check(texts, inputs, timeout=timeout), strict=True)
+            ):
                 verdicts[id(it)] = verdict
                 self.ui.progress(f"{count + 1} of {len(compiled)} cells: {it.name}")
         return [self._cell(it, verdicts[id(it)]) for it in plans]
@@ -198,7 +201,12 @@ class _OnScript:
         place = self.case.path / "ablate" / name
         (place / "trace").mkdir(parents=True, exist_ok=True)
         ran = run_subject(
-            self.case, place, timeout=timeout, mode="override", probe=override, env={"TORCH_TRACE": str(place / "trace")}
+            self.case,
+            place,
+            timeout=timeout,
+            mode="override",
+            probe=override,
+            env={"TORCH_TRACE": str(place / "trace")},
         )
         found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not found:

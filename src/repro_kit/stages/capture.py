@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +17,8 @@ from repro_kit.program.from_graph import GraphRecord
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.running import run_subject
 from repro_kit.stages.stop import Stop
 from repro_kit.stages.variants import Attempt, Variants
@@ -187,7 +186,7 @@ def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str,
     inputs = case.path / "capture" / "inputs"
     inputs.mkdir(parents=True, exist_ok=True)
     for name in {file.name for file in search.inputs.glob("*.pt") if f'"{file.name}"' in found.text}:
-        os.replace(search.inputs / name, inputs / name)
+        (search.inputs / name).replace(inputs / name)
     shutil.rmtree(search.inputs, ignore_errors=True)
     statements = size(program)
     capture = Capture(

@@ -92,7 +92,9 @@ def compare_with_eager(
     if known or (ran.timed_out and observed.timed_out):
         return Status.FAIL, found, []
     what = eager_found[0].signature.summary() if eager_found else "it does not end well"
-    warning = f"Without torch.compile the run fails as well, but differently ({what}); see {place.relative_to(case.path)}/."
+    warning = (
+        f"Without torch.compile the run fails as well, but differently ({what}); see {place.relative_to(case.path)}/."
+    )
     return Status.INVALID, [in_the_light_of_eager(one) for one in found], [warning]
 
 
@@ -114,7 +116,9 @@ def in_the_light_of_eager(one: ObservedFailure) -> ObservedFailure:
 def index_of(options: Options, found: list[ObservedFailure]) -> int:
     """The failure that the user chose; raises ReproKitError when there are not so many."""
     if options.failure >= len(found):
-        raise ReproKitError(f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0.")
+        raise ReproKitError(
+            f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0."
+        )
     return options.failure
 
 

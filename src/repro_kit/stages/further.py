@@ -1,4 +1,4 @@
-"""Further runs of the subject that collect more than the first one: what the user asks for, and Dynamo's verbose log."""
+"""Further runs of the subject, to collect more: what the user asks for, and Dynamo's verbose log."""
 
 from __future__ import annotations
 

@@ -33,7 +33,12 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     observed, findings, summary = observe_once(case, options, ui)
     found = failures.found_in(case.path / "observe", observed, findings, summary)
     if not found:
-        observed, findings, summary, found = _with_users_cache(case, options, ui) or (observed, findings, summary, found)
+        observed, findings, summary, found = _with_users_cache(case, options, ui) or (
+            observed,
+            findings,
+            summary,
+            found,
+        )
     warnings = [*_warnings(case, findings)]
     eager = None
     if found:
@@ -111,7 +116,9 @@ def _with_users_cache(
 
 
 def _warnings(case: Case, findings: Findings) -> list[str]:
-    warnings = [f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()]
+    warnings = [
+        f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()
+    ]
     status = Path(tempfile.gettempdir(), "torchinductor_bisect", "bisect_status.txt")
     if status.exists():
         warnings.append(f"{status} is left from a run of CompilerBisector and changes every later run; remove it.")
@@ -204,4 +211,3 @@ def _conclude(
             ui.note(f"Also failed: {other.signature.summary()} (take it with --failure {at})")
     if chosen.failure.kind == Kind.TIMEOUT and chosen.failure.step:
         ui.note(f"It was in this compile step: {chosen.failure.step}")
-

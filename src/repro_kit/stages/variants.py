@@ -67,7 +67,11 @@ class Variants:
         calls = self._calls(graph)
         if len(calls) > 1:
             yield recipe, Variant(calls=calls), f"{len(calls)} calls"
-            yield recipe.with_(dynamic=None), Variant(sizes="arguments", calls=calls), f"{len(calls)} calls, static first"
+            yield (
+                recipe.with_(dynamic=None),
+                Variant(sizes="arguments", calls=calls),
+                f"{len(calls)} calls, static first",
+            )
 
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
         """Calls of all graphs of the same frame that `graph` could take too, in order."""

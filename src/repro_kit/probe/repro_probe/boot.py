@@ -30,7 +30,7 @@ class Place:
 
     def path(self, name, ending="json"):
         """A file of this process."""
-        return os.path.join(self.directory, "%s-%d.%s" % (name, os.getpid(), ending))
+        return os.path.join(self.directory, f"{name}-{os.getpid()}.{ending}")
 
     def write(self, name, data):
         """Write `data` as JSON, whole or not at all."""
@@ -121,9 +121,10 @@ def _own_modules():
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         # torch.ops and torch.classes are modules whose file is no path.
-        if isinstance(file, str) and file.endswith(".py") and os.path.isabs(file) and not file.startswith(prefixes):
-            if "site-packages" not in file and "dist-packages" not in file and "torchinductor_" not in file:
-                found[name] = file
+        if not (isinstance(file, str) and file.endswith(".py") and os.path.isabs(file)) or file.startswith(prefixes):
+            continue
+        if not any(mark in file for mark in ("site-packages", "dist-packages", "torchinductor_")):
+            found[name] = file
     found.pop("sitecustomize", None)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main and os.path.exists(main) and "site-packages" not in main:

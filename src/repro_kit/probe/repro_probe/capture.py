@@ -80,9 +80,9 @@ class Recorder:
 
             record.update(describe_graph(output, gm, example_inputs, self.store))
         except Exception as error:
-            record["problem"] = "%s: %s" % (type(error).__name__, error)
+            record["problem"] = f"{type(error).__name__}: {error}"
             record["traceback"] = traceback.format_exc()
-        self.place.write("graph-%d" % number, record)
+        self.place.write(f"graph-{number}", record)
         self.event("compile-begin", number)
         return number
 
@@ -93,7 +93,7 @@ class Recorder:
 
         self.pid = os.getpid()
         self.count = 0
-        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), _LIMIT, "v%d_" % self.pid)
+        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), _LIMIT, f"v{self.pid}_")
 
     def watch(self, graph, compiled):
         """`compiled`, with its calls and the start of its backward noted."""
@@ -126,7 +126,7 @@ class Recorder:
 
                 record["inputs"] = describe_arguments(arguments, self.store)
             except Exception as error:
-                record["problem"] = "%s: %s" % (type(error).__name__, error)
+                record["problem"] = f"{type(error).__name__}: {error}"
         self.event("call-begin", graph, call=call, **record)
 
     def _watch_backward(self, graph, result):

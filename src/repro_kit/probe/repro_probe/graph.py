@@ -74,7 +74,7 @@ def _describe_inputs(placeholders, example_inputs, store):
 
 
 def describe_arguments(arguments, store):
-    """One record an argument: a tensor's (see values.py) with kind ``tensor``, or kind ``int``, ``float``, ``other``."""
+    """One record an argument: a tensor's (see values.py), or kind ``int``, ``float``, ``other``."""
     tensors = [(str(at), value) for at, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
     described = describe_tensors(tensors, store)
     records = []
@@ -122,7 +122,11 @@ def _recipe(output):
     return {
         "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
         "grad_mode": (
-            "inference_mode" if torch.is_inference_mode_enabled() else "enabled" if torch.is_grad_enabled() else "no_grad"
+            "inference_mode"
+            if torch.is_inference_mode_enabled()
+            else "enabled"
+            if torch.is_grad_enabled()
+            else "no_grad"
         ),
         "autocast": autocast,
         "threads": settings["threads"],

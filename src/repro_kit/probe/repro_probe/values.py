@@ -37,14 +37,11 @@ class ValueStore:
             return None
         plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
         self.left -= plain.numel() * plain.element_size()
-        name = "%s%d.pt" % (self.prefix, self.count)
+        name = f"{self.prefix}{self.count}.pt"
         self.count += 1
         os.makedirs(self.directory, exist_ok=True)
         torch.save(plain, os.path.join(self.directory, name))
-        try:
-            self._known[key] = (weakref.ref(tensor), name)
-        except TypeError:  # not every tensor subclass can be referenced weakly
-            pass
+        self._known[key] = (weakref.ref(tensor), name)
         return name
 
 
@@ -68,9 +65,9 @@ def describe_tensors(named, store):
 
 def _refuse_unusual(name, tensor):
     if tensor.layout != torch.strided or tensor.is_quantized:
-        raise TypeError("input %s has layout %s" % (name, tensor.layout))
+        raise TypeError(f"input {name} has layout {tensor.layout}")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(tensor, torch.nn.Parameter):
-        raise TypeError("input %s is a tensor subclass, %s" % (name, type(tensor).__name__))
+        raise TypeError(f"input {name} is a tensor subclass, {type(tensor).__name__}")
 
 
 def _describe_group(members, store):
@@ -79,7 +76,7 @@ def _describe_group(members, store):
     if alone and first.is_contiguous():
         return {first_name: _record(first, first_name, 0, None, store.save(first, flat=False))}
     if any(tensor.dtype != first.dtype for _, tensor in members):
-        raise TypeError("inputs %s share a storage under several dtypes" % ", ".join(name for name, _ in members))
+        raise TypeError("inputs {} share a storage under several dtypes".format(", ".join(name for name, _ in members)))
     start = min(tensor.storage_offset() for _, tensor in members)
     end = max(tensor.storage_offset() + span_of(tensor) for _, tensor in members)
     flat = torch.empty(0, dtype=first.dtype, device=first.device)
