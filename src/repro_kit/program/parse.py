@@ -24,7 +24,7 @@ def parse(text: str) -> Program:
     for name in ("graph", "calls"):
         if name not in functions:
             raise ReproKitError(f"This is not a program of repro-kit: it defines no function `{name}`.")
-    graph = _function(functions["graph"])
+    graph = parse_function(functions["graph"])
     rest = [node for node in top if node not in (functions["graph"], functions["calls"])]
     before = [node for node in rest if node.lineno < functions["graph"].lineno]
     after = [node for node in rest if node.lineno > functions["graph"].lineno]
@@ -91,7 +91,7 @@ def _bodies(before: Sequence[ast.stmt], graph: Function) -> list[Function]:
     for node in reversed(before):
         if not (isinstance(node, ast.FunctionDef) and _is_plain(node)):
             break
-        plain[node.name] = _function(node)
+        plain[node.name] = parse_function(node)
     reached, queue = set(), [graph]
     while queue:
         function = queue.pop()
@@ -116,7 +116,8 @@ def _is_plain(node: ast.FunctionDef) -> bool:
 _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Pass)
 
 
-def _function(node: ast.FunctionDef) -> Function:
+def parse_function(node: ast.FunctionDef) -> Function:
+    """One function of a program. Raises ReproKitError when it is not straight-line."""
     if not _is_plain(node):
         odd = next((it for it in node.body if not isinstance(it, _STRAIGHT)), node)
         raise _error(
@@ -135,6 +136,8 @@ def _statements(nodes: Sequence[ast.stmt], params: Sequence[str]) -> Iterator[St
         match node:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 continue
+            case ast.Assign(targets=[ast.Name(), ast.Name(), *_], value=ast.Constant(value=None)):
+                continue  # `a = b = None`, clean-up
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 target: str | None = name
             case ast.AnnAssign(target=ast.Name(id=name), value=value):

@@ -1,0 +1,60 @@
+"""Evaluate the size expressions that torch writes (sympy's printing of symbolic ints), without running code."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from repro_kit.errors import Exit, ReproKitError
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "Max": max,
+    "Min": min,
+    "max": max,
+    "min": min,
+    "floor": math.floor,
+    "ceiling": math.ceil,
+    "FloorDiv": operator.floordiv,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "PowByNatural": operator.pow,
+    "TruncToInt": math.trunc,
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "ToFloat": float,
+    "IntTrueDiv": operator.truediv,
+    "FloatTrueDiv": operator.truediv,
+    "ModularIndexing": lambda a, b, c: a // b % c,
+}
+
+
+def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
+    """The value of an expression over `symbols`. Raises ReproKitError for what is neither number nor arithmetic."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluate(operand, symbols)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            value = _BINARY[type(op)](evaluate(left, symbols), evaluate(right, symbols))
+            return float(value) if isinstance(value, float) else int(value)
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
+            result = _CALLS[name](*(evaluate(arg, symbols) for arg in args))
+            return float(result) if isinstance(result, float) else int(result)
+    raise ReproKitError(f"The size {ast.unparse(node)} cannot be evaluated.", Exit.FAILED)

@@ -1,0 +1,265 @@
+"""Read the `fx_graph_runnable` artifacts of a trace (and the repro.py of PyTorch's minifier) as programs.
+
+Their writer is torch/_dynamo/repro/after_aot.py; the calls in ``load_args`` are those of ``InputWriter`` in
+torch/_dynamo/debug_utils.py. Values are not in them: like ``InputReader`` without a save_dir, floats become random, and
+integers zero.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.recipe import Recipe
+from repro_kit.program.arithmetic import evaluate
+from repro_kit.program.format import STANDARD_IMPORTS
+from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
+from repro_kit.program.parse import parse_function
+from repro_kit.program.program import Function, Program
+
+_HOMES = {
+    "torch._inductor.config": "inductor",
+    "torch._dynamo.config": "dynamo",
+    "torch._functorch.config": "functorch",
+    "torch.fx.experimental._config": "shapes",
+}
+
+
+def from_runnable(text: str) -> Program:
+    """The program in an artifact: a graph of aten operators, compiled by Inductor without gradients.
+
+    Raises ReproKitError when the text is no such artifact, or when it holds what it cannot carry itself (bodies of
+    higher-order operators, arguments that are no tensors).
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise ReproKitError(f"The artifact is not valid Python (line {error.lineno}).", Exit.FAILED) from None
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if "Repro" not in classes or "load_args" not in functions:
+        raise ReproKitError("The file is no fx_graph_runnable: it has no class Repro with a load_args.", Exit.FAILED)
+    methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
+    if "forward" not in methods:
+        raise ReproKitError("The artifact's class Repro has no forward.", Exit.FAILED)
+    attributes = _attributes(methods.get("__init__"))
+    graph, constants = _graph(methods["forward"], attributes)
+    reader = _Reader(_symbols(tree.body))
+    reader.read(functions["load_args"], graph.params[: len(graph.params) - len(constants)])
+    return Program(
+        graph=graph,
+        inputs=(*reader.lines, *constants),
+        calls=((*reader.arguments, *(it.line.split(" = ")[0] for it in constants)),),
+        recipe=Recipe(
+            grad_mode="no_grad", dynamic=True if reader.symbolic else None, config=_config(tree.body), check=False
+        ),
+        imports=_imports(tree.body, graph),
+    )
+
+
+def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tuple[Function, list[Input]]:
+    """`graph`, with the module's own tensors as further parameters, and the inputs for these."""
+    used: dict[str, str] = {}
+
+    class Rewrite(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            self.generic_visit(node)
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                return node
+            if node.attr not in attributes:
+                raise ReproKitError(f"The artifact uses self.{node.attr}, whose definition it lacks.", Exit.FAILED)
+            used[node.attr] = f"constant{node.attr}" if node.attr.startswith("_") else f"constant_{node.attr}"
+            return ast.copy_location(ast.Name(id=used[node.attr], ctx=ast.Load()), node)
+
+    node = Rewrite().visit(forward)
+    names = [arg for arg in node.args.args if arg.arg != "self"]
+    node.args.args = [*names, *(ast.arg(arg=name) for name in used.values())]
+    node.name, node.returns = "graph", None
+    lines = [
+        ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=attributes[at]) for at, name in used.items()
+    ]
+    return parse_function(node), [parse_input(ast.fix_missing_locations(line)) for line in lines]
+
+
+def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.expr]:
+    """Tensors that ``__init__`` gives the module. Sub-modules print as ``<lambda>()`` or the like, and are left out."""
+    found: dict[str, ast.expr] = {}
+    for node in init.body if init is not None else ():
+        match node:
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), it])
+            ):
+                found[str(name)] = it
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=it) if ast.unparse(it).startswith("torch."):
+                found[name] = it
+    return found
+
+
+def _symbols(nodes: Sequence[ast.stmt]) -> dict[str, int]:
+    """``s33 = 2`` lines at the top: the values of symbolic sizes."""
+    return {
+        node.targets[0].id: node.value.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, int)
+    }
+
+
+def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in nodes:
+        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)):
+            continue
+        name = ast.unparse(node.targets[0])
+        home = next((home for home in _HOMES if name.startswith(home + ".")), None)
+        if home is not None:
+            try:
+                found[f"{_HOMES[home]}.{name.removeprefix(home + '.')}"] = ast.literal_eval(node.value)
+            except ValueError:
+                continue  # a function: no text can carry it
+    return found
+
+
+def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
+    """Import lines that the graph's names need, and the one that registers Inductor's own operators."""
+    reads = {name for it in (*graph.statements, graph.returns) for name in it.reads}
+    found = []
+    for node in nodes:
+        if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in STANDARD_IMPORTS:
+            continue
+        bound = {(alias.asname or alias.name) for alias in node.names}
+        registers = "torch._inductor.inductor_prims" in bound and any("prims." in it.text for it in graph.statements)
+        if registers or (bound & reads) - {"device", "inf", "nan", "torch"}:
+            found.append(ast.unparse(node))
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass
+class _Storage:
+    name: str
+    device: str | None
+    tensors: list[TensorInput] = field(default_factory=list)
+
+
+class _Reader:
+    """Does what ``InputReader`` does, on text: collects the lines and names of inputs."""
+
+    def __init__(self, symbols: dict[str, int]) -> None:
+        self.symbols = symbols
+        self.storages: dict[str, _Storage] = {}
+        self.scalars: list[ScalarInput] = []
+        self.arguments: list[str] = []
+        self.symbolic = False
+
+    def read(self, function: ast.FunctionDef, params: Sequence[str]) -> None:
+        """Follow the calls of ``load_args``; each but ``storage`` makes the argument for the next parameter."""
+        for node in function.body:
+            call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            options = {keyword.arg or "": keyword.value for keyword in call.keywords}
+            if call.func.attr == "storage" and isinstance(node, ast.Assign):
+                name = ast.unparse(node.targets[0])
+                self.storages[name] = _Storage(name, _device(options.get("device")))
+            elif len(self.arguments) < len(params):
+                self._argument(call, params[len(self.arguments)], options)
+        if len(self.arguments) != len(params):
+            raise ReproKitError("The artifact's load_args gives fewer arguments than forward takes.", Exit.FAILED)
+
+    def _argument(self, call: ast.Call, param: str, options: Mapping[str, ast.expr]) -> None:
+        assert isinstance(call.func, ast.Attribute)
+        match call.func.attr:
+            case "tensor":
+                self._tensor(call.args, param, options)
+            case "symint":
+                self.scalars.append(ScalarInput(param, self._number(call.args[0])))
+                self.symbolic = True
+            case "const":
+                self.scalars.append(ScalarInput(param, None))
+            case kind:
+                raise ReproKitError(f"Input {param} of the artifact is of kind {kind}, not carried.", Exit.FAILED)
+        self.arguments.append(param)
+
+    def _tensor(self, args: Sequence[ast.expr], param: str, options: Mapping[str, ast.expr]) -> None:
+        storage = self.storages[ast.unparse(args[0])]
+        shape = self._numbers(args[1])
+        stride = self._numbers(args[2]) if len(args) > 2 else contiguous(shape)
+        dtype = ast.unparse(options["dtype"]) if "dtype" in options else None
+        offset = self._number(options["storage_offset"]) if "storage_offset" in options else 0
+        requires_grad = "requires_grad" in options and ast.literal_eval(options["requires_grad"]) is True
+        random = dtype is None or "float" in dtype or "complex" in dtype
+        tensor = TensorInput(
+            param,
+            Data("randn" if random else "zeros"),
+            Strided(shape, stride, int(offset)),
+            None if dtype == "torch.float32" else dtype,
+            storage.device,
+            requires_grad,
+        )
+        storage.tensors.append(tensor)
+
+    @property
+    def lines(self) -> tuple[Input, ...]:
+        """The lines of `calls()`."""
+        return (*self.scalars, *(line for storage in self.storages.values() for line in _lines(storage)))
+
+    def _numbers(self, node: ast.expr) -> tuple[int, ...]:
+        if not isinstance(node, ast.Tuple | ast.List):
+            raise ReproKitError(f"The artifact's size {ast.unparse(node)} is not a tuple.", Exit.FAILED)
+        return tuple(int(self._number(part)) for part in node.elts)
+
+    def _number(self, node: ast.expr) -> int | float:
+        return evaluate(node, self.symbols)
+
+
+def _lines(storage: _Storage) -> list[Input]:
+    """The tensors of one storage: alone as itself, several as views of a flat base."""
+    spans = [it.offset + span(it.shape or (), it.stride or ()) for it in storage.tensors]
+    if len(storage.tensors) == 1:
+        (tensor,) = storage.tensors
+        assert tensor.strided is not None
+        plain = tensor.strided.stride == contiguous(tensor.strided.shape) and not tensor.offset
+        sizes = tensor.strided.shape if plain else (spans[0],)
+        data = Data(tensor.data.kind, sizes)
+        return [
+            TensorInput(
+                tensor.name, data, None if plain else tensor.strided, tensor.dtype, tensor.device, tensor.requires_grad
+            )
+        ]
+    if len({it.dtype for it in storage.tensors}) > 1:
+        names = ", ".join(it.name for it in storage.tensors)
+        raise ReproKitError(f"Inputs {names} of the artifact share memory under several dtypes.", Exit.FAILED)
+    if not storage.tensors:
+        return []
+    first = storage.tensors[0]
+    base = TensorInput(storage.name, Data(first.data.kind, (max(spans),)), None, first.dtype, first.device)
+    views = [
+        TensorInput(it.name, Data("view", None, (storage.name,)), it.strided, requires_grad=it.requires_grad)
+        for it in storage.tensors
+    ]
+    return [base, *views]
+
+
+def _device(node: ast.expr | None) -> str | None:
+    if node is None:
+        return None
+    parts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and part.value is not None]
+    return ":".join(str(part) for part in parts)
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a contiguous tensor."""
+    return tuple(math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape)))
+
+
+def span(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements of storage from the first to the last element of a tensor."""
+    if math.prod(shape) == 0:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
