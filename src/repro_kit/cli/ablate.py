@@ -10,11 +10,11 @@ from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject
 
 
-@click.command("ablate", cls=SubjectCommand)
+@click.command("ablate", cls=SubjectCommand, short_help="Name the layer at fault.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Try backends, dynamic shapes and modes, and name the layer of the stack at fault.

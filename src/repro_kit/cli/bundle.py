@@ -10,12 +10,12 @@ from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject
 
 
-@click.command("bundle", cls=SubjectCommand)
+@click.command("bundle", cls=SubjectCommand, short_help="Check the repro and pack the bundle.")
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Check the reduced program in a fresh process, and pack the bundle.

@@ -10,11 +10,11 @@ from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject
 
 
-@click.command("capture", cls=SubjectCommand)
+@click.command("capture", cls=SubjectCommand, short_help="Take the failing graph out as a program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Capture the graph that fails as a program of its own, and check that it fails alone.

@@ -14,7 +14,7 @@ STAGES = ("observe", "capture", "ablate", "minify", "bundle")  # as in case.py, 
 _STAGE = click.Choice(STAGES)
 
 
-@click.command("collect", cls=SubjectCommand)
+@click.command("collect", cls=SubjectCommand, short_help="The whole pipeline: from a failing script to a bundle.")
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
@@ -22,7 +22,7 @@ _STAGE = click.Choice(STAGES)
 @click.option("--until", type=_STAGE, help="Stop after this stage.")
 @click.option("--skip", type=_STAGE, multiple=True, help="Leave this stage out (may be repeated).")
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -19,6 +19,9 @@ _FORM = "repro_kit.form"
 class ReproCommand(click.Command):
     """A command whose problems end in one sentence and an exit code, and as JSON under `--json`."""
 
+    def __init__(self, *args: Any, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, help=unescaped(help), **kwargs)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember `--json` before anything can go wrong."""
         ctx.meta.setdefault(_JSON, "--json" in args)
@@ -95,6 +98,11 @@ class SubjectCommand(CaseCommand):
             joined = "=" in word or (not word.startswith("--") and len(word) > 2)
             at += 1 if word in flags or joined else 2
         return list(args), "script", []
+
+
+def unescaped(text: str | None) -> str | None:
+    r"""`text` with click's mark for "do not wrap" (a backspace), which raw docstrings write as ``\b``."""
+    return text.replace("\\b\n", "\b\n") if text else text
 
 
 def form_of(ctx: click.Context) -> Any:

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from repro_kit.cli.command import ReproCommand
 
 
-@click.command("completion", cls=ReproCommand)
+@click.command("completion", cls=ReproCommand, short_help="Print a shell's completion script.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from repro_kit.ui import Ui
 
 
-@click.command("env", cls=ReproCommand)
+@click.command("env", cls=ReproCommand, short_help="Print the environment.")
 @shared.python_option
 @shared.interface_options
 @click.pass_context

@@ -8,12 +8,12 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from repro_kit import __version__
-from repro_kit.cli.command import ReproCommand
+from repro_kit.cli.command import ReproCommand, unescaped
 from repro_kit.errors import Exit
 
 COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "env", "completion")
@@ -25,6 +25,9 @@ Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
 
 class LazyGroup(click.Group):
     """Loads a subcommand's module only when it is asked for."""
+
+    def __init__(self, *args: Any, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, help=unescaped(help), **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the pipeline."""

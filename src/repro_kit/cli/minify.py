@@ -12,11 +12,11 @@ from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject, program_case
 
 
-@click.command("minify", cls=SubjectCommand)
+@click.command("minify", cls=SubjectCommand, short_help="Reduce the program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Reduce the captured program while it fails with the same signature.

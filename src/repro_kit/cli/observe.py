@@ -10,11 +10,11 @@ from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject
 
 
-@click.command("observe", cls=SubjectCommand)
+@click.command("observe", cls=SubjectCommand, short_help="Run it once: what failed, trace, environment.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
-@click.argument("subject", nargs=-1, type=click.Path(), required=True)
+@click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Run the subject once, as it is: what failed, with its trace, logs and environment.

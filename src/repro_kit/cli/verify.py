@@ -11,7 +11,7 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
 
-@click.command("verify", cls=ReproCommand)
+@click.command("verify", cls=ReproCommand, short_help="Does a bundle still fail here?")
 @shared.python_option
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for the run.")
 @shared.interface_options

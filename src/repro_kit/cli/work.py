@@ -76,11 +76,13 @@ def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
 
 def program_case(ctx: click.Context, path: Path) -> Job | None:
     """The job on a case made of the program file at `path`; None when it is no program file."""
-    from repro_kit.stages.adopt import adopt, is_program
-    from repro_kit.stages.collect import Stop
+    from repro_kit.stages.place import is_program
 
     if form_of(ctx) != "script" or not is_program(path):
         return None
+    from repro_kit.stages.adopt import adopt
+    from repro_kit.stages.stop import Stop
+
     job = _subject(merged(ctx), "script", [str(path)])
     if not job.case.has("capture/program.py"):
         with job.ui.stage("read"):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from repro_kit.case import Case, StageRecord, write_atomic
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.results import Capture, Observation, ObservedFailure
 from repro_kit.model.signature import signature_of
@@ -18,21 +18,12 @@ from repro_kit.stages.oracle import open_oracle
 from repro_kit.stages.stop import Stop
 from repro_kit.ui import Ui
 
-_MARK = "# repro-kit program"
 _SENTENCES = {
     Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
     Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
     Status.INFRA: (Exit.FAILED, "The program could not be run"),
     Status.FLAKY: (Exit.FAILED, "The program fails only now and then"),
 }
-
-
-def is_program(path: Path) -> bool:
-    """Whether the file at `path` is a program (docs/architecture.md, "The program format")."""
-    if path.suffix != ".py" or not path.is_file():
-        return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return any(line.startswith(_MARK) for line in file.read(20_000).splitlines())
 
 
 def adopt(path: Path, case: Case, options: Options, ui: Ui) -> None:

@@ -109,7 +109,7 @@ def collect(
     """Run stages `names` on `case`: those of `again` in any case, the others where their result is missing or stale.
 
     A stage that fails is noted in the case, and the rest does what still can be done. Raises KeyboardInterrupt when
-    interrupted (noted in the case before), ReproKitError when the disk is full.
+    interrupted (noted in the case before), ReproKitError when the disk is full or one of `again` cannot run.
     """
     with suppress(OSError):
         (case.path / "error.txt").unlink(missing_ok=True)
@@ -120,6 +120,8 @@ def collect(
             if name not in again and _is_current(case, name, settings, ui):
                 continue
             reason = _why_not(case, stage)
+            if reason and name in again:
+                raise ReproKitError(f"Cannot {name} {case.path}: {reason}.", Exit.FAILED)
             if reason:
                 ui.past(name, f"skipped: {reason}")
                 _forget(case, name, StageRecord(name, "skipped", reason, settings=settings))
@@ -148,9 +150,9 @@ def _why_not(case: Case, stage: Stage) -> str:
     for need in stage.needs:
         record = case.stage(need)
         if record is None:
-            return f"{need} has not run, and {stage.name} needs it"
+            return f"it needs {need}, which has not run"
         if record.status != "done":
-            return f"{stage.name} needs {need}, which {_WORDS[record.status]}"
+            return f"it needs {need}, which {_WORDS[record.status]}"
     return stage.pointless(case)
 
 

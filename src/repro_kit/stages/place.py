@@ -12,6 +12,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.runner.subject import command
 
 _SUFFIX = ".repro"
+_MARK = "# repro-kit program"
 
 
 def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
@@ -37,6 +38,14 @@ def bundle_path(case: Path) -> Path:
 def is_case(path: Path) -> bool:
     """Whether a case is at `path`, damaged or not."""
     return (path / "case.toml").is_file()
+
+
+def is_program(path: Path) -> bool:
+    """Whether the file at `path` is a program (docs/architecture.md, "The program format")."""
+    if path.suffix != ".py" or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return any(line.startswith(_MARK) for line in file.read(20_000).splitlines())
 
 
 def stem(subject: Subject) -> str:

@@ -83,7 +83,7 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
 def check_script(path: Path, shown: str) -> None:
     """Raise ReproKitError unless `path` is a file that Python may run; `shown` is what the user called it."""
     if path.is_dir():
-        raise ReproKitError(f"{shown} is a directory; give the script in it, or -m MODULE.")
+        raise ReproKitError(f"{shown} is a directory, and no case; give a script, or -m MODULE.")
     if not path.exists():
         raise ReproKitError(f"{shown} does not exist.")
     if path.suffix == ".ipynb":
@@ -99,7 +99,7 @@ def check_script(path: Path, shown: str) -> None:
     shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]
     if b"\0" in start or not (path.suffix in (".py", ".pyw", "") or shebang):
         raise ReproKitError(
-            f"{shown} is not a Python file; to run another program write `-- COMMAND`, e.g. `-- bash {shown}`."
+            f"{shown} is not a Python file; to run another kind of program write the whole command after `--`."
         )
 
 

@@ -1,0 +1,232 @@
+"""The pipeline as `collect` runs it, on fake stages: what runs, what is told, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case import Case
+
+pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
+
+ALL = ["observe", "capture", "ablate", "minify", "bundle"]
+
+
+def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
+    result = repro_kit("collect", "train.py", "--epochs", "1")
+    assert result.exit_code == 0, result.output
+    assert fakes.ran() == ALL
+    for part in (
+        "compile-error: ",
+        "Inductor is to blame.",
+        "3 statements, from 12",
+        "train.repro.zip",
+        "train.repro/bundle/issue.md",
+        "template=pt2-bug-report.yml",
+        "--failure 1",
+        "verified",
+    ):
+        assert part in result.output
+    assert Case.open(Path("train.repro")).file.subject.argv == ("train.py", "--epochs", "1")
+
+
+def test_json_is_all_there_is_on_stdout(work, fakes, repro_kit):
+    result = repro_kit("collect", "--json", "train.py")
+    data = json.loads(result.stdout)
+    assert (data["layer"], data["failure"], data["statements"], data["statements_before"]) == (
+        "inductor",
+        "compile-error",
+        3,
+        12,
+    )
+    assert data["verified"] is True and data["bundle"] == "train.repro.zip" and data["exit"] == 0
+    assert "boom" in data["signature"] and data["error"] is None and data["seconds"] >= 0
+    assert [stage["name"] for stage in data["stages"]] == ALL
+    assert data["others"] == [
+        {"failure": 1, "kind": "crash", "signature": data["others"][0]["signature"], "count": 2, "rank": None}
+    ]
+    assert "observe" in result.stderr
+
+
+def test_same_command_does_only_what_is_missing(work, fakes, repro_kit):
+    repro_kit("collect", "--until", "ablate", "train.py")
+    assert fakes.ran() == ["observe", "capture", "ablate"]
+    result = repro_kit("collect", "train.py")
+    assert fakes.ran() == ["minify", "bundle"]
+    assert "only what is missing" in result.output and "done before" in result.output
+    assert repro_kit("collect", "train.py").exit_code == 0
+    assert fakes.ran() == []
+
+
+def test_case_stands_for_its_command(work, fakes, repro_kit):
+    repro_kit("collect", "--until", "observe", "train.py", "3")
+    fakes.ran()
+    assert repro_kit("collect", "train.repro").exit_code == 0
+    assert fakes.ran() == ALL[1:]
+
+
+def test_another_command_is_refused_and_fresh_replaces_it(work, fakes, repro_kit):
+    repro_kit("collect", "train.py", "1")
+    fakes.ran()
+    result = repro_kit("collect", "train.py", "2")
+    assert result.exit_code == 2 and "--output" in result.stderr and fakes.ran() == []
+    assert repro_kit("collect", "--fresh", "train.py", "2").exit_code == 0
+    assert fakes.ran() == ALL
+
+
+def test_edited_script_and_other_options_make_results_stale(work, fakes, repro_kit):
+    repro_kit("collect", "train.py")
+    fakes.ran()
+    repro_kit("collect", "--include-values", "train.py")
+    assert fakes.ran() == ["bundle"]
+    repro_kit("collect", "--include-values", "--budget", "7", "train.py")
+    assert fakes.ran() == ["minify", "bundle"]
+    (work / "train.py").write_text("print('edited')\n")
+    repro_kit("collect", "--include-values", "--budget", "7", "train.py")
+    assert fakes.ran() == ALL
+
+
+def test_only_skip_and_stage_commands(work, fakes, repro_kit):
+    repro_kit("collect", "--skip", "ablate", "--skip", "minify", "train.py")
+    assert fakes.ran() == ["observe", "capture", "bundle"]
+    repro_kit("collect", "--only", "ablate", "train.py")
+    assert fakes.ran() == ["ablate"]
+    result = repro_kit("minify", "train.repro")
+    assert result.exit_code == 0, result.output
+    assert fakes.ran() == ["minify"]
+    assert repro_kit("ablate", "-o", "other.repro", "train.py", "x").exit_code == 0
+    assert fakes.ran() == ["observe", "ablate"]
+    result = repro_kit("collect", "--only", "minify", "-o", "third.repro", "train.py")
+    assert fakes.ran() == [] and "needs observe, which has not run" in result.output and result.exit_code == 1
+
+
+def test_stage_that_ran_again_makes_its_followers_stale(work, fakes, repro_kit):
+    repro_kit("collect", "train.py")
+    repro_kit("capture", "train.repro")
+    fakes.ran()
+    repro_kit("collect", "train.py")
+    assert fakes.ran() == ["ablate", "minify", "bundle"]
+
+
+def test_other_failure_gets_a_case_of_its_own(work, fakes, repro_kit):
+    repro_kit("collect", "train.py")
+    result = repro_kit("collect", "--json", "--failure", "1", "train.py")
+    data = json.loads(result.stdout)
+    assert data["case"] == "train-1.repro" and data["failure"] == "crash" and data["others"][0]["failure"] == 0
+
+
+@pytest.mark.parametrize(("code", "name"), [(3, "NOTHING_FAILED"), (4, "USER_BUG")])
+def test_honest_end_of_a_stage(work, fakes, repro_kit, code, name):
+    fakes.replace(
+        "observe",
+        f"""
+        from repro_kit.errors import Exit
+        from repro_kit.stages.stop import Stop
+
+        def run(case, options, ui):
+            raise Stop(Exit.{name}, "A sentence.\\nTraceback …")
+        """,
+    )
+    result = repro_kit("collect", "--json", "train.py")
+    data = json.loads(result.stdout)
+    assert result.exit_code == code == data["exit"] and data["error"] is None
+    assert fakes.ran() == ["observe"] and "Traceback …" in result.stderr
+    assert data["layer"] == ("user" if code == 4 else None)
+    repro_kit("collect", "train.py")
+    assert fakes.ran() == ["observe"]  # it is looked at anew
+
+
+def test_unverified_bundle(work, fakes, repro_kit):
+    fakes.replace(
+        "bundle",
+        """
+        from repro_kit.model.results import BundleResult
+
+        def run(case, options, ui):
+            case.write("bundle.json", BundleResult(options.output, "script", False, False, False, None, "It passes."))
+        """,
+    )
+    result = repro_kit("collect", "train.py")
+    assert result.exit_code == 5 and "NO: It passes." in result.output and "NOT verified" in result.output
+
+
+def test_failing_stage_does_not_end_the_rest(work, fakes, repro_kit):
+    fakes.replace("ablate", "def run(case, options, ui):\n    raise KeyError('lost')\n")
+    fakes.replace(
+        "minify",
+        """
+        from repro_kit.errors import ReproKitError
+
+        def run(case, options, ui):
+            raise ReproKitError("No zygote.")
+        """,
+    )
+    result = repro_kit("collect", "train.py")
+    assert result.exit_code == 0 and fakes.ran() == ALL
+    assert "Traceback" not in result.output and "error.txt" in result.output and "No zygote." in result.output
+    assert "KeyError: 'lost'" in (work / "train.repro/error.txt").read_text()
+    case = Case.open(Path("train.repro"))
+    assert [case.stage(name).status for name in ALL] == ["done", "done", "failed", "failed", "done"]
+    repro_kit("collect", "train.py")
+    assert fakes.ran() == ["ablate", "minify", "bundle"]
+
+
+def test_failed_capture_leaves_what_needs_it_out(work, fakes, repro_kit):
+    fakes.replace("capture", "def run(case, options, ui):\n    raise ValueError('x')\n")
+    assert repro_kit("collect", "train.py").exit_code == 0
+    assert fakes.ran() == ["observe", "capture", "ablate", "bundle"]
+
+
+def test_failed_observe_ends_it(work, fakes, repro_kit):
+    fakes.replace("observe", "def run(case, options, ui):\n    raise ValueError('x')\n")
+    result = repro_kit("collect", "--json", "train.py")
+    assert result.exit_code == 1 and fakes.ran() == ["observe"]
+    assert "ValueError" in json.loads(result.stdout)["error"]
+
+
+def test_without_program_there_is_nothing_to_minify(work, fakes, repro_kit):
+    fakes.replace(
+        "capture",
+        """
+        from repro_kit.model.results import Capture
+
+        def run(case, options, ui):
+            case.write("capture/capture.json", Capture("script", note="no graph was compiled"))
+        """,
+    )
+    result = repro_kit("collect", "--json", "train.py")
+    data = json.loads(result.stdout)
+    assert fakes.ran() == ["observe", "capture", "ablate", "bundle"]
+    assert data["statements"] is None and "no graph was compiled" in data["notes"]
+
+
+def test_full_disk_is_one_sentence_and_the_case_goes_on_later(work, fakes, repro_kit):
+    fakes.replace("ablate", "def run(case, options, ui):\n    raise OSError(28, 'No space left', '/x/y')\n")
+    result = repro_kit("collect", "--json", "train.py")
+    assert result.exit_code == 1 and "disk is full at /x/y" in json.loads(result.stdout)["error"]
+    assert fakes.ran() == ["observe", "capture", "ablate"]
+    fakes.replace("ablate", "def run(case, options, ui):\n    pass\n")
+    assert repro_kit("collect", "train.py").exit_code == 0
+    assert fakes.ran() == ["ablate", "minify", "bundle"]
+
+
+def test_damaged_and_foreign_directories(work, fakes, repro_kit):
+    repro_kit("collect", "train.py")
+    fakes.ran()
+    (work / "train.repro/case.toml").write_text("schema = [")
+    result = repro_kit("collect", "train.py")
+    assert result.exit_code == 2 and "case.toml" in result.stderr and "Traceback" not in result.output
+    assert repro_kit("collect", "--fresh", "train.py").exit_code == 0
+    shutil.rmtree(work / "train.repro")
+    (work / "train.repro").mkdir()
+    (work / "train.repro/mine.txt").write_text("mine")
+    result = repro_kit("collect", "--fresh", "train.py")
+    assert result.exit_code == 2 and (work / "train.repro/mine.txt").exists()
+
+
+def test_quiet_tells_the_result_alone(work, fakes, repro_kit):
+    result = repro_kit("collect", "-q", "train.py")
+    assert "observe" not in result.stdout and "train.repro.zip" in result.stdout
