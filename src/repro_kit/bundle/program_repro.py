@@ -13,12 +13,15 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.rendering import render
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import Recipe
+from repro_kit.program import Program
+from repro_kit.program.render import render_function
 
 #: Seconds after which a child is taken to hang; a small program compiles in a few.
 LIMIT = 60
 
 _WIDTH = 98
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
+_LOADS = re.compile(r"(?<![\w.])load\(")
 _TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
 _PROVIDED = ("device", "inf", "nan")
 
@@ -39,6 +42,19 @@ class Source:
     def text(self) -> str:
         """All of it, to look for names in."""
         return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls])
+
+
+def source_of(program: Program) -> Source:
+    """The pieces of `program`."""
+    return Source(
+        recipe=program.recipe,
+        functions=tuple(render_function(function) for function in program.functions()),
+        inputs=tuple(line for it in program.inputs for line in it.line.splitlines()),
+        calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls),
+        imports=program.imports,
+        preamble=program.preamble,
+        stored=bool(program.stored) or bool(_LOADS.search(program.preamble)),
+    )
 
 
 def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:

@@ -12,8 +12,9 @@ from repro_kit.bundle.secret_scan import secrets_in
 
 #: Names that many machines share say nothing, and stand in texts with other meanings.
 _COMMON = frozenset(
-    "root user admin administrator guest test tester ubuntu debian fedora centos runner build builder docker vagrant "
-    "nobody home work main python torch linux local localhost host server dev developer jovyan".split()
+    {"root", "user", "admin", "administrator", "guest", "test", "tester", "ubuntu", "debian", "fedora", "centos"}
+    | {"runner", "build", "builder", "docker", "vagrant", "nobody", "home", "work", "main", "python", "torch", "linux"}
+    | {"local", "localhost", "host", "server", "developer", "jovyan"}
 )
 _SHORTEST_NAME = 4
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -74,5 +74,5 @@ def _is_harmless(kind: str, value: str) -> bool:
 
 @cache
 def _detectors() -> tuple[Any, ...]:
-    classes = get_mapping_from_secret_type_to_class().values()
+    classes: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
     return tuple(it() for it in sorted(classes, key=lambda it: it.__name__) if it.__name__ not in _LEFT_OUT)

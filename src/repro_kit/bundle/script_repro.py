@@ -1,0 +1,96 @@
+"""`repro.py` of a script-level bundle: runs the user's own command, and tells whether it fails as it did."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import PurePath
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.rendering import render
+from repro_kit.bundle.settings import literal
+from repro_kit.bundle.source_files import PLACE, SourceFiles
+from repro_kit.case import Subject
+from repro_kit.model.failure import Kind
+
+_WIDTH = 98
+_LONGEST = 160  # characters of the message that are looked for
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){2,}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
+_FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
+
+
+def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: str, limit: int, traced: bool) -> str:
+    """The text of `repro.py`.
+
+    `why` says why there is no minimal program. `limit` in seconds. `traced`: the failure shows in torch's trace only,
+    since the user's command goes on after it.
+    """
+    return render(
+        "script_repro.py.j2",
+        header=_header(facts, why),
+        command=_command(subject, sources),
+        roots=literal(list(sources.roots)) if sources.roots else "",
+        expected=raw(pattern(facts)),
+        hangs=facts.signature.kind is Kind.TIMEOUT,
+        crashes=facts.signature.kind is Kind.CRASH,
+        limit=limit,
+        traced=traced,
+        place=PLACE,
+        search=subject.form == "command" and not _is_python(subject.argv[0]),
+    )
+
+
+def pattern(facts: Facts) -> str:
+    """A regular expression for the failure as the run's output shows it: exception type and message, numbers open."""
+    failure, signature = facts.failure, facts.signature
+    if signature.kind is Kind.CRASH:
+        return _FATAL
+    if failure is None or not failure.exceptions:
+        return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
+    root = failure.exceptions[-1]
+    name = re.escape(root.type.rsplit(".", 1)[-1])
+    line = next((line.strip() for line in root.message.splitlines() if line.strip()), "")
+    return rf"{name}\b.{{0,3}}{_open(line[:_LONGEST])}" if line else rf"\b{name}\b"
+
+
+def _open(text: str) -> str:
+    """`text` as a regular expression in which addresses, paths and numbers may be others."""
+    pieces, at = [], 0
+    for found in _VARIABLE.finditer(text):
+        pieces += [re.escape(text[at : found.start()]), r"\S+?" if found[0].startswith("/") else r"\S+"]
+        at = found.end()
+    return "".join([*pieces, re.escape(text[at:])]).replace(r"\ ", " ")
+
+
+def raw(text: str) -> str:
+    """A raw string literal where that can hold `text`, else an ordinary one."""
+    return f'r"{text}"' if '"' not in text and "\n" not in text and not text.endswith("\\") else repr(text)
+
+
+def _header(facts: Facts, why: str) -> str:
+    paragraphs = [
+        f"NOT MINIMIZED: {facts.title}",
+        f"This runs the user's own files in {PLACE}/. {why}",
+        f"Expected: {facts.expected}" if facts.expected != facts.title else "",
+        facts.evidence,
+        f"Seen with {facts.seen_with}.",
+        "Exit status: 1 while the bug is there, 0 when it ends well, 125 where it cannot run or fails differently.",
+    ]
+    return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
+
+
+def _command(subject: Subject, sources: SourceFiles) -> str:
+    words = [literal(word) for word in sources.argv]
+    match subject.form:
+        case "script":
+            return f"[{', '.join(['sys.executable', *words])}]"
+        case "module":
+            return f"[{', '.join(['sys.executable', literal('-m'), *words])}]"
+    if _is_python(subject.argv[0]):
+        return f"[{', '.join(['sys.executable', *words[1:]])}]"
+    name = literal(PurePath(subject.argv[0]).name)
+    return f"[{', '.join([f'installed({name})', *words[1:]])}]"
+
+
+def _is_python(word: str) -> bool:
+    return bool(re.fullmatch(r"python[\d.]*(?:\.exe)?", PurePath(word).name))

@@ -1,0 +1,175 @@
+"""The forms that a case's `repro.py` can take: the reduced program, the captured one, the user's own script."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from repro_kit.bundle.contents import Contents
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.program_repro import LIMIT, render_program, source_of
+from repro_kit.bundle.script_repro import render_script
+from repro_kit.bundle.source_files import PLACE, find_sources
+from repro_kit.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.cell import Ablation
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.program import Program, parse, size
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.subject import command
+
+T = TypeVar("T")
+
+_LONGEST_SCRIPT = 300  # seconds a script may take in a bundle that is not about a hang
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the stages before left in the case."""
+
+    observation: Observation
+    observed: ObservedFailure | None
+    capture: Capture | None
+    reduction: Reduction | None
+    facts: Facts  # of the user's command
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One form of `repro.py`: the program in `path`, or (None) the user's script."""
+
+    facts: Facts
+    limit: float  # seconds that a run of it may take, the start of the interpreter apart
+    note: str  # why it is not a smaller one; empty for a reduced program
+    path: Path | None = None
+    program: Program | None = None
+
+    @property
+    def level(self) -> str:
+        """``program`` or ``script``."""
+        return "script" if self.program is None else "program"
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is compiled and run."""
+        return self.program.recipe if self.program else Recipe()
+
+    @property
+    def minimized(self) -> str:
+        """The reduction, in words."""
+        if self.program is None:
+            return ""
+        reduction, now = self.facts.reduction, size(self.program)
+        one = "1 statement" if now == 1 else f"{now} statements"
+        if reduction is None or reduction.statements_after != now:
+            return f"One captured graph, {one}, not reduced."
+        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} runs."
+
+
+def known(case: Case) -> Known:
+    """Read what the case holds. Raises ReproKitError when there is no failure in it."""
+    observation = case.read("observe/run.json", Observation)
+    at = case.file.failure_index
+    observed = observation.failures[at] if at < len(observation.failures) else None
+    signature = case.file.signature or (observed.signature if observed else None)
+    if signature is None:
+        raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
+    others = [it.signature.summary() for it in observation.failures if it is not observed]
+    capture = _read(case, "capture", "capture/capture.json", Capture)
+    reduction = _read(case, "minify", "minify/minify.json", Reduction)
+    facts = Facts(
+        signature=signature,
+        failure=observed.failure if observed else None,
+        environment=case.read("env.json", Environment),
+        ablation=_read(case, "ablate", "ablation.json", Ablation),
+        capture=capture,
+        reduction=reduction,
+        command=shlex.join(command(case.file.subject)),
+        others=tuple(others),
+    )
+    return Known(observation, observed, capture, reduction, facts)
+
+
+def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
+    """What `stage` left, unless it is stale, failed or was never there."""
+    record = case.stage(stage)
+    return case.read(name, cls) if record is not None and record.status == "done" and case.has(name) else None
+
+
+def candidates(case: Case, told: Known) -> Iterator[Candidate]:
+    """Every form that the case allows, the smallest first."""
+    if told.capture is not None and told.capture.subject == "program":
+        facts = _of_program(told)
+        seen = ""
+        for name, note in (("minify/best.py", ""), ("capture/program.py", "the captured program is not reduced")):
+            path = case.path / name
+            if not path.is_file() or (name.startswith("minify") and told.reduction is None):
+                continue
+            text = path.read_text(encoding="utf-8")
+            if text != seen:
+                seen = text
+                yield Candidate(facts, 3 * LIMIT, note, path, parse(text))
+    yield _script(told)
+
+
+def _of_program(told: Known) -> Facts:
+    capture = told.capture
+    assert capture is not None
+    failure = capture.verdict.failure if capture.verdict and capture.verdict.failure else told.facts.failure
+    return replace(told.facts, signature=capture.signature or told.facts.signature, failure=failure)
+
+
+def _script(told: Known) -> Candidate:
+    limit = min(max(3 * told.observation.seconds, LIMIT), _LONGEST_SCRIPT)
+    if told.observation.timed_out:
+        limit = min(told.observation.seconds, _LONGEST_SCRIPT)
+    reason = told.capture.note if told.capture else "no graph was captured"
+    return Candidate(told.facts, limit, reason or "there is no graph to reduce")
+
+
+def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, include_values: bool) -> list[str]:
+    """Put `repro.py` and what it needs into `contents`; returns what was left out, in sentences."""
+    if candidate.program is None:
+        return _fill_script(candidate, case, told, contents)
+    assert candidate.path is not None
+    left_out = []
+    for name in candidate.program.stored:
+        if include_values:
+            contents.add_values(f"inputs/{name}", candidate.path.parent / "inputs" / name)
+    if candidate.program.stored and not include_values:
+        left_out.append(
+            f"Stored tensor values that repro.py loads ({', '.join(candidate.program.stored)}) are left out, "
+            "so that it is not self-contained; --include-values puts them in."
+        )
+    contents.add_text("repro.py", render_program(source_of(candidate.program), candidate.facts), "repro")
+    return left_out
+
+
+def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
+    findings = read_findings(case.path / "observe" / "probe")
+    sources = find_sources(case.file.subject, findings.modules)
+    traced = told.observed is not None and told.observed.source == "trace"
+    text = render_script(
+        case.file.subject,
+        sources,
+        candidate.facts,
+        why=_sentence(candidate.note),
+        limit=int(candidate.limit),
+        traced=traced,
+    )
+    contents.add_text("repro.py", text, "repro")
+    for name, path in sorted(sources.files.items()):
+        contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")
+    left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
+    left_out.append(
+        "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
+    )
+    return left_out
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."

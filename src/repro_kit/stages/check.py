@@ -1,0 +1,176 @@
+"""Run a `repro.py` as a stranger would: a fresh interpreter, a scratch copy, empty caches, no repro-kit on its path."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from repro_kit.bundle.judge import Ending, Reading, read_run
+from repro_kit.model.signature import Signature, Strength
+from repro_kit.runner.launch import PROBE, exit_name, launch
+
+#: Variables that would make this run another one than a stranger's.
+_FOREIGN = ("TORCH", "PYTORCH", "INDUCTOR", "DYNAMO", "AOT", "TRITON", "FUNCTORCH", "REPRO_PROBE", "PYTHON")
+_KEPT = ("TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "PYTHONPATH")
+_PACKAGE = Path(__file__).resolve().parent.parent.parent  # what makes `import repro_kit` work
+
+#: Of a run that did not fail as expected at first, this many more tell whether it is flaky.
+_TRIES = 3
+_OUTPUT = 400_000  # characters of output that are read, from its end
+
+
+@dataclass(frozen=True)
+class RunOfRepro:
+    """One run of `repro.py`: what it said, and how long it took."""
+
+    reading: Reading
+    output: str
+    seconds: float
+    same: bool = False  # it failed with the signature that was looked for
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether `repro.py` fails as it should, and passes without torch.compile."""
+
+    runs: tuple[RunOfRepro, ...]
+    eager: RunOfRepro
+    reasons: tuple[str, ...] = field(default=())  # why it is not verified
+
+    @property
+    def same(self) -> int:
+        """How many of the runs failed with the signature."""
+        return sum(run.same for run in self.runs)
+
+    @property
+    def verified(self) -> bool:
+        """Whether it was seen to fail with the signature, and to pass in eager."""
+        return self.same > 0 and not self.reasons
+
+    @property
+    def passes_in_eager(self) -> bool:
+        """Whether it passes without torch.compile."""
+        return self.eager.reading.ending is Ending.PASSES
+
+    @property
+    def failing(self) -> RunOfRepro:
+        """The run that failed as expected, else the last one."""
+        return next((run for run in self.runs if run.same), self.runs[-1])
+
+    @property
+    def flaky(self) -> bool:
+        """Whether it failed as expected in some runs only."""
+        return 0 < self.same < len(self.runs)
+
+
+def check_repro(
+    python: str,
+    directory: Path,
+    signature: Signature,
+    *,
+    timeout: float,
+    project: Path | None = None,
+    on_tick: Callable[[str], None] = lambda text: None,
+) -> Check:
+    """Run `directory`/repro.py with and without torch.compile; up to three times where it does not fail as expected.
+
+    `timeout` in seconds, for one run. `project`: the user's directory, which must not be on the path.
+    """
+    runs: list[RunOfRepro] = []
+    while not runs or (not all(run.same for run in runs) and len(runs) < _TRIES):
+        on_tick(f"running repro.py, time {len(runs) + 1}")
+        one = run_repro(python, directory, timeout=timeout, project=project)
+        runs.append(replace(one, same=is_same(one.reading, signature, Strength.REBASED)))
+        if one.reading.ending in (Ending.CANNOT_RUN, Ending.BROKEN):
+            break
+    on_tick("running repro.py without torch.compile")
+    eager = run_repro(python, directory, timeout=timeout, project=project, compiled=False)
+    return Check(tuple(runs), eager, tuple(_reasons(runs, eager)))
+
+
+def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:
+    """Whether a run failed, and with `signature`."""
+    found = reading.signature
+    return reading.ending is Ending.FAILS and found is not None and signature.matches(found, strength)
+
+
+def run_repro(
+    python: str, directory: Path, *, timeout: float, project: Path | None = None, compiled: bool = True
+) -> RunOfRepro:
+    """Run a copy of `directory`/repro.py once. With `compiled` off, under ``TORCH_COMPILE_DISABLE=1``."""
+    with scratch(directory) as place:
+        out, err = place / "stdout.txt", place / "stderr.txt"
+        run = launch(
+            [python, str(place / "bundle" / "repro.py")],
+            cwd=place / "cwd",
+            env=_environment(os.environ, place, project) | ({} if compiled else {"TORCH_COMPILE_DISABLE": "1"}),
+            timeout=timeout,
+            stdout=out,
+            stderr=err,
+        )
+        output = _read(out) + _read(err)
+        output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
+    return RunOfRepro(read_run(run.exit_status, output, exit_name(run)), output, run.seconds)
+
+
+@contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
+    """A new directory with a copy of `directory` in ``bundle`` and an empty one to start in; removed afterwards."""
+    place = Path(tempfile.mkdtemp(prefix="repro-kit-")).resolve()
+    try:
+        shutil.copytree(directory, place / "bundle")
+        for name in ("cwd", "tmp"):
+            (place / name).mkdir()
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _environment(env: Mapping[str, str], place: Path, project: Path | None) -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if name in _KEPT or not name.startswith(_FOREIGN)}
+    path = [entry for entry in kept.pop("PYTHONPATH", "").split(os.pathsep) if entry and _is_strange(entry, project)]
+    return {
+        **kept,
+        **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(place / "inductor"),
+        "TRITON_CACHE_DIR": str(place / "triton"),
+        "TMPDIR": str(place / "tmp"),
+    }
+
+
+def _is_strange(entry: str, project: Path | None) -> bool:
+    """Whether an entry of PYTHONPATH is neither repro-kit's nor the user's project."""
+    path = Path(entry).resolve()
+    if path in (_PACKAGE, PROBE.resolve()):
+        return False
+    return project is None or not path.is_relative_to(project.resolve())
+
+
+def _read(path: Path) -> str:
+    text = path.read_text(encoding="utf-8", errors="replace")[-_OUTPUT:]
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def _reasons(runs: list[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
+    last = runs[-1].reading
+    if not any(run.same for run in runs):
+        match last.ending:
+            case Ending.FAILS:
+                found = last.signature
+                yield f"repro.py fails, but differently ({found.summary() if found else last.reason})"
+            case Ending.PASSES:
+                yield f"repro.py passes in {len(runs)} of {len(runs)} runs"
+            case Ending.CANNOT_RUN:
+                yield f"repro.py cannot run alone: {last.reason}"
+            case Ending.BROKEN:
+                yield f"repro.py does not end as it should: {last.reason}"
+    if eager.reading.ending is not Ending.PASSES:
+        found = eager.reading.signature
+        how = found.summary() if found else eager.reading.reason
+        yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({how})"
