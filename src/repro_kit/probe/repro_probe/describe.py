@@ -32,14 +32,14 @@ def _cause(error):
 
 def _type_name(error):
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _message(error):
     try:
         return str(error)
     except Exception as problem:  # a broken __str__ is the user's; its exception is all there is to tell
-        return "<message not printable: %s>" % type(problem).__name__
+        return f"<message not printable: {type(problem).__name__}>"
 
 
 def _frames_of(trace):

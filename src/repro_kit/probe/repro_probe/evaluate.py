@@ -1,0 +1,247 @@
+"""Answer one request (docs/architecture.md, "The zygote") in this process.
+
+``python -m repro_probe.evaluate REQUEST.json REPLY.json`` does so once, in an interpreter of its own.
+"""
+
+import ctypes
+import faulthandler
+import gc
+import json
+import os
+import sys
+import tempfile
+
+from repro_probe.describe import describe_exception
+from repro_probe.program import apply, load, recipe_of, set_config
+
+
+class Invalid(Exception):
+    """The program is broken without the compiler; the cause is `__cause__`."""
+
+
+def evaluate(request, tell, threads=None):
+    """The reply to `request`, without what only the parent process knows.
+
+    `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
+    """
+    step = _Step(tell)
+    try:
+        return _MODES[request["mode"]](request, step, threads)
+    except Invalid as invalid:
+        return {"status": "invalid", "phase": step.phase, "exceptions": describe_exception(invalid.__cause__)}
+
+
+class _Step:
+    """The phase that is under way, told before it begins."""
+
+    def __init__(self, tell):
+        self._tell = tell
+        self.phase = None
+
+    def __call__(self, phase):
+        if phase != self.phase:
+            self.phase = phase
+            self._tell({"phase": phase})
+
+
+def _load(request, step, threads):
+    step("load")
+    try:
+        text, inputs = request["text"], request.get("inputs")
+        return load(text, inputs, request.get("recipe"), lambda recipe: apply(recipe, threads))
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+def _run_eager(program, step):
+    from repro_probe import outcome
+
+    try:
+        return outcome.run(program, program.graph, lambda what, _: step("load" if what == "calls" else "eager"))
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+def _run_compiled(program, step):
+    from repro_probe import outcome
+
+    def phases(what, number):
+        step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
+
+    return outcome.run(program, program.compiled(), phases)
+
+
+def _check(request, step, threads):
+    program = _load(request, step, threads)
+    eager = _run_eager(program, step)
+    try:
+        compiled = _run_compiled(program, step)
+    except (Exception, SystemExit) as error:
+        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
+    found, note = None, ""
+    if program.recipe["check"]:
+        step("compare")
+        found, note = _compare(program, eager, compiled)
+    if found is not None:
+        return {"status": "fail", "phase": "compare", "difference": found, "note": note}
+    step("exit")
+    del eager, compiled
+    disturb_heap()
+    return {"status": "pass", "phase": "exit", "note": note}
+
+
+def _compare(program, eager, compiled):
+    """(difference or None, note). Whatever differs at first sight is looked at again before it is called a failure."""
+    from repro_probe import judge, reference
+
+    tolerance = judge.Tolerance(program.recipe)
+    if judge.worst_difference(eager, compiled, tolerance) is None:
+        return None, ""
+    notes = []
+    if eager.random and not program.recipe["fallback_random"]:
+        compiled = _with_eager_random(program)
+        notes.append("compared with fallback_random on, since the program draws random numbers")
+    again = _run_eager(program, _Step(lambda _: None))
+    unstable = judge.places_that_differ(eager, again, tolerance)
+    if unstable:
+        notes.append("eager differs from itself at " + ", ".join(sorted(unstable)))
+    best = None if eager.random else reference.in_double(program)
+    if best is None:
+        tolerance = judge.Tolerance(program.recipe, factor=10.0)
+        notes.append("no reference in double precision; ten times the usual tolerance")
+    ties = reference.places_of_ties(program)
+    if ties:
+        notes.append("results that depend on the choice among equal values are not compared")
+    found = judge.worst_difference(eager, compiled, tolerance, best, ignore=unstable | ties)
+    return found, "; ".join(notes)
+
+
+def _with_eager_random(program):
+    import torch
+
+    torch._dynamo.reset()
+    set_config("inductor.fallback_random", True)
+    return _run_compiled(program, _Step(lambda _: None))
+
+
+def disturb_heap():
+    """Bring out heap corruption that has happened already: free, allocate, and let malloc walk its lists."""
+    gc.collect()
+    kept = [bytearray(16 << (number % 12)) for number in range(512)]
+    del kept[::2]
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    for _ in range(2):
+        kept.extend(bytearray(16 << (number % 12)) for number in range(256))
+        if trim is not None:
+            trim(0)  # consolidates glibc's free chunks, and checks them on the way
+    del kept
+    gc.collect()
+
+
+def _eager(request, step, threads):
+    _run_eager(_load(request, step, threads), step)
+    return {"status": "pass", "phase": "eager"}
+
+
+def _fake(request, step, threads):
+    from repro_probe import fake
+
+    texts = request.get("texts") or [request["text"]]
+    step("load")
+    recipes = [request.get("recipe")] * len(texts)
+    valid = []
+    for at, (text, recipe) in enumerate(zip(texts, recipes)):
+        valid.append(fake.is_valid(text, request.get("inputs"), recipe, first=at == 0))
+    return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
+
+
+def _record(request, step, threads):
+    from repro_probe import record
+
+    program = _load(request, step, threads)
+    recorder = record.Recorder(request.get("values") or (), request.get("save"))
+    try:
+        return {"status": "pass", "phase": "eager", **record.run(program, request["text"], recorder, step)}
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record}
+
+
+def settle(request):
+    """Work in the request's scratch directory; caches and temporary files go there, and so do stacks.
+
+    The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
+    and shortly before the time-out, is written to ``fault.txt``.
+    """
+    scratch, timeout = request["scratch"], request["timeout"]
+    os.chdir(scratch)
+    if request.get("inputs"):
+        os.symlink(request["inputs"], os.path.join(scratch, "inputs"))
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(scratch, "cache")
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "triton")
+    temporary = os.path.join(scratch, "tmp")
+    os.makedirs(temporary)
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
+    fault = open("fault.txt", "w", encoding="utf-8")  # noqa: SIM115 - stays open for faulthandler
+    faulthandler.enable(fault)
+    faulthandler.dump_traceback_later(timeout - min(1.0, timeout / 10), file=fault)
+
+
+def limit(memory):
+    """No core files; at most `memory` bytes of address space on top of what is mapped already (None: no limit).
+
+    Address space, because what does not fit then fails where it is asked for, as an exception that tells where; a
+    watch on resident memory would come too late or kill without a word.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory:
+        try:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            mapped = 0
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory, mapped + memory))
+
+
+def main(request_path, reply_path):
+    """Read the request, write one JSON line per step and the reply last."""
+    with open(request_path, encoding="utf-8") as file:
+        request = json.load(file)
+    with open(reply_path, "w", encoding="utf-8", buffering=1) as out:
+
+        def tell(data):
+            out.write(json.dumps(data) + "\n")
+
+        tell({"phase": "load"})
+        _prepare_interpreter(request)
+        tell({"reply": evaluate(request, tell)})
+
+
+def _prepare_interpreter(request):
+    """What must happen before torch is imported, and what right after."""
+    try:
+        recipe = request.get("recipe") or recipe_of(request.get("text") or "")
+    except (SyntaxError, ValueError):
+        recipe = {}  # said by `load`
+    os.environ.update(recipe.get("env") or {})
+    if request.get("cache"):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["cache"]
+    import torch
+    import torch._inductor.codecache  # fixes the place of precompiled headers, before TMPDIR changes
+
+    if recipe.get("backend", "inductor") == "inductor" and request["mode"] == "check":
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        pick_vec_isa()  # its probe is found in the shared cache from the second query on
+    settle(request)
+    limit(None if torch.cuda.is_available() else request.get("memory"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

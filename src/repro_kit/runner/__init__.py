@@ -1,0 +1,1 @@
+"""Processes: the user's command, and the oracle."""

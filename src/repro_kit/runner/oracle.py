@@ -1,0 +1,205 @@
+"""The oracle: (program, recipe) → verdict, answered by a server process in the user's interpreter."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import psutil
+
+from repro_kit.model.classify import classify_reply
+from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.runner.server import Server, ServerDied
+
+_PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
+
+
+class Oracle:
+    """Asks a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
+
+    `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
+    to share between queries, `jobs` the number of queries under way at once, `memory` the bytes that one query may
+    allocate (default: what the machine has). A server that dies is started anew; a query that kills it twice is
+    `INFRA`.
+    """
+
+    def __init__(
+        self,
+        python: str,
+        *,
+        how: Literal["fork", "spawn"],
+        env: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+        jobs: int = 1,
+        memory: int | None = None,
+    ) -> None:
+        self.jobs = jobs
+        self.queries = 0
+        self._how = how
+        self._memory = memory or psutil.virtual_memory().total
+        self._cache = cache
+        self._server = Server(python, how=how, env=env, cache=cache)
+        self._next = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server and everything it started."""
+        self._server.stop()
+
+    def check(
+        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
+    ) -> Iterator[Verdict]:
+        """Verdicts of `texts`, in their order. `recipe` replaces that of each text; `inputs` holds stored values.
+
+        Closing the iterator early kills what is still under way.
+        """
+        return _in_order(self.check_unordered(texts, inputs, recipe, timeout=timeout))
+
+    def check_unordered(
+        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
+    ) -> Iterator[tuple[int, Verdict]]:
+        """Like `check`, in the order in which they end, with the index of each text."""
+        return self._verdicts("check", texts, inputs, recipe, timeout)
+
+    def eager(
+        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
+    ) -> Iterator[Verdict]:
+        """`PASS` or `INVALID` for each text, in order: whether it runs without the compiler."""
+        return _in_order(self._verdicts("eager", texts, inputs, recipe, timeout))
+
+    def fake(
+        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 60.0
+    ) -> list[bool | None]:
+        """Whether each text is valid, found without running a kernel; None where that cannot be told."""
+        request = {**self._request("fake", "", inputs, recipe, timeout), "texts": list(texts)}
+        replies = dict(self._replies([request]))
+        return list(replies[0].get("valid") or [None] * len(texts))
+
+    def record(
+        self,
+        text: str,
+        inputs: Path | None,
+        recipe: Recipe | None = None,
+        *,
+        values: Sequence[str] = (),
+        save: Path | None = None,
+        timeout: float = 120.0,
+    ) -> tuple[Verdict, list[dict[str, Any]]]:
+        """Run in eager; for each call the metadata of every value of `graph` (docs/architecture.md, "The zygote").
+
+        Those named in `values` are saved to `save`. Nothing is recorded unless the verdict is `PASS`.
+        """
+        request = self._request("record", text, inputs, recipe, timeout)
+        request |= {"values": list(values), "save": str(save.resolve()) if save else None}
+        reply = dict(self._replies([request]))[0]
+        verdict = _verdict(reply)
+        return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
+
+    def _verdicts(
+        self, mode: str, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None, timeout: float
+    ) -> Iterator[tuple[int, Verdict]]:
+        requests = [self._request(mode, text, inputs, recipe, timeout) for text in texts]
+        for index, reply in self._replies(requests):
+            yield index, _verdict(reply)
+
+    def _request(
+        self, mode: str, text: str, inputs: Path | None, recipe: Recipe | None, timeout: float
+    ) -> dict[str, Any]:
+        self._next += 1
+        return {
+            "id": self._next,
+            "mode": mode,
+            "text": text,
+            "inputs": str(inputs.resolve()) if inputs else None,
+            "recipe": to_data(recipe) if recipe is not None else None,
+            "timeout": timeout,
+            "memory": self._memory,
+            "cache": str(self._cache.resolve()) if self._cache else None,
+        }
+
+    def _replies(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Keep `jobs` requests under way until all are answered; yield (index, reply) as they end."""
+        waiting = deque(enumerate(requests))
+        running: dict[int, tuple[int, dict[str, Any]]] = {}
+        sent: dict[int, int] = {}
+        try:
+            while waiting or running:
+                try:
+                    while waiting and len(running) < self.jobs and self._ready_for(waiting[0][1], bool(running)):
+                        index, request = waiting.popleft()
+                        running[request["id"]] = (index, request)
+                        sent[index] = sent.get(index, 0) + 1
+                        self._server.send(request)
+                    patience = max(request["timeout"] for _, request in running.values()) + _PATIENCE
+                    reply = self._server.receive(patience)
+                except ServerDied as died:
+                    lost, running = list(running.values()), {}
+                    waiting.extendleft(entry for entry in reversed(lost) if sent[entry[0]] < 2)
+                    for index, _ in (entry for entry in lost if sent[entry[0]] >= 2):
+                        yield index, {"status": "infra", "text": str(died)}
+                    continue
+                if reply["id"] in running:  # not one that was cancelled
+                    self.queries += 1
+                    yield running.pop(reply["id"])[0], reply
+        finally:
+            with suppress(ServerDied):
+                for identity in running:
+                    self._server.send({"cancel": identity})
+
+    def _ready_for(self, request: dict[str, Any], busy: bool) -> bool:
+        """Whether the server runs with the variables that the recipe asks for; if not, start it anew once idle.
+
+        Torch reads most of its variables when it is imported, so a forked child cannot have others.
+        """
+        wanted = _variables(request) if self._how == "fork" else {}
+        if wanted == self._server.variables:
+            return True
+        if busy:
+            return False
+        self._server.stop()
+        self._server.variables = wanted
+        return True
+
+
+def _variables(request: Mapping[str, Any]) -> dict[str, str]:
+    """The recipe's environment variables: the request's own, or those in the text."""
+    if request["recipe"] is not None:
+        return dict(request["recipe"].get("env", {}))
+    try:
+        body = ast.parse(request["text"]).body
+        for statement in body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "RECIPE":
+                return dict(ast.literal_eval(statement.value).get("env", {}))
+    except (SyntaxError, ValueError):
+        return {}  # the query will say what is wrong
+    return {}
+
+
+def _verdict(reply: Mapping[str, Any]) -> Verdict:
+    verdict = classify_reply(reply)
+    return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
+
+
+def _in_order(found: Iterator[tuple[int, Verdict]]) -> Iterator[Verdict]:
+    known: dict[int, Verdict] = {}
+    at = 0
+    for index, verdict in found:
+        known[index] = verdict
+        while at in known:
+            yield known.pop(at)
+            at += 1
