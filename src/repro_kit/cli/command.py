@@ -19,8 +19,8 @@ _FORM = "repro_kit.form"
 class ReproCommand(click.Command):
     """A command whose problems end in one sentence and an exit code, and as JSON under `--json`."""
 
-    def __init__(self, *args: Any, help: str | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, help=unescaped(help), **kwargs)
+    def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name, help=unescaped(help), **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember `--json` before anything can go wrong."""

@@ -26,8 +26,8 @@ Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
 class LazyGroup(click.Group):
     """Loads a subcommand's module only when it is asked for."""
 
-    def __init__(self, *args: Any, help: str | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, help=unescaped(help), **kwargs)
+    def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name, help=unescaped(help), **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the pipeline."""

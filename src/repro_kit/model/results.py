@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from repro_kit.model.failure import Failure, Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
@@ -31,7 +31,7 @@ class Environment:
     torch: str | None  # version
     torch_git: str | None = None
     collect_env: str = ""  # text of torch.utils.collect_env
-    config: dict[str, object] = field(default_factory=dict)  # non-default, "inductor.cpp.simdlen": 8
+    config: dict[str, Any] = field(default_factory=dict)  # non-default, "inductor.cpp.simdlen": 8
     variables: dict[str, str] = field(default_factory=dict)  # allow-listed environment variables
     packages: dict[str, str] = field(default_factory=dict)
     threads: int | None = None
