@@ -19,6 +19,8 @@ def _lean(cls: type) -> Any:
     return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
+# A field of type `object` holds whatever JSON can hold (values of torch's settings).
+_converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
 _converter.register_unstructure_hook_factory(dataclasses.is_dataclass, _lean)
 
 
