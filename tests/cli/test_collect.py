@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,3 +232,47 @@ def test_damaged_and_foreign_directories(work, fakes, repro_kit):
 def test_quiet_tells_the_result_alone(work, fakes, repro_kit):
     result = repro_kit("collect", "-q", "train.py")
     assert "observe" not in result.stdout and "train.repro.zip" in result.stdout
+
+
+def test_going_on_with_a_case_keeps_its_options(work, fakes, repro_kit):
+    repro_kit("collect", "--timeout", "7", "--logs", "dynamo", "--until", "capture", "train.py")
+    fakes.ran()
+    repro_kit("collect", "train.repro")
+    assert fakes.ran() == ["ablate", "minify", "bundle"]
+    repro_kit("collect", "--timeout", "8", "train.repro")
+    assert fakes.ran() == ALL
+
+
+def test_one_process_at_a_time(work, fakes, repro_kit):
+    repro_kit("collect", "--until", "observe", "train.py")
+    with (work / "train.repro/.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        result = repro_kit("collect", "train.py")
+    assert result.exit_code == 2 and "Another repro-kit" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["train.py"], "train.repro"),
+        (["-o", "x", "train.py"], "x"),
+        (["-o", "x.zip", "train.py"], "x"),
+        (["-o", "x.repro.zip", "train.py"], "x.repro"),
+        (["-o", "new/", "train.py"], "new/train.repro"),
+        (["-o", "old", "train.py"], "old/train.repro"),
+        (["--", sys.executable, "train.py"], "train.repro"),
+        (["-m", "json.tool"], "tool.repro"),
+    ],
+)
+def test_where_the_case_goes(work, fakes, repro_kit, words, expected):
+    (work / "old").mkdir()
+    (work / "old" / "file").touch()
+    result = repro_kit("collect", *words)
+    assert result.exit_code == 0, result.output
+    assert (work / expected / "case.toml").exists() and (work / f"{expected}.zip").exists()
+
+
+def test_output_that_cannot_be_written(work, fakes, repro_kit):
+    (work / "file").touch()
+    result = repro_kit("collect", "-o", "file/case", "train.py")
+    assert result.exit_code == 2 and "--output" in result.stderr and fakes.ran() == []

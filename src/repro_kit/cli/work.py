@@ -7,11 +7,12 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from repro_kit.cli.command import form_of
 from repro_kit.cli.options import make_options, make_ui, merged
@@ -21,6 +22,8 @@ from repro_kit.stages.options import Options
 if TYPE_CHECKING:
     from repro_kit.case import Case
     from repro_kit.ui import Ui
+
+_OPTIONS = "options.json"
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,19 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     if subject.form != "command":
         check_interpreter(subject.python, Path(subject.cwd) if Path(subject.cwd).is_dir() else Path.cwd(), os.environ)
     output = ctx.params.get("output") or str(bundle_path(path))
-    options = replace(make_options(values), failure=case.file.failure_index, output=output)
+    options = replace(_options_of(ctx, case, values), failure=case.file.failure_index, output=output)
     return Job(case, options, make_ui(values), resumed=True)
+
+
+def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Options:
+    """The options that the case was collected with, but for what this command line says."""
+    now = make_options(values)
+    if not case.has(_OPTIONS):
+        return now
+    here = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    known = {field.name for field in fields(Options)}
+    kept = {name: getattr(now, name) for name in (*here, "jobs", "yes") if name in known}
+    return replace(case.read(_OPTIONS, Options), **kept)
 
 
 def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
@@ -71,6 +85,7 @@ def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
     path = case_path(subject, options.output, options.failure)
     case, resumed = open_case(path, subject, options.failure, fresh=values["fresh"])
+    case.write(_OPTIONS, options)
     return Job(case, replace(options, output=str(bundle_path(path))), make_ui(values), resumed)
 
 

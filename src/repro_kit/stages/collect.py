@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import importlib
 import signal
@@ -109,11 +110,12 @@ def collect(
     """Run stages `names` on `case`: those of `again` in any case, the others where their result is missing or stale.
 
     A stage that fails is noted in the case, and the rest does what still can be done. Raises KeyboardInterrupt when
-    interrupted (noted in the case before), ReproKitError when the disk is full or one of `again` cannot run.
+    interrupted (noted in the case before); ReproKitError when the disk is full, when one of `again` cannot run, and
+    when another process works on the case.
     """
-    with suppress(OSError):
-        (case.path / "error.txt").unlink(missing_ok=True)
-    with interruptible():
+    with interruptible(), _alone(case.path):
+        with suppress(OSError):
+            (case.path / "error.txt").unlink(missing_ok=True)
         for name in names:
             stage = REGISTRY[name]
             settings = _settings(stage, case, options)
@@ -258,6 +260,20 @@ def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
             Exit.FAILED,
         )
     return None
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Hold the case's lock: two processes that write one case would mix their results."""
+    with (place / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ReproKitError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # a file system without locks
+                raise
+        yield
 
 
 @contextmanager
