@@ -41,7 +41,7 @@ class Findings:
     processes: tuple[Process, ...] = ()
     exceptions: tuple[Uncaught, ...] = ()
     stacks: tuple[str, ...] = ()  # faulthandler's text, one a process that crashed or hung
-    config: dict[str, object] = field(default_factory=dict)  # non-default, of the first process that ended well
+    config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
     problems: tuple[str, ...] = ()  # of the probe itself
