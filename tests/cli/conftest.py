@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from repro_kit.cli.main import cli
-from repro_kit.stages.collect import REGISTRY
+from repro_kit.stages.registry import REGISTRY
 
 STAGES = {
     "observe": """

@@ -203,6 +203,9 @@ def test_without_program_there_is_nothing_to_minify(work, fakes, repro_kit):
     data = json.loads(result.stdout)
     assert fakes.ran() == ["observe", "capture", "ablate", "bundle"]
     assert data["statements"] is None and "no graph was compiled" in data["notes"]
+    repro_kit("collect", "train.py")
+    assert fakes.ran() == []
+    assert "no program to reduce" in repro_kit("minify", "train.repro").stderr
 
 
 def test_full_disk_is_one_sentence_and_the_case_goes_on_later(work, fakes, repro_kit):

@@ -9,7 +9,7 @@ from repro_kit.cli.work import Job, work
 
 def run_one(ctx: click.Context, job: Job, name: str) -> None:
     """Run stage `name` on the job's case, after those it needs and the case lacks."""
-    from repro_kit.stages.collect import prerequisites
+    from repro_kit.stages.registry import prerequisites
 
     missing = [need for need in prerequisites(name) if not _done(job, need)]
     work(ctx, job, [*missing, name], again=[name])
