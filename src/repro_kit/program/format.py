@@ -64,8 +64,8 @@ FOOTER = """if __name__ == "__main__":
                 result = function(*arguments)
             tensors = [it for it in _pytree.tree_leaves(result) if isinstance(it, torch.Tensor) and it.requires_grad]
             if tensors and get("backward", "none") != "none":
-                ones = get("backward") == "sum"
-                torch.autograd.backward(tensors, [torch.ones_like(it) if ones else torch.randn_like(it) for it in tensors])
+                like = torch.ones_like if get("backward") == "sum" else torch.randn_like
+                torch.autograd.backward(tensors, [like(it) for it in tensors])
             leaves = [it for it in arguments if isinstance(it, torch.Tensor)]
             results.append((result, [it.grad for it in leaves if it.is_leaf], leaves))
         return results

@@ -8,7 +8,6 @@ integers zero.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
+from repro_kit.program.values import contiguous, span
 
 _HOMES = {
     "torch._inductor.config": "inductor",
@@ -251,15 +251,3 @@ def _device(node: ast.expr | None) -> str | None:
         return None
     parts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and part.value is not None]
     return ":".join(str(part) for part in parts)
-
-
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor."""
-    return tuple(math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape)))
-
-
-def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements of storage from the first to the last element of a tensor."""
-    if math.prod(shape) == 0:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 DataKind = Literal["randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "tensor", "load", "view"]
 _DEVICE = ("device", "torch.device")
@@ -102,24 +102,21 @@ class TensorInput:
 
     def _source(self) -> str:
         kind, sizes, args = self.data.kind, self.data.sizes or (), self.data.args
+        if kind in ("view", "load"):
+            return str(args[0]) if kind == "view" else f'load("{args[0]}")'
+        if kind in _SIZED:
+            first = ", ".join(map(str, sizes)) if sizes else "()"
+        elif kind == "tensor":
+            first = args[0]
+        elif kind == "arange":
+            first = str(math.prod(sizes))
+        else:
+            bounds = [number(arg) for arg in args]
+            first = ", ".join([*bounds, repr(sizes)] if kind == "randint" else [repr(sizes), *bounds])
         options = f", dtype={self.dtype}" if self.dtype else ""
         options += f", device={self.device!r}" if self.device else ""
-        match kind:
-            case "view":
-                return str(args[0])
-            case "load":
-                return f'load("{args[0]}")'
-            case "tensor":
-                return f"torch.tensor({args[0]}{options})"
-            case "full":
-                return f"torch.full({sizes!r}, {number(args[0])}{options})"
-            case "randint":
-                return f"torch.randint({args[0]}, {args[1]}, {sizes!r}{options})"
-            case "arange":
-                tail = "" if len(sizes) == 1 else f".reshape({sizes!r})"
-                return f"torch.arange({math.prod(sizes)}{options}){tail}"
-        listed = ", ".join(map(str, sizes)) if sizes else "()"
-        return f"torch.{kind}({listed}{options})"
+        tail = f".reshape({sizes!r})" if kind == "arange" and len(sizes) != 1 else ""
+        return f"torch.{kind}({first}{options}){tail}"
 
 
 @dataclass(frozen=True)
@@ -254,25 +251,27 @@ def _strided(args: list[ast.expr]) -> Strided | None:
 
 def _source(node: ast.expr) -> tuple[Data, str | None, str | None] | None:
     """(data, dtype, device) of a SOURCE of the grammar."""
+    found: tuple[Data, str | None, str | None] | None = None
     match node:
         case ast.Name(id=name):
-            return Data("view", None, (name,)), None, None
+            found = Data("view", None, (name,)), None, None
         case ast.Call(func=ast.Name(id="load"), args=[ast.Constant(value=str(file))], keywords=[]):
-            return Data("load", None, (file,)), None, None
+            found = Data("load", None, (file,)), None, None
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="reshape"), args=args, keywords=[]):
-            sizes = _sizes(args)
-            found = _source(inner)
-            if found is None or sizes is None or found[0].kind != "arange":
-                return None
-            same = math.prod(sizes) == math.prod(found[0].sizes or ())
-            return (replace(found[0], sizes=sizes), *found[1:]) if same else None
+            found = _reshaped(_source(inner), _sizes(args))
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=args, keywords=keywords):
-            if attr not in get_args(DataKind):
-                return None
-            options = _options(keywords)
-            data = _data(attr, args)
-            return (data, *options) if data is not None and options is not None else None
-    return None
+            options, data = _options(keywords), _data(attr, args)
+            found = (data, *options) if data is not None and options is not None else None
+    return found
+
+
+def _reshaped(
+    source: tuple[Data, str | None, str | None] | None, sizes: tuple[int, ...] | None
+) -> tuple[Data, str | None, str | None] | None:
+    if source is None or sizes is None or source[0].kind != "arange":
+        return None
+    same = math.prod(sizes) == math.prod(source[0].sizes or ())
+    return (replace(source[0], sizes=sizes), *source[1:]) if same else None
 
 
 def _data(kind: str, args: list[ast.expr]) -> Data | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,9 +10,6 @@ from typing import Any
 from repro_kit.model.recipe import Recipe
 from repro_kit.program.inputs import Input, Mark, TensorInput
 from repro_kit.program.statement import Statement
-
-_LITERAL_START = tuple("-0123456789'\"")
-_OPERATION = (ast.Call, ast.BinOp, ast.Compare, ast.Name, ast.Subscript, ast.Attribute)
 
 
 @dataclass(frozen=True)
@@ -71,25 +67,4 @@ def without_marks(program: Program) -> Program:
 
 def size(program: Program) -> int:
     """Number of compute statements, bodies included: all but plain getitems, names and literals."""
-    return sum(is_compute(it) for function in program.functions() for it in function.statements)
-
-
-def is_compute(statement: Statement) -> bool:
-    """Whether a statement counts as compute."""
-    return statement.target is None or not (_is_plain(statement) or getitem(statement) is not None)
-
-
-def _is_plain(statement: Statement) -> bool:
-    text = statement.text
-    if text.isidentifier():
-        return True
-    return text[:1] in _LITERAL_START and not any(isinstance(part, _OPERATION) for part in ast.walk(statement.node))
-
-
-def getitem(statement: Statement) -> tuple[str, int] | None:
-    """(value, index) of a plain ``x[<int>]``, else None."""
-    text = statement.text
-    if statement.target is None or text[-1:] != "]":
-        return None
-    name, _, index = text[:-1].partition("[")
-    return (name, int(index)) if name.isidentifier() and index.isascii() and index.isdigit() else None
+    return sum(it.is_compute for function in program.functions() for it in function.statements)

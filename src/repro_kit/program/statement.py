@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+_LITERAL_START = tuple("-0123456789'\"")
+_OPERATION = (ast.Call, ast.BinOp, ast.Compare, ast.Name, ast.Subscript, ast.Attribute)
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -38,6 +41,25 @@ class Statement:
     def reads(self) -> tuple[str, ...]:
         """Names that the statement reads, each once, in the order of the text (globals such as ``torch`` too)."""
         return tuple(dict.fromkeys(name for _, _, name in self._slots))
+
+    @cached_property
+    def getitem(self) -> tuple[str, int] | None:
+        """(value, index) of a plain ``x[<int>]``, else None."""
+        text = self.text
+        if self.target is None or text[-1:] != "]":
+            return None
+        name, _, index = text[:-1].partition("[")
+        return (name, int(index)) if name.isidentifier() and index.isascii() and index.isdigit() else None
+
+    @cached_property
+    def is_compute(self) -> bool:
+        """Whether it counts in the size of a program: all but plain getitems, names and literals."""
+        if self.target is None:
+            return True
+        if self.getitem is not None or self.text.isidentifier():
+            return False
+        literal = self.text[:1] in _LITERAL_START and not any(isinstance(it, _OPERATION) for it in ast.walk(self.node))
+        return not literal
 
     @cached_property
     def constants(self) -> int:

@@ -1,0 +1,223 @@
+"""Which statements of a graph matter beyond the value they make: mutation, state of the framework, paired regions.
+
+Judged from the text. What is not known to be harmless counts as an effect; the reducer's oracle has the last word.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from repro_kit.program.statement import Statement
+
+#: Results of these may share memory with an operand (torch/_C/_VariableFunctions.pyi, native_functions.yaml).
+_VIEW_NAMES = """
+    view view_as reshape reshape_as transpose permute t T mT H mH swapaxes swapdims movedim moveaxis expand expand_as
+    unsqueeze squeeze chunk split split_with_sizes tensor_split hsplit vsplit dsplit unbind narrow select slice
+    as_strided detach flatten unflatten ravel real imag alias diagonal contiguous to type_as float half double
+    bfloat16 int long bool cpu cuda conj resolve_conj resolve_neg unfold broadcast_to atleast_1d atleast_2d atleast_3d
+    broadcast_tensors view_as_real view_as_complex data dropout positive lift_fresh requires_grad_ _unsafe_view
+    _reshape_alias checkpoint getattr
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
+#: `inplace` by position in torch.nn.functional; elsewhere it comes by keyword.
+_INPLACE_NAMES = """
+    relu relu6 elu selu celu leaky_relu silu mish hardtanh hardswish hardsigmoid threshold rrelu dropout dropout1d
+    dropout2d dropout3d alpha_dropout feature_alpha_dropout
+"""
+_INPLACE_FUNCTIONS = frozenset(_INPLACE_NAMES.split())
+_STATE = re.compile(
+    r"^_?(set|enter|exit|push|pop|increment|decrement|assert|check|unset|clear)_|_(increment|decrement)_nesting$"
+    r"|^_assert|^_check|manual_seed|log_api_usage|_hooks_(disable|enable)$|_grad_enabled$|^_?(inference_mode|record_)"
+)
+#: (what opens a region, what closes it): the rest of the name must agree.
+_REGIONS = (
+    ("increment_nesting", "decrement_nesting"),
+    ("enter_", "exit_"),
+    ("push_", "pop_"),
+    ("_disable", "_enable"),
+    ("_begin", "_end"),
+)
+_FUNCTORCH = re.compile(r"(vmap|grad|jvp|func)_(increment|decrement)_nesting$|(enter|exit)_dual_level$")
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.USub: "neg",
+    ast.Invert: "bitwise_not",
+}
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a statement does: values it mutates in place, whether it sets state, whether its result may be a view."""
+
+    mutates: tuple[str, ...] = ()
+    state: bool = False
+    view: bool = False
+
+
+def op_name(statement: Statement) -> str:
+    """The operator's bare name: ``relu`` for ``torch.relu(x)``, ``x.relu()``, ``torch.ops.aten.relu.default(x)``."""
+    node = statement.expression
+    match node:
+        case ast.Call(func=func):
+            return _bare(ast.unparse(func))
+        case ast.BinOp(op=op) | ast.UnaryOp(op=op):
+            return _OPERATORS.get(type(op), "")
+        case ast.Compare(ops=[op]):
+            return _OPERATORS.get(type(op), "")
+        case ast.Subscript():
+            return "getitem"
+        case ast.Attribute(attr=attr):
+            return attr
+    if isinstance(statement.node, ast.AugAssign):
+        return _OPERATORS.get(type(statement.node.op), "") + "_"
+    return "setitem" if isinstance(statement.node, ast.Assign) else ""
+
+
+def _bare(callee: str) -> str:
+    parts = callee.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
+        return parts[3]
+    return parts[-1]
+
+
+def effects_of(statement: Statement) -> Effects:
+    """The effects of one statement, by itself."""
+    node = statement.node
+    match node:
+        case ast.AugAssign(target=target) | ast.Assign(targets=[target]):
+            return Effects(mutates=(_root(target),))
+    call = statement.expression
+    if not isinstance(call, ast.Call):
+        return Effects(view=isinstance(call, ast.Subscript | ast.Attribute | ast.Name))
+    callee, name = ast.unparse(call.func), op_name(statement)
+    mutated = tuple(dict.fromkeys(filter(None, _mutated(call, callee, name))))
+    state = bool(_STATE.search(name)) and not mutated
+    view = name in _VIEWS or isinstance(call.func, ast.Name)
+    return Effects(mutated, state or (statement.target is None and not mutated), view or bool(mutated))
+
+
+def _mutated(call: ast.Call, callee: str, name: str) -> Iterable[str]:
+    options = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "out" in options:
+        yield from _names(options["out"])
+    inplace = options.get("inplace")
+    if inplace is None and callee.startswith("torch.nn.functional.") and name in _INPLACE_FUNCTIONS and call.args:
+        inplace = call.args[-1]
+    if isinstance(inplace, ast.Constant) and inplace.value is True:
+        yield from _names(call.args[0] if call.args else options.get("input"))
+    if (
+        (name.endswith("_")
+        and not name.endswith("__"))
+        or name in ("setitem", "index_put_")
+        or _is_inplace_operator(callee)
+    ):
+        function = callee.startswith(("torch.", "operator.", "_operator."))
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) and not function else None
+        yield from _names(receiver if receiver is not None else (call.args[0] if call.args else None))
+
+
+def _is_inplace_operator(callee: str) -> bool:
+    home, _, name = callee.rpartition(".")
+    return (
+        home.endswith("operator")
+        and name[:1] == "i"
+        and name not in ("is_", "is_not", "index", "inv", "invert", "indexOf")
+    )
+
+
+def _names(node: ast.AST | None) -> Iterable[str]:
+    if node is not None:
+        yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name) and part.id != "torch")
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def groups(statements: Sequence[Statement], states: Iterable[int]) -> list[tuple[int, ...]]:
+    """The statements at indices `states`, which set state, in groups that belong together: enter with exit.
+
+    An exit belongs to the enter whose handle it takes, else to the last open one of its name. A setter
+    (``_set_grad_enabled``) belongs with the next call of itself, which sets the old state again.
+    """
+    found: list[list[int]] = []
+    handles: dict[str, list[int]] = {}
+    open_: dict[str, list[list[int]]] = {}
+    for at in states:
+        statement = statements[at]
+        group = next((handles[name] for name in statement.reads if name in handles), None)
+        key, opens = _region(op_name(statement))
+        waiting = open_.setdefault(key, [])
+        if group is None and waiting and opens is not True and key:
+            group = waiting[-1]
+        if group is not None:
+            group.append(at)
+            if group in waiting:
+                waiting.remove(group)
+        else:
+            group = [at]
+            found.append(group)
+            if opens is not False and key:
+                waiting.append(group)
+        if statement.target is not None:
+            handles[statement.target] = group
+    return [tuple(group) for group in found]
+
+
+def _region(name: str) -> tuple[str, bool | None]:
+    """(what region, whether `name` opens it; None for a setter, which does both)."""
+    if "set_" in name or name.endswith("_grad_enabled"):
+        return name, None
+    for start, end in _REGIONS:
+        if start in name:
+            return name.replace(start, "*", 1), True
+        if end in name:
+            return name.replace(end, "*", 1), False
+    return "", None
+
+
+def is_transform(statement: Statement) -> bool:
+    """Whether the statement opens or closes a functorch level: values inside it mean nothing outside."""
+    return bool(_FUNCTORCH.search(op_name(statement)))
+
+
+def families(statements: Sequence[Statement], effects: Sequence[Effects]) -> dict[str, str]:
+    """For every name that may share memory with another: the representative of its group (union by views)."""
+    parent: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for statement, effect in zip(statements, effects, strict=True):
+        if statement.target is None or not (effect.view or statement.getitem):
+            continue
+        for name in effect.mutates or statement.reads:
+            if name not in ("torch", "getattr", "operator"):
+                parent[find(statement.target)] = find(name)
+    return {name: find(name) for name in list(parent)}

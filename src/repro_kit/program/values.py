@@ -1,0 +1,130 @@
+"""What was recorded about the values of a graph, and the inputs that can stand in for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput
+
+_DISCRETE = ("torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.uint8", "torch.uint16", "torch.uint32")
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """A tensor as it was when it was made. Strides and `offset` in elements; `low`, `high`: range of its values."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int = 0
+    dtype: str = "torch.float32"
+    device: str = "cpu"
+    requires_grad: bool = False
+    storage: str | None = None  # the same for values that share memory
+    low: float | None = None
+    high: float | None = None
+    file: str | None = None  # in `inputs/`, where its values are stored
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ScalarRecord:
+    """A Python number, string or None."""
+
+    value: int | float | bool | str | None
+
+
+Record = TensorRecord | ScalarRecord | tuple[Any, ...] | None
+Metadata = Mapping[str, Record]
+
+
+def records(values: Mapping[str, Any]) -> dict[str, Record]:
+    """The ``values`` of a zygote's reply (docs/architecture.md, "The zygote") as records; unknown shapes as None."""
+    return {name: _record(value) for name, value in values.items()}
+
+
+def _record(value: Any) -> Record:
+    match value:
+        case {"shape": shape, "dtype": dtype}:
+            stride, storage = value.get("stride"), value.get("storage")
+            return TensorRecord(
+                tuple(shape),
+                tuple(stride) if stride is not None else contiguous(shape),
+                int(value.get("offset") or 0),
+                str(dtype),
+                str(value.get("device") or "cpu"),
+                bool(value.get("requires_grad")),
+                None if storage is None else str(storage),
+                value.get("min"),
+                value.get("max"),
+                value.get("file"),
+            )
+        case {"value": scalar}:
+            return ScalarRecord(scalar)
+        case list() | tuple():
+            return tuple(_record(part) for part in value)
+        case int() | float() | bool() | str():
+            return ScalarRecord(value)
+    return None
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a contiguous tensor."""
+    return tuple(math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape)))
+
+
+def span(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements of storage from the first to the last element of a tensor, both counted."""
+    if math.prod(shape) == 0:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+
+
+def is_contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements lie in order without gaps; strides of dimensions of size 1 do not matter."""
+    if math.prod(shape) == 0:
+        return True
+    want = contiguous(shape)
+    return all(size == 1 or step == need for size, step, need in zip(shape, stride, want, strict=True))
+
+
+def input_for(name: str, record: Record) -> Input | None:
+    """An input called `name` that stands in for a recorded value; None when it cannot be an input.
+
+    Stored values are loaded; otherwise they are generated, see `generated`.
+    """
+    if isinstance(record, ScalarRecord):
+        return ScalarInput(name, record.value)
+    if not isinstance(record, TensorRecord):
+        return None
+    plain = is_contiguous(record.shape, record.stride)
+    data = Data("load", None, (record.file,)) if record.file else None
+    sizes = record.shape if plain else (span(record.shape, record.stride),)
+    return TensorInput(
+        name,
+        data or generated(record, sizes),
+        None if plain else Strided(record.shape, record.stride),
+        None if data or record.dtype == "torch.float32" else record.dtype,
+        None if data or record.device == "cpu" else record.device,
+        record.requires_grad,
+    )
+
+
+def generated(record: TensorRecord, sizes: tuple[int, ...]) -> Data:
+    """Values of the record's kind and range: normal, or uniform where none was negative; integers of the same range."""
+    if record.dtype == "torch.bool":
+        return Data("randint", sizes, (0, 2))
+    if record.dtype in _DISCRETE:
+        low, high = int(record.low or 0), int(record.high or 0)
+        return Data("randint", sizes, (low, high + 1))
+    if "float8" in record.dtype or "float4" in record.dtype:
+        return Data("ones", sizes)  # no random numbers for these
+    if record.low is not None and record.low >= 0 and "complex" not in record.dtype:
+        return Data("rand", sizes)
+    return Data("randn", sizes)

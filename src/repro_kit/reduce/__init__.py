@@ -1,0 +1,23 @@
+"""Shrink a program while it fails alike. Pure: the oracle, the clock and the journal's place are handed in.
+
+`minify` is the one entry. A pass (`passes/`) only proposes edits; `Search` judges, accepts and remembers.
+"""
+
+from repro_kit.reduce.journal import Journal
+from repro_kit.reduce.minify import CannotReduce, Result, minify
+from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.order import measure
+from repro_kit.reduce.search import Accepted, Event
+
+__all__ = [
+    "Accepted",
+    "Answer",
+    "CannotReduce",
+    "Event",
+    "Journal",
+    "Oracle",
+    "Outcome",
+    "Result",
+    "measure",
+    "minify",
+]

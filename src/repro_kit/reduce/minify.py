@@ -1,0 +1,176 @@
+"""The public entry: from a failing program to the smallest one that fails alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.program import Program, TensorInput, render, size
+from repro_kit.program.analysis import Base
+from repro_kit.program.edits import Outputs, Remove, apply
+from repro_kit.reduce.journal import Journal
+from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.passes import cut, settings, statements, values
+from repro_kit.reduce.passes.guess import guess
+from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
+
+_RUNS = 3  # of the original, to see whether it always fails
+_SLOW = 20.0  # seconds of one run, from which on one run has to do
+
+#: In order; each list is repeated until nothing in it makes progress, then all of them.
+STRUCTURE: tuple[Callable[[Search], None], ...] = (
+    cut.cut_end,
+    cut.cut_start,
+    statements.to_input,
+    statements.bypass,
+    statements.outputs,
+    statements.effects,
+    statements.merge_inputs,
+)
+FINISH: tuple[Callable[[Search], None], ...] = (
+    values.generate,
+    values.plain_inputs,
+    settings.marks,
+    settings.recipe,
+    settings.calls,
+    settings.preamble,
+)
+
+
+class CannotReduce(ReproKitError):
+    """The program does not fail as the oracle expects, or fails without any compute; `program` is what was judged."""
+
+    def __init__(self, message: str, program: Program, answers: Sequence[Answer]) -> None:
+        super().__init__(message, Exit.FAILED)
+        self.program = program
+        self.answers = tuple(answers)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a reduction found: `history`, every accepted program; `others`, one program for each other failure met."""
+
+    program: Program
+    statements_before: int
+    statements_after: int
+    queries: int
+    steps: int
+    seconds: float
+    stopped: Stop
+    failed: int  # of `runs` of the original: fewer for a flaky failure
+    runs: int
+    history: tuple[Accepted, ...] = ()
+    others: tuple[tuple[str, Program], ...] = ()
+
+
+def minify(
+    program: Program,
+    oracle: Oracle,
+    *,
+    hints: Sequence[str] = (),
+    journal: Journal | None = None,
+    budget: int | None = None,
+    deadline: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> Result:
+    """The smallest program found that fails like `program`, by the judgement of `oracle`.
+
+    `hints`: operators, kernels or values that the failure names. `journal`: with one that a killed search left, no
+    finished query is made again, and the end is the same. `budget`: queries, `deadline`: seconds of `clock`; at either
+    the best so far is returned. Raises CannotReduce when the program does not fail alike in any of its first runs, or
+    when a program without compute "fails" too.
+    """
+    search = Search(Base(program), oracle, journal or Journal(), Limits(budget, deadline, clock), on_event)
+    start = clock()
+    failed = runs = 0
+    stopped: Stop = "fixpoint"
+    try:
+        failed, runs = _verify(search)
+        search.learn(oracle.record(program))
+        _check_trivial(search)
+        _reduce(search, hints)
+    except Stopped as stop:
+        stopped = stop.reason
+    return Result(
+        program=search.program,
+        statements_before=size(program),
+        statements_after=size(search.program),
+        queries=search.queries,
+        steps=len(search.history),
+        seconds=clock() - start,
+        stopped=stopped,
+        failed=failed,
+        runs=runs,
+        history=tuple(search.history),
+        others=tuple(search.others.items()),
+    )
+
+
+def _verify(search: Search) -> tuple[int, int]:
+    """(how often the original failed alike, of how many runs). A flaky failure makes the search repeat its queries."""
+    search.begin("verify")
+    program = search.program
+    key = key_of(render(program, footer=False))
+    answers = list(search.ask([program], [f"{key}#0"]))
+    if answers[0].seconds < _SLOW or answers[0].outcome is not Outcome.SAME:
+        answers += search.ask([program] * (_RUNS - 1), [f"{key}#{at}" for at in range(1, _RUNS)])
+    failed = sum(it.outcome is Outcome.SAME for it in answers)
+    if not failed:
+        seen = "; ".join(dict.fromkeys(f"{it.outcome}{': ' + it.note if it.note else ''}" for it in answers))
+        raise CannotReduce(
+            f"The program did not fail as expected in {len(answers)} runs ({seen}); nothing to reduce.",
+            program,
+            answers,
+        )
+    if failed < len(answers):
+        search.repeats = 2 * _RUNS // failed
+    return failed, len(answers)
+
+
+def _check_trivial(search: Search) -> None:
+    """A program that only returns an input must not fail, or the judgement is about something else than the graph."""
+    program = search.program
+    tensors = {it.name for it in program.inputs if isinstance(it, TensorInput)}
+    call = dict(zip(program.graph.params, program.calls[0], strict=True))
+    param = next((it for it in program.graph.params if call[it] in tensors), None)
+    if param is None or not size(program):
+        return
+    everything = Remove(frozenset(range(len(program.graph.statements))))
+    trivial = apply(search.base, [everything, Outputs((param,))], search.metadata)
+    assert trivial is not None
+    answers = list(search.ask([trivial], [key_of(render(trivial, footer=False))]))
+    if answers[0].outcome is Outcome.SAME:
+        raise CannotReduce(
+            "A graph that only returns its input fails alike: the failure does not depend on the graph.",
+            trivial,
+            answers,
+        )
+
+
+def _reduce(search: Search, hints: Sequence[str]) -> None:
+    _run(search, settings.narrow)
+    _run(search, statements.tidy)
+    search.begin("guess")
+    guess(search, hints)
+    while True:
+        steps = len(search.history)
+        _fixpoint(search, STRUCTURE)
+        _fixpoint(search, FINISH)
+        if len(search.history) == steps:
+            return
+
+
+def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> None:
+    steps = -1
+    while steps != len(search.history):
+        steps = len(search.history)
+        for it in passes:
+            _run(search, it)
+
+
+def _run(search: Search, it: Callable[[Search], None]) -> None:
+    search.begin(it.__name__)
+    it(search)

@@ -1,0 +1,56 @@
+"""The one total order that decides which of two programs is smaller."""
+
+from __future__ import annotations
+
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.program import Input, Mark, OpaqueInput, Program, TensorInput, size
+from repro_kit.program.values import Metadata, TensorRecord
+
+Measure = tuple[int, ...]
+
+
+def measure(program: Program, metadata: Metadata, text: str) -> Measure:
+    """What is compared, first things first.
+
+    Compute statements, calls, inputs, outputs; whether stored values are needed; input elements; what is special about
+    inputs (strides, aliasing, gradients, marks); recipe settings; literals; length of the text.
+    """
+    functions = list(program.functions())
+    lines = [it for it in program.inputs if not isinstance(it, Mark)]
+    return (
+        size(program),
+        len(program.calls),
+        len(lines),
+        len(program.graph.outputs),
+        sum(map(_stored, lines)),
+        sum(_elements(it, metadata) for it in lines),
+        sum(map(_special, program.inputs)),
+        settings(program.recipe),
+        sum(it.constants for function in functions for it in (*function.statements, function.returns)),
+        len(text),
+    )
+
+
+def settings(recipe: Recipe) -> int:
+    """Number of settings that are not at their default, entries of dicts counted one by one."""
+    return sum(len(value) if isinstance(value, dict) else 1 for value in to_data(recipe).values())
+
+
+def _stored(line: Input) -> int:
+    return isinstance(line, OpaqueInput) or (isinstance(line, TensorInput) and line.data.kind in ("load", "tensor"))
+
+
+def _elements(line: Input, metadata: Metadata) -> int:
+    if not isinstance(line, TensorInput):
+        return 0
+    if line.elements is not None:
+        return line.elements
+    record = metadata.get(line.name)
+    return record.elements if isinstance(record, TensorRecord) else 0
+
+
+def _special(line: Input) -> int:
+    if not isinstance(line, TensorInput):
+        return int(isinstance(line, Mark))
+    return sum((line.strided is not None, line.base is not None, line.requires_grad, line.parameter))

@@ -1,0 +1,92 @@
+"""Fewer statements: values to inputs, values to operands, regions and outputs away."""
+
+from __future__ import annotations
+
+from repro_kit.program.edits import Bypass, Edit, Outputs, Remove
+from repro_kit.program.values import TensorRecord
+from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.keep import keep
+from repro_kit.reduce.search import Proposal, Search
+
+
+def tidy(search: Search) -> None:
+    """Drop what is dead from the start."""
+    search.first([[Remove(frozenset())]])
+
+
+def to_input(search: Search) -> None:
+    """Replace runs of statements by inputs with their recorded values."""
+
+    def propose(units: list[tuple[int, ...]]) -> Proposal:
+        gone = {at for unit in units for at in unit}
+        return keep(search, [at for at in search.live if at not in gone]) if gone.intersection(search.live) else None
+
+    sweep(search, search.units(), propose)  # type: ignore[arg-type]
+
+
+def bypass(search: Search) -> None:
+    """Let readers of a value read one of its operands instead, where shape and dtype agree."""
+    first: list[tuple[int, Bypass]] = []
+    further: list[tuple[int, Bypass]] = []
+    for at in reversed(search.live):
+        target = search.base.statements[at].target
+        if target is None:
+            continue
+        operands = [name for name in search.base.reads[at] if _alike(search, target, search.names.get(name, name))]
+        found = [(at, Bypass(target, search.names.get(name, name))) for name in operands]
+        first += found[:1]
+        further += found[1:]
+
+    def propose(items: list[tuple[int, Bypass]]) -> Proposal:
+        return [edit for at, edit in items if at in search.live]
+
+    sweep(search, [*first, *further], propose)  # type: ignore[arg-type]
+
+
+def _alike(search: Search, value: str, other: str) -> bool:
+    mine, its = search.metadata.get(value), search.metadata.get(other)
+    if not (isinstance(mine, TensorRecord) and isinstance(its, TensorRecord)):
+        return False
+    return (mine.shape, mine.dtype, mine.device) == (its.shape, its.dtype, its.device)
+
+
+def effects(search: Search) -> None:
+    """Drop statements that only set state; those that belong together, together."""
+
+    def propose(groups: list[tuple[int, ...]]) -> Proposal:
+        gone = frozenset(at for group in groups for at in group)
+        return [Remove(gone)] if gone.intersection(search.live) else None
+
+    live = set(search.live)
+    sweep(search, [group for group in search.base.states if live.intersection(group)], propose)  # type: ignore[arg-type]
+
+
+def outputs(search: Search) -> None:
+    """Return less: one value alone if that does, else without runs of values."""
+    if len(search.outputs) < 2:
+        return
+
+    def propose(dropped: list[str]) -> Proposal:
+        left = tuple(name for name in search.outputs if name not in dropped)
+        return [Outputs(left)] if left and len(left) < len(search.outputs) else None
+
+    sweep(search, list(search.outputs), propose)  # type: ignore[arg-type]
+
+
+def merge_inputs(search: Search) -> None:
+    """Pass one input in place of several that look alike."""
+    seen: dict[object, str] = {}
+    items: list[Edit] = []
+    for name in search.inputs:
+        record = search.metadata.get(name)
+        if isinstance(record, TensorRecord):
+            key = (record.shape, record.stride, record.dtype, record.device, record.requires_grad)
+            if key in seen:
+                items.append(Bypass(name, seen[key]))
+            else:
+                seen[key] = name
+
+    def propose(edits: list[Edit]) -> Proposal:
+        return edits
+
+    sweep(search, items, propose)  # type: ignore[arg-type]

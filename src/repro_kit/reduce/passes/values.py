@@ -1,0 +1,110 @@
+"""Plainer inputs: generated values for stored ones, no strides, no gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from repro_kit.program import Data, TensorInput
+from repro_kit.program.edits import Edit, SetData, SetInput
+from repro_kit.program.inputs import DataKind
+from repro_kit.program.values import TensorRecord, generated, span
+from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.search import Proposal, Search
+
+_FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
+
+
+def generate(search: Search) -> None:
+    """Generated values instead of stored ones, so that no user data is needed."""
+    stored = {line.name: record for line, record in _stored(search)}
+
+    def propose(names: list[str]) -> Proposal:
+        return [_generate(name, stored[name]) for name in names]
+
+    sweep(search, list(stored), propose)  # type: ignore[arg-type]
+    for line, record in list(_stored(search)):
+        search.first([_set(line.name, record, data)] for data in _further(record))
+
+
+def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
+    """Inputs with stored values, each with what is known of its source."""
+    lines = [line for line in search.program.inputs if isinstance(line, TensorInput)]
+    for line in lines:
+        if line.data.kind not in ("load", "tensor"):
+            continue
+        record = _record(search, line)
+        if record is None:
+            views = [(it, _record(search, it)) for it in lines if it.base == line.name and it.strided]
+            ends = [it.offset + span(it.shape or (), it.stride or ()) for it, _ in views]
+            known = next((found for _, found in views if found is not None), None)
+            record = replace(known, shape=(max(ends),), stride=(1,)) if known is not None else None
+        elif line.strided is not None:
+            size = line.offset + span(line.strided.shape, line.strided.stride)
+            record = replace(record, shape=(size,), stride=(1,))
+        if record is not None:
+            yield line, record
+
+
+def _record(search: Search, line: TensorInput) -> TensorRecord | None:
+    """What was recorded of the parameter that `line` is passed for, or of the value that it stands in for."""
+    for call in search.program.calls:
+        for param, name in zip(search.program.graph.params, call, strict=True):
+            record = search.metadata.get(param)
+            if name == line.name and isinstance(record, TensorRecord):
+                return record
+    return None
+
+
+def _generate(name: str, record: TensorRecord) -> Edit:
+    return _set(name, record, generated(record, record.shape))
+
+
+def _set(name: str, record: TensorRecord, data: Data) -> SetData:
+    dtype = None if record.dtype == "torch.float32" else record.dtype
+    return SetData(name, data, dtype, None if record.device == "cpu" else record.device)
+
+
+def _further(record: TensorRecord) -> Iterator[Data]:
+    """Other ways to make values, for when the likeliest does not fail."""
+    if "float" in record.dtype or "complex" in record.dtype:
+        yield from (Data(kind, record.shape) for kind in _FLOATS)
+    else:
+        yield Data("zeros", record.shape)
+        yield Data("ones", record.shape)
+        if record.dtype != "torch.bool":
+            yield Data("arange", record.shape)
+
+
+def plain_inputs(search: Search) -> None:
+    """Contiguous tensors without aliasing, gradients, or the mark of a parameter, wherever the failure allows it."""
+    for plainer in (_contiguous, _without_gradient, _without_parameter):
+
+        def propose(names: list[str], plainer: _Plainer = plainer) -> Proposal:
+            edits = [plainer(search, line) for line in _tensors(search) if line.name in names]
+            return [edit for edit in edits if edit is not None]
+
+        sweep(search, [line.name for line in _tensors(search) if plainer(search, line)], propose)  # type: ignore[arg-type]
+
+
+_Plainer = Callable[[Search, TensorInput], Edit | None]
+
+
+def _tensors(search: Search) -> list[TensorInput]:
+    return [line for line in search.program.inputs if isinstance(line, TensorInput)]
+
+
+def _contiguous(search: Search, line: TensorInput) -> Edit | None:
+    record = _record(search, line)
+    if (line.strided is None and line.base is None) or line.data.kind == "load" or record is None:
+        return None
+    data = _set(line.name, record, generated(record, record.shape))
+    return SetInput(line.name, {"data": data.data, "strided": None, "dtype": data.dtype, "device": data.device})
+
+
+def _without_gradient(_: Search, line: TensorInput) -> Edit | None:
+    return SetInput(line.name, {"requires_grad": False, "parameter": False}) if line.requires_grad else None
+
+
+def _without_parameter(_: Search, line: TensorInput) -> Edit | None:
+    return SetInput(line.name, {"parameter": False}) if line.parameter else None

@@ -1,0 +1,232 @@
+"""The state of one reduction: the smallest program so far, and the judging of what passes propose."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from repro_kit.program import Program, render, size
+from repro_kit.program.analysis import Base
+from repro_kit.program.edits import Edit, planned
+from repro_kit.program.rebuild import Built, Plan, rebuild, resolved
+from repro_kit.program.values import Metadata
+from repro_kit.reduce.journal import Journal
+from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.order import Measure, measure
+
+Stop = Literal["fixpoint", "deadline", "budget"]
+Proposal = Sequence[Edit] | None
+
+
+class Stopped(Exception):
+    """The budget or the deadline is reached; the best program so far stays in the search."""
+
+    def __init__(self, reason: Stop) -> None:
+        super().__init__(reason)
+        self.reason: Stop = reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a search may go on: `budget` queries, `deadline` in seconds of `clock`; None: no limit."""
+
+    budget: int | None
+    deadline: float | None
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """One step of the search: a smaller program that fails alike."""
+
+    name: str  # of the pass
+    program: Program
+    statements: int
+    queries: int  # made so far
+
+
+@dataclass(frozen=True)
+class Event:
+    """Progress: a pass began, a query was answered, a smaller program was accepted."""
+
+    kind: Literal["pass", "query", "accepted"]
+    name: str  # of the pass
+    statements: int  # left
+    queries: int
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    index: int
+    plan: Plan
+    built: Built
+    measure: Measure
+    key: str
+
+
+@dataclass
+class Search:
+    """Owns acceptance: a candidate replaces the best program when it fails alike and is strictly smaller."""
+
+    base: Base
+    oracle: Oracle
+    journal: Journal
+    limits: Limits
+    on_event: Callable[[Event], None]
+    metadata: Metadata = field(default_factory=dict)
+    repeats: int = 1  # runs of a candidate before it counts as not failing; more than one for a flaky failure
+    plan: Plan = field(default_factory=Plan)
+    history: list[Accepted] = field(default_factory=list)
+    others: dict[str, Program] = field(default_factory=dict)  # other failures met: note, program
+    name: str = ""  # of the running pass
+
+    def __post_init__(self) -> None:
+        self.program = self.base.program
+        self.live: tuple[int, ...] = tuple(range(len(self.base.statements)))
+        text = render(self.program, footer=False)
+        self.measure = measure(self.program, self.metadata, text)
+        self._asked: set[str] = set()
+        self._start = self.limits.clock()
+
+    @property
+    def queries(self) -> int:
+        """Distinct programs judged, those that the journal answered included."""
+        return len(self._asked)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What stands now for a name of the base that was bypassed."""
+        return resolved(self.plan.bypass)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that the graph returns."""
+        known = self.base.index.keys() | self.base.params
+        return tuple(name for name in self.program.graph.outputs if name in known)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Parameters of the graph, by the names that the base knows."""
+        return self.program.graph.params
+
+    def units(self) -> list[tuple[int, ...]]:
+        """The base's units of which something is left."""
+        live = set(self.live)
+        return [unit for unit in self.base.units if not live.isdisjoint(unit)]
+
+    def begin(self, name: str) -> None:
+        """Note which pass runs."""
+        self.name = name
+        self._tell("pass")
+
+    def learn(self, metadata: Metadata) -> None:
+        """Take what was recorded of the base's values."""
+        self.metadata = metadata
+        self.measure = measure(self.program, metadata, render(self.program, footer=False))
+
+    def first(self, proposals: Iterable[Proposal], *, fake: bool = False) -> int | None:
+        """Judge proposals (edits on top of what is accepted) in order; accept the first that holds: its index, or None.
+
+        `oracle.jobs` are judged at a time, but the first in order wins, so that the outcome does not depend on timing.
+        With `fake`, proposals that the free filter knows to be invalid are skipped.
+        """
+        candidates = self._candidates(proposals)
+        while True:
+            batch = self._batch(candidates, fake)
+            if not batch:
+                return None
+            winner = self._judge(batch)
+            if winner is not None:
+                self._accept(winner)
+                return winner.index
+
+    def _batch(self, candidates: Iterator[_Candidate], fake: bool) -> list[_Candidate]:
+        batch: list[_Candidate] = []
+        while len(batch) < max(1, self.oracle.jobs):
+            more = [it for it, _ in zip(candidates, range(max(1, self.oracle.jobs) - len(batch)), strict=False)]
+            if not more:
+                break
+            if fake:
+                valid = self.oracle.fake_valid([it.built.program for it in more])
+                more = [it for it, fine in zip(more, valid, strict=True) if fine is not False]
+            batch += more
+        return batch
+
+    def _candidates(self, proposals: Iterable[Proposal]) -> Iterator[_Candidate]:
+        """The proposals that can be built, are smaller, and are not known to fail."""
+        for index, edits in enumerate(proposals):
+            if not edits:
+                continue
+            plan = planned(edits, self.plan)
+            built = rebuild(self.base, plan, self.metadata)
+            if built is None:
+                continue
+            text = render(built.program, footer=False)
+            key = key_of(text)
+            if key in self._asked:  # it was not accepted then, and would not be now
+                continue
+            size_ = measure(built.program, self.metadata, text)
+            if size_ < self.measure:
+                yield _Candidate(index, plan, built, size_, key)
+
+    def _judge(self, batch: Sequence[_Candidate]) -> _Candidate | None:
+        """The first of `batch` that fails alike."""
+        answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
+        for candidate, answer in zip(batch, answers, strict=False):
+            self._tell("query", answer)
+            if answer.outcome is Outcome.OTHER and answer.note and answer.note not in self.others:
+                self.others[answer.note] = candidate.built.program
+            if answer.outcome is Outcome.SAME:
+                return candidate
+        return None
+
+    def ask(self, programs: Sequence[Program], keys: Sequence[str]) -> Iterator[Answer]:
+        """Answers in order, from the journal where it knows them. Raises `Stopped` at a limit."""
+        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None]
+        fresh: Iterator[Answer] = iter(())
+        for at, key in enumerate(keys):
+            self._check_limits(live=False)
+            answer = self.journal.get(key)
+            if answer is None:
+                if at == unknown[0]:
+                    self._check_limits(live=True)
+                    fresh = iter(self._run([programs[it] for it in unknown]))
+                answer = next(fresh)
+                self.journal.put(key, answer)
+            self._asked.add(key)
+            yield answer
+
+    def _run(self, programs: Sequence[Program]) -> Iterable[Answer]:
+        if self.repeats == 1:
+            yield from self.oracle.check(programs)
+            return
+        for program in programs:
+            answers = []
+            for answer in self.oracle.check([program] * self.repeats):
+                answers.append(answer)
+                if answer.outcome is Outcome.SAME:
+                    break
+            yield answers[-1]
+
+    def _check_limits(self, *, live: bool) -> None:
+        if self.limits.budget is not None and self.queries >= self.limits.budget:
+            raise Stopped("budget")
+        if live and self.limits.deadline is not None and self.limits.clock() - self._start >= self.limits.deadline:
+            raise Stopped("deadline")
+
+    def _accept(self, winner: _Candidate) -> None:
+        self.plan, self.program, self.live = winner.plan, winner.built.program, winner.built.live
+        self.measure = winner.measure
+        self.history.append(Accepted(self.name, self.program, size(self.program), self.queries))
+        self._tell("accepted")
+
+    def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
+        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer))
+
+
+def key_of(text: str) -> str:
+    """The journal's key of a program's text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
