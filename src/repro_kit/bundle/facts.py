@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from repro_kit.model.cell import Ablation
@@ -9,6 +10,8 @@ from repro_kit.model.failure import Failure, Kind, Layer
 from repro_kit.model.results import Capture, Environment, Reduction
 from repro_kit.model.signature import Signature
 
+#: gcc and clang: ``file.cpp:12:3: error: …``
+_NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")
 _LINE = 200  # characters of an error's first line that are worth reading
 
 
@@ -53,6 +56,13 @@ class Facts:
         return ", ".join([*parts, env.accelerator] if env.accelerator else parts)
 
 
+def telling_line(message: str) -> str:
+    """The line of an exception's message that says most: a native compiler's first error, else the first line."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    errors = (line[line.index("error: ") :] for line in lines if _NATIVE_ERROR.search(line))
+    return next(errors, lines[0] if lines else "")
+
+
 def expected_line(signature: Signature, failure: Failure | None) -> str:
     """The failure in the words of the run itself, on one line."""
     if signature.kind is Kind.TIMEOUT:
@@ -63,6 +73,5 @@ def expected_line(signature: Signature, failure: Failure | None) -> str:
         return signature.summary()
     if failure and failure.exceptions:
         root = failure.exceptions[-1]
-        first = next((line.strip() for line in root.message.splitlines() if line.strip()), "")
-        return f"{root.type.rsplit('.', 1)[-1]}: {first}"[:_LINE].rstrip(": ")
+        return f"{root.type.rsplit('.', 1)[-1]}: {telling_line(root.message)}"[:_LINE].rstrip(": ")
     return signature.summary()

@@ -20,6 +20,8 @@ _LONGEST_VERSIONS = 12_000
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MULTILINE)
+_WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
+_CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-[a-z0-9_]{8})")
 
 
@@ -45,7 +47,7 @@ def issue(facts: Facts, account: Account) -> str:
         facts=facts,
         account=account,
         rows=rows(facts),
-        log=trim(steady(account.log)),
+        log=trim(without_warnings(steady(account.log))),
         repro=REPRO if len(account.repro) <= _LONGEST_REPRO else "",
         repro_fence=fence(account.repro),
         log_fence=fence(account.log),
@@ -81,6 +83,21 @@ def steady(log: str) -> str:
     """`log` without what differs from run to run: addresses, clocks and process ids, random directories."""
     log = _CLOCK.sub(lambda found: f"{found['rank'] or ''}", log)
     return _RANDOM_DIRECTORY.sub("/tmp/…", _ADDRESS.sub("0x…", log))
+
+
+def without_warnings(log: str) -> str:
+    """`log` without the warnings of native compilers, each of which comes with the lines of code it is about."""
+    kept: list[str] = []
+    skipping = False
+    count = 0
+    for line in log.splitlines():
+        warning = bool(_WARNING.search(line))
+        skipping = warning or (skipping and bool(_CONTINUED.match(line)))
+        count += warning
+        if not skipping:
+            kept.append(line)
+    note = [f"[{count} compiler warnings left out]"] if count else []
+    return "\n".join([*kept, *note])
 
 
 def trim(log: str) -> str:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from pathlib import PurePath
 
-from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.facts import Facts, telling_line
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.settings import literal
 from repro_kit.bundle.source_files import PLACE, SourceFiles
@@ -49,8 +49,10 @@ def pattern(facts: Facts) -> str:
         return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
     root = failure.exceptions[-1]
     name = re.escape(root.type.rsplit(".", 1)[-1])
-    line = next((line.strip() for line in root.message.splitlines() if line.strip()), "")
-    return rf"{name}\b.{{0,3}}{_open(line[:_LONGEST])}" if line else rf"\b{name}\b"
+    line = telling_line(root.message)[:_LONGEST]
+    if line.startswith("error: "):
+        return _open(line)  # of a native compiler, far below the exception's name
+    return rf"{name}\b.{{0,3}}{_open(line)}" if line else rf"\b{name}\b"
 
 
 def _open(text: str) -> str:

@@ -94,7 +94,7 @@ def _choose(case: Case, told: Known, options: Options, ui: Ui) -> tuple[_Attempt
     for candidate in candidates(case, told):
         attempt = _attempt(case, told, candidate, options, ui)
         if attempt.check.verified:
-            return attempt, [candidate.note, *reasons] if candidate.note else []
+            return attempt, [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
         first = first or attempt
     assert first is not None  # the user's script always is a candidate

@@ -13,7 +13,7 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.program_repro import LIMIT, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
 from repro_kit.bundle.source_files import PLACE, find_sources
-from repro_kit.case import Case
+from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.recipe import Recipe
@@ -88,10 +88,15 @@ def known(case: Case) -> Known:
         ablation=_read(case, "ablate", "ablation.json", Ablation),
         capture=capture,
         reduction=reduction,
-        command=shlex.join(command(case.file.subject)),
+        command=_as_typed(case.file.subject),
         others=tuple(others),
     )
     return Known(observation, observed, capture, reduction, facts)
+
+
+def _as_typed(subject: Subject) -> str:
+    words = command(subject)
+    return shlex.join(words if subject.form == "command" else ["python", *words[1:]])
 
 
 def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
@@ -104,14 +109,14 @@ def candidates(case: Case, told: Known) -> Iterator[Candidate]:
     """Every form that the case allows, the smallest first."""
     if told.capture is not None and told.capture.subject == "program":
         facts = _of_program(told)
-        seen = ""
+        seen: set[str] = set()
         for name, note in (("minify/best.py", ""), ("capture/program.py", "the captured program is not reduced")):
             path = case.path / name
             if not path.is_file() or (name.startswith("minify") and told.reduction is None):
                 continue
             text = path.read_text(encoding="utf-8")
-            if text != seen:
-                seen = text
+            if text not in seen:
+                seen.add(text)
                 yield Candidate(facts, 3 * LIMIT, note, path, parse(text))
     yield _script(told)
 
@@ -127,8 +132,11 @@ def _script(told: Known) -> Candidate:
     limit = min(max(3 * told.observation.seconds, LIMIT), _LONGEST_SCRIPT)
     if told.observation.timed_out:
         limit = min(told.observation.seconds, _LONGEST_SCRIPT)
-    reason = told.capture.note if told.capture else "no graph was captured"
-    return Candidate(told.facts, limit, reason or "there is no graph to reduce")
+    if told.capture is not None and told.capture.subject == "program":
+        reason = ""  # why the program will not do shows in its check
+    else:
+        reason = (told.capture.note if told.capture else "") or "no graph was captured"
+    return Candidate(told.facts, limit, reason)
 
 
 def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, include_values: bool) -> list[str]:
@@ -172,4 +180,4 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
