@@ -48,8 +48,11 @@ def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _size(outcome: Outcome) -> str:
+    if outcome.level == "script":
+        why = f": {outcome.reason}" if outcome.reason and outcome.verified else ""
+        return f"not minimized, the bundle runs the script{why}"
     if outcome.statements is None:
-        return "not minimized: the bundle runs the script" if outcome.level else "not minimized"
+        return "not minimized"
     before, after = outcome.statements_before, outcome.statements
     return f"{after} statement{'s' * (after != 1)}" + (f", from {before}" if before not in (None, after) else "")
 

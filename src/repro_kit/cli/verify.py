@@ -25,7 +25,10 @@ def command(ctx: click.Context, /, target: Path, **_: object) -> None:
     \b
     repro-kit verify train.repro.zip --python .venv/bin/python
     """
+    from repro_kit.case import Case
     from repro_kit.errors import ReproKitError
+    from repro_kit.stages.interrupts import interruptible
+    from repro_kit.stages.place import is_case
     from repro_kit.stages.subject import find_python
     from repro_kit.stages.verify import verify
 
@@ -33,4 +36,7 @@ def command(ctx: click.Context, /, target: Path, **_: object) -> None:
     if not target.exists():
         raise ReproKitError(f"{target} does not exist; give a bundle (.zip), a case or a repro.py.")
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
-    ctx.exit(verify(target, python, shared.make_options(values), shared.make_ui(values)))
+    if python is None and is_case(target):
+        python = Case.open(target).file.subject.python
+    with interruptible():
+        ctx.exit(verify(target, python=python, options=shared.make_options(values), ui=shared.make_ui(values)))

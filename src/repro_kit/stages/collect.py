@@ -126,8 +126,8 @@ def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
 
 def _record(case: Case, record: StageRecord) -> None:
     """Record the stage, and drop what is known of the stages that build on it: it is stale now."""
-    if record == case.stage(record.name):
-        return  # skipped then and now
+    if record.status == "skipped" and record == case.stage(record.name):
+        return  # then as now: nothing has changed
     stale = {record.name}
     for stage in REGISTRY.values():
         if stale & {*stage.needs, *stage.uses}:
