@@ -175,6 +175,7 @@ class Fork:
                 _write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": evaluate.evaluate(request, tell, self.threads)})
+            evaluate.disturb_heap()
             code = 0
         except BaseException:
             traceback.print_exc()

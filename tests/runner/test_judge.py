@@ -1,0 +1,158 @@
+"""What is a failure and what is not, judged on programs whose backend spoils the result in one way."""
+
+import pytest
+from texts import program, spoiling
+
+from repro_kit.model.failure import Kind, Phase, Status, Verdict
+from repro_kit.runner.zygote import ZygoteOracle
+
+pytestmark = pytest.mark.torch
+
+LEAF = "x = torch.arange(12.).reshape(3, 4).requires_grad_()\nreturn [(x,)]"
+NOISE = """
+@torch.library.custom_op("repro_kit_test::noise", mutates_args=())
+def noise(x: torch.Tensor) -> torch.Tensor:
+    import os
+    return x + int.from_bytes(os.urandom(4), "little")
+@noise.register_fake
+def _(x):
+    return torch.empty_like(x)
+"""
+
+
+def judge(oracle: ZygoteOracle, text: str) -> Verdict:
+    (verdict,) = oracle.check([text], None, timeout=60)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("out * 1.5", "value"),
+        ("out / (out - 1)", "value"),
+        ("out + (out > 6) * float('nan')", "nan"),
+        ("out.double()", "dtype"),
+        ("out.sum(0)", "shape"),
+        ("out.t().contiguous().t()", "stride"),
+        ("args[0].add_(1)", "alias"),
+        ("out.requires_grad_()", "requires_grad"),
+    ],
+)
+def test_a_spoiled_output_is_an_accuracy_failure(oracle: ZygoteOracle, expression: str, kind: str) -> None:
+    verdict = judge(oracle, spoiling(expression))
+    assert verdict.status is Status.FAIL
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    assert verdict.failure.kind is Kind.ACCURACY
+    assert verdict.failure.phase is Phase.COMPARE
+    assert (verdict.failure.difference.kind, verdict.failure.difference.where) == (kind, "output 0")
+
+
+def test_the_size_of_a_difference_is_reported(oracle: ZygoteOracle) -> None:
+    verdict = judge(oracle, spoiling("out + (out == 12) * 6"))
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    difference = verdict.failure.difference
+    assert (difference.max_abs, difference.max_rel) == (6.0, 0.5)
+    assert difference.fraction == pytest.approx(1 / 12)
+
+
+def test_an_unspoiled_program_passes(oracle: ZygoteOracle) -> None:
+    assert judge(oracle, spoiling("out", calls=LEAF, backward="randn")).status is Status.PASS
+
+
+def test_a_wrong_gradient_is_named_after_its_input(oracle: ZygoteOracle) -> None:
+    preamble = """
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+"""
+    for backward in ("sum", "randn"):
+        verdict = judge(oracle, spoiling("Wrong.apply(out)", calls=LEAF, backward=backward, preamble=preamble))
+        assert verdict.failure is not None and verdict.failure.difference is not None
+        assert (verdict.failure.difference.kind, verdict.failure.difference.where) == ("value", "grad of x")
+
+
+def test_a_lost_mutation_of_an_input_is_seen(oracle: ZygoteOracle) -> None:
+    text = spoiling("[out.clone(), args[0].sub_(1)][0]", body="x.add_(1)\ny = x * 2\nreturn (y,)")
+    verdict = judge(oracle, text)
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    assert verdict.failure.difference.where == "x after the call"
+
+
+def test_the_second_of_two_calls_is_judged_too(oracle: ZygoteOracle) -> None:
+    text = spoiling(
+        "out + (args[0].numel() == 8)",
+        calls="x = torch.ones(4)\nz = torch.ones(8)\nreturn [(x,), (z,)]",
+        dynamic=True,
+    )
+    verdict = judge(oracle, text.replace("def run(*args)", "def run(*args, **_)").replace("args[0]", "args[-1]"))
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    assert verdict.failure.difference.where == "call 1, output 0"
+
+
+def test_a_program_that_differs_from_itself_in_eager_is_not_judged(oracle: ZygoteOracle) -> None:
+    text = program("y = torch.ops.repro_kit_test.noise(x)\nreturn (y,)", preamble=NOISE)
+    verdict = judge(oracle, text)
+    assert verdict.status is Status.PASS
+    assert "eager differs from itself at output 0" in verdict.note
+
+
+def test_rounding_is_forgiven_where_eager_is_no_closer_to_the_truth(oracle: ZygoteOracle) -> None:
+    chain = "y = x\n" + "y = y * 1.003 + 0.01\n" * 40 + "return (y,)"
+    calls = "x = torch.linspace(1, 2, 300, dtype=torch.float16)\nreturn [(x,)]"
+    precise = """
+def mine(gm, example_inputs):
+    def run(x):
+        y = x.double()
+        for _ in range(40):
+            y = y * 1.003 + 0.01
+        return (y.half()FACTOR,)
+    return run
+"""
+    assert judge(oracle, program(chain, calls, precise.replace("FACTOR", ""))).status is Status.PASS
+    assert judge(oracle, program(chain, calls, precise.replace("FACTOR", " * 1.2"))).status is Status.FAIL
+
+
+def test_an_index_among_equal_values_may_be_any(oracle: ZygoteOracle) -> None:
+    body = "y = torch.argmax(x, 1)\nreturn (y,)"
+    ties = spoiling("out + 2", body=body, calls="x = torch.ones(3, 4)\nreturn [(x,)]")
+    clear = spoiling("out - 2", body=body, calls="x = torch.arange(12.).reshape(3, 4)\nreturn [(x,)]")
+    assert judge(oracle, ties).status is Status.PASS
+    assert judge(oracle, clear).status is Status.FAIL
+
+
+def test_without_check_values_do_not_count(oracle: ZygoteOracle) -> None:
+    assert judge(oracle, spoiling("out * 2", check=False)).status is Status.PASS
+
+
+def test_a_given_tolerance_is_obeyed(oracle: ZygoteOracle) -> None:
+    assert judge(oracle, spoiling("out * 1.01", rtol=0.05, atol=0.0)).status is Status.PASS
+    assert judge(oracle, spoiling("out * 1.01", rtol=0.001, atol=0.0)).status is Status.FAIL
+
+
+@pytest.mark.slow
+def test_other_random_numbers_are_not_wrong_numbers(oracle: ZygoteOracle) -> None:
+    text = program("y = torch.nn.functional.dropout(x, 0.5, True)\nreturn (y,)", backend="inductor")
+    verdict = judge(oracle, text)
+    assert verdict.status is Status.PASS
+    assert "fallback_random" in verdict.note
+
+
+@pytest.mark.slow
+def test_a_bug_planted_in_inductor_is_found(oracle: ZygoteOracle) -> None:
+    body = "y = torch.relu(x)\nreturn (y,)"
+    setting = "inductor.cpp.inject_relu_bug_TESTING_ONLY"
+    right, wrong, uncompilable = oracle.check(
+        [
+            program(body, backend="inductor"),
+            program(body, backend="inductor", config={setting: "accuracy"}),
+            program(body, backend="inductor", config={setting: "compile_error"}),
+        ],
+        None,
+    )
+    assert right.status is Status.PASS
+    assert wrong.failure is not None and wrong.failure.kind is Kind.ACCURACY
+    assert uncompilable.failure is not None and uncompilable.failure.kind is Kind.COMPILE_ERROR

@@ -1,0 +1,278 @@
+"""How runs end, and that nothing of them stays behind."""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from texts import failing_backend, program, spoiling
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.recipe import Recipe
+from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.spawn import SpawnOracle
+from repro_kit.runner.zygote import ZygoteOracle
+
+pytestmark = pytest.mark.torch
+
+LATE = """
+import gc, os
+gc.disable()
+class Bomb:
+    def __del__(self):
+        os.abort()
+def _plant():
+    bomb = Bomb()
+    bomb.itself = bomb
+_plant()
+"""
+
+
+def check(oracle: Oracle, text: str, inputs: Path | None = None, timeout: float = 60) -> Verdict:
+    (verdict,) = oracle.check([text], inputs, timeout=timeout)
+    return verdict
+
+
+def failure_of(verdict: Verdict, status: Status) -> Failure:
+    assert verdict.status is status, verdict
+    assert verdict.failure is not None
+    return verdict.failure
+
+
+def test_an_exception_of_the_backend_comes_as_a_chain(oracle: ZygoteOracle) -> None:
+    failure = failure_of(check(oracle, failing_backend("raise ValueError('no')")), Status.FAIL)
+    assert [link.type.rsplit(".")[-1] for link in failure.exceptions] == ["BackendCompilerFailed", "ValueError"]
+    assert failure.exceptions[-1].message == "no"
+    assert failure.exceptions[-1].frames[-1].function == "mine"
+    assert failure.exceptions[-1].frames[-1].code == "raise ValueError('no')"
+    assert failure.phase is Phase.COMPILE
+
+
+@pytest.mark.parametrize(
+    ("text", "phase", "error"),
+    [
+        ("def graph(:\n", Phase.LOAD, "SyntaxError"),
+        ("RECIPE = {}\n", Phase.LOAD, "KeyError"),
+        (program(calls="return [(missing,)]"), Phase.LOAD, "NameError"),
+        (program("y = x @ x\nreturn (y,)"), Phase.EAGER, "RuntimeError"),
+    ],
+)
+def test_what_eager_cannot_run_is_invalid(oracle: ZygoteOracle, text: str, phase: Phase, error: str) -> None:
+    failure = failure_of(check(oracle, text), Status.INVALID)
+    assert (failure.phase, failure.exceptions[-1].type) == (phase, error)
+    (eager,) = oracle.eager([text], None)
+    assert eager.status is Status.INVALID
+
+
+def test_a_crash_has_signal_phase_and_stack(oracle: ZygoteOracle) -> None:
+    failure = failure_of(check(oracle, failing_backend("os.abort()")), Status.FAIL)
+    assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.COMPILE)
+    assert failure.stack[-1].function == "mine"
+
+
+def test_a_crash_in_eager_is_invalid(oracle: ZygoteOracle) -> None:
+    text = program(calls="import os\nos.kill(os.getpid(), 11)\nreturn []")
+    assert failure_of(check(oracle, text), Status.INVALID).signal == "SIGSEGV"
+
+
+def test_a_crash_after_the_verdict_counts(oracle: ZygoteOracle) -> None:
+    failure = failure_of(check(oracle, program(preamble=LATE)), Status.FAIL)
+    assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.EXIT)
+
+
+def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ZygoteOracle) -> None:
+    verdict = check(oracle, failing_backend("signal.pause()"), timeout=5)
+    failure = failure_of(verdict, Status.FAIL)
+    assert (failure.kind, failure.phase, failure.stack[-1].function) == (Kind.TIMEOUT, Phase.COMPILE, "mine")
+
+
+def test_an_exit_without_report_is_no_verdict(oracle: ZygoteOracle) -> None:
+    assert check(oracle, failing_backend("os._exit(0)")).status is Status.INFRA
+
+
+def test_memory_is_limited(oracle: ZygoteOracle) -> None:
+    with ZygoteOracle(sys.executable, memory=1 << 30) as small:
+        assert check(small, program(calls="x = torch.ones(1 << 20)\nreturn [(x,)]")).status is Status.PASS
+        verdict = check(small, program(calls="x = torch.ones(1 << 30)\nreturn [(x,)]"))
+    assert failure_of(verdict, Status.INVALID).kind is Kind.OOM
+
+
+def test_a_recipe_replaces_that_of_the_text(oracle: ZygoteOracle) -> None:
+    text = failing_backend("raise ValueError('no')")
+    (verdict,) = oracle.check([text], None, Recipe(backend="eager"))
+    assert verdict.status is Status.PASS
+
+
+def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
+    claims = [
+        "torch.get_num_threads() == 2",
+        "torch.get_default_dtype() is torch.float64",
+        "torch._dynamo.config.recompile_limit == 3",
+        "not torch._inductor.config.fx_graph_cache",
+        "not torch.is_grad_enabled()",
+        "torch.is_autocast_enabled('cpu')",
+        "os.environ['REPRO_KIT_TEST'] == '1'",
+        "b'REPRO_KIT_TEST=1' in open('/proc/%d/environ' % os.getppid(), 'rb').read()",
+    ]
+    text = failing_backend("\n    ".join(f"assert {claim}" for claim in claims))
+    recipe = Recipe(
+        backend="mine",
+        threads=2,
+        default_dtype="float64",
+        config={"dynamo.recompile_limit": 3},
+        graph_caches=False,
+        grad_mode="no_grad",
+        env={"REPRO_KIT_TEST": "1"},
+    )
+    data = {"autocast": {"device": "cpu", "dtype": "bfloat16"}}
+    text = text.replace("RECIPE = {", "RECIPE = {'x': 0, ")
+    from repro_kit.model.recipe import Autocast
+
+    (verdict,) = oracle.check([text], None, recipe.with_(autocast=Autocast(**data["autocast"])))
+    assert verdict.status is Status.PASS, verdict
+
+
+def test_threads_are_those_of_the_machine(oracle: ZygoteOracle) -> None:
+    text = failing_backend(f"assert torch.get_num_threads() == {torch.get_num_threads()}")
+    assert check(oracle, text).status is Status.PASS
+
+
+def test_stored_values_are_found_beside_the_program(oracle: ZygoteOracle, inputs: Path) -> None:
+    torch.save(torch.full((2,), 7.0), inputs / "x.pt")
+    load = (
+        "import pathlib\n"
+        "def load(name):\n"
+        '    return torch.load(pathlib.Path(__file__).with_name("inputs") / name, weights_only=True)\n'
+    )
+    text = program(calls='x = load("x.pt")\nassert float(x.sum()) == 14\nreturn [(x,)]', preamble=load)
+    assert check(oracle, text, inputs).status is Status.PASS
+    valid = program(calls='x = load("x.pt")\nreturn [(x,)]', preamble=load)
+    assert oracle.fake([valid, valid.replace("y = x + 1", "y = x @ torch.ones(3)")], inputs) == [True, False]
+
+
+def test_fake_tells_valid_from_invalid_and_admits_ignorance(oracle: ZygoteOracle) -> None:
+    texts = [
+        program("y = x @ x.t()\nreturn (y,)"),
+        program("y = x @ x\nreturn (y,)"),
+        program("y = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))\nreturn (y,)"),
+        "def graph(:\n",
+        program("y = x.nonzero()\nz = y.sum()\nreturn (z,)"),
+        program("y = x[:int(x.sum())] if x.sum() > 1 else x\nreturn (y,)"),
+    ]
+    found = oracle.fake(texts, None)
+    assert found[:2] == [True, False]
+    assert found[2] is not False
+    assert found[3] is False
+    assert found[4] is True
+    assert found[5] is not False
+
+
+def test_values_are_recorded_as_they_were_when_assigned(oracle: ZygoteOracle, tmp_path: Path) -> None:
+    body = "\n".join(
+        [
+            "y = x * 2",
+            "v = y.t()",
+            "y.add_(1)",
+            "parts = torch.split(y, 2)",
+            "first = parts[0]",
+            "n = x.shape[0]",
+            "z = y / 0",
+            "return (z,)",
+        ]
+    )
+    verdict, calls = oracle.record(program(body), None, values=["y", "v", "parts"], save=tmp_path / "values")
+    assert verdict.status is Status.PASS
+    (values,) = calls
+    eager = torch.arange(12.0).reshape(3, 4) * 2
+    assert torch.equal(torch.load(tmp_path / "values" / values["y"]["file"]), eager)
+    flat = torch.load(tmp_path / "values" / values["v"]["file"])
+    assert torch.equal(flat.as_strided(values["v"]["shape"], values["v"]["stride"]), eager.t())
+    assert values["v"]["storage"] == values["y"]["storage"] == values["first"]["storage"] != values["x"]["storage"]
+    assert (values["y"]["min"], values["y"]["max"]) == (0.0, 22.0)
+    assert values["z"]["max"] is None
+    assert [part["shape"] for part in values["parts"]] == [[2, 4], [1, 4]]
+    assert values["first"]["dtype"] == "torch.float32"
+    assert values["n"]["value"] == 3
+
+
+def test_verdicts_come_in_order_whatever_ends_first(tmp_path: Path) -> None:
+    slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")
+    with ZygoteOracle(sys.executable, jobs=2) as pair:
+        texts = [slow, program(), program("y = x @ x\nreturn (y,)")]
+        assert [v.status for v in pair.check(texts, None)] == [Status.FAIL, Status.PASS, Status.INVALID]
+        unordered = list(pair.check_unordered(texts, None))
+    assert unordered[-1][0] == 0
+    assert sorted(index for index, _ in unordered) == [0, 1, 2]
+
+
+def test_closing_the_iterator_kills_what_is_under_way() -> None:
+    before = _descendants()
+    with ZygoteOracle(sys.executable, jobs=2) as pair:
+        found = pair.check_unordered([failing_backend("signal.pause()"), program()], None, timeout=500)
+        assert next(found)[0] == 1
+        found.close()
+        assert check(pair, program()).status is Status.PASS
+        assert len(_descendants() - before) == 1  # the zygote itself
+    assert _descendants() == before
+
+
+def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = _descendants()
+    sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
+    with ZygoteOracle(sys.executable) as zygote:
+        texts = [failing_backend("os.abort()"), failing_backend(sleeper), failing_backend(sleeper + "; signal.pause()")]
+        statuses = [verdict.status for verdict in zygote.check(texts, None, timeout=8)]
+    assert statuses == [Status.FAIL, Status.PASS, Status.FAIL]
+    assert _descendants() == before
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "1000"]]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_dies_is_started_anew() -> None:
+    murder = failing_backend("os.kill(os.getppid(), 9); signal.pause()")
+    with ZygoteOracle(sys.executable) as zygote:
+        verdicts = list(zygote.check([program(), murder, program()], None, timeout=30))
+    assert [verdict.status for verdict in verdicts] == [Status.PASS, Status.INFRA, Status.PASS]
+
+
+def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    with pytest.raises(ReproKitError, match=f"{python} has no torch"), ZygoteOracle(str(python)) as zygote:
+        check(zygote, program())
+    with pytest.raises(ReproKitError, match="No such file"), ZygoteOracle(str(tmp_path / "none")) as zygote:
+        check(zygote, program())
+
+
+@pytest.mark.slow
+def test_fresh_interpreters_judge_alike(inputs: Path, tmp_path: Path) -> None:
+    texts = [
+        program(backend="inductor"),
+        spoiling("out * 2"),
+        failing_backend("os.abort()"),
+        program("y = x @ x\nreturn (y,)"),
+        program(preamble="import atexit, os\natexit.register(os.abort)"),
+    ]
+    with SpawnOracle(sys.executable, cache=tmp_path / "cache") as spawn:
+        passes, wrong, crash, invalid, late = spawn.check(texts, inputs)
+    assert (passes.status, invalid.status) == (Status.PASS, Status.INVALID)
+    assert failure_of(wrong, Status.FAIL).kind is Kind.ACCURACY
+    assert failure_of(crash, Status.FAIL).stack[-1].function == "mine"
+    assert failure_of(late, Status.FAIL).phase is Phase.EXIT
+
+
+def _descendants() -> set[int]:
+    """Processes below this one; a moment is given to those that were killed."""
+    for _ in range(50):
+        found = {p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE}
+        if not found:
+            return found
+        time.sleep(0.02)
+    return found - {os.getpid()}
