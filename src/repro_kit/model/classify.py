@@ -18,11 +18,16 @@ _OOM = re.compile(
     re.IGNORECASE,
 )
 _OOM_TYPES = ("OutOfMemoryError", "MemoryError")
+#: By full name, or by the bare name that torch's metrics and messages use.
 _BACKEND_TYPES = re.compile(
-    r"BackendCompilerFailed$|^torch\._inductor\.|^triton\.|CppCompileError$|LoweringException$|CUDACompileError$"
-    r"|^(?:torch\._functorch|torch\._export)\."
+    r"^torch\._inductor\.|^triton\.|^torch\._functorch\.|^torch\._export\."
+    r"|(?:^|\.)(?:BackendCompilerFailed|InductorError|LoweringException|CppCompileError|CUDACompileError)$"
 )
-_DYNAMO_TYPES = re.compile(r"^torch\._dynamo\.|ConstraintViolationError$|DataDependentSymNode$|PendingUnbackedSymbol")
+_DYNAMO_TYPES = re.compile(
+    r"^torch\._dynamo\.|(?:^|\.)(?:ConstraintViolationError|GuardOnDataDependentSymNode|PendingUnbackedSymbolNotFound"
+    r"|Unsupported|InternalTorchDynamoError|TorchRuntimeError|FailOnRecompileLimitHit|RecompileError"
+    r"|UncapturedHigherOrderOpError)$"
+)
 _COMPARISON = re.compile(
     r"not close|not equal|mismatch|differ|allclose|not match|wrong|incorrect|diverge|Not equal to tolerance|\bnan\b",
     re.IGNORECASE,

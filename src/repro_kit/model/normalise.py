@@ -76,6 +76,8 @@ def _native(message: str) -> str:
 
 def _clean(text: str) -> str:
     text = " ".join(text.translate(_QUOTES).split())
+    if text.count("'") == 2 and text[0] == text[-1] == "'":  # a KeyError's
+        text = text[1:-1]
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return _RUN.sub("#", _collapse(text)).strip()[:_LIMIT]

@@ -17,6 +17,7 @@ _LOG_PREFIX = re.compile(
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:<locals>\.\w+)*)(?:: ?(?P<message>.*))?$")
+_NAMED = re.compile(r"(?:Error|Exception|Failed|Unsupported|SymNode|LimitHit|Interrupt)$")
 _MARKS = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
@@ -40,7 +41,7 @@ _FAKE = re.compile(
     re.DOTALL,
 )
 #: Exceptions whose own cause ("returned non-zero exit status 1") says less than they do.
-_FINAL = ("CppCompileError", "CUDACompileError", "CompilationError")
+_FINAL = ("CppCompileError", "CUDACompileError", "CompilationError", "FailOnRecompileLimitHit")
 
 
 def short(type_name: str) -> str:
@@ -49,7 +50,7 @@ def short(type_name: str) -> str:
 
 
 def is_final(link: ExceptionLink) -> bool:
-    """Whether `link` is a native compiler's failure."""
+    """Whether `link` says all by its message: a native compiler's error, a limit; where it rose tells nothing."""
     return short(link.type) in _FINAL
 
 
@@ -106,7 +107,7 @@ def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     from outside torch's compiler and the older one from inside (a user's ``except: raise``).
     """
     blocks = list(_python_blocks([_LOG_PREFIX.sub("", line, count=1) for line in text.splitlines()]))
-    blocks += _pytest_blocks(text.splitlines()) if not blocks else []
+    blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
     found: list[list[_Block]] = []
     for block in blocks:
         if block.link and found and (block.link == "cause" or _hides(block, found[-1][0])):
@@ -190,6 +191,15 @@ def _pytest_blocks(lines: Sequence[str]) -> list[_Block]:
         elif line.startswith("____"):
             frames = []
     return blocks
+
+
+def _bare_block(text: str) -> list[_Block]:
+    """`text` as one exception without a traceback (``TYPE: REASON``, as torch's metrics have it)."""
+    first, _, rest = text.strip().partition("\n")
+    found = _EXCEPTION.match(first)
+    if not found or not _NAMED.search(found["type"]):
+        return []
+    return [_Block("", (), found["type"], f"{found['message'] or ''}\n{rest}".strip())]
 
 
 def _pytest_block(message: list[str], frames: Sequence[Frame], link: str) -> list[_Block]:

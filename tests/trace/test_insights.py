@@ -1,0 +1,100 @@
+"""What real traces tell (fixtures: scripts/record_traces.py), and that real torch still writes them so."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.trace import artifacts, compile_failures, compile_ids, last_open_step, read, summarise
+
+HERE = Path(__file__).parent
+FIXTURES = HERE / "fixtures"
+
+#: case -> (outcomes of its compiles, (type, soft, backward) of its failures)
+EXPECTED = {
+    "graph_break_allowed": (["ok"] * 4, []),
+    "graph_break_skips_frame": (["eager"], []),
+    "graph_break_fullgraph": (["failed"], [("Unsupported", True, False)]),
+    "user_exception": (["eager"], []),
+    "recompile_limit": (["ok", "ok", "eager"], []),
+    "recompile_limit_fullgraph": (["ok", "ok", "failed"], [("FailOnRecompileLimitHit", False, False)]),
+    "tensorify_restart": (["ok", "ok"], []),
+    "backend_error": (["failed"], [("BackendCompilerFailed", False, False)]),
+    "backend_error_suppressed": (["failed"], [("BackendCompilerFailed", False, False)]),
+    "backend_error_caught": (["failed"], [("BackendCompilerFailed", False, False)]),
+    "internal_error": (["failed"], [("KeyError", False, False)]),
+    "data_dependent_fullgraph": (["failed"], [("UserError", True, False)]),
+    "cpp_compile_error": (["failed"], [("InductorError", False, False)]),
+    "lowering_error": (["failed"], [("InductorError", False, False)]),
+    "backward_error": (["failed"], [("InductorError", False, True)]),
+    "hang": (["open"], []),
+}
+
+
+def check(case: str, trace: Path) -> None:
+    outcomes, failures = EXPECTED[case]
+    assert [one.outcome.value for one in compile_ids(read(trace))] == outcomes
+    found = compile_failures(read(trace))
+    assert [(one.type, one.soft, one.backward) for one in found] == failures
+    assert all(one.text and one.reason for one in found)
+    step = last_open_step(read(trace))
+    assert (step is not None) == (case == "hang")
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_failures_are_told_from_control_flow(case):
+    check(case, FIXTURES / f"{case}.log")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EXPECTED)
+def test_this_torch_writes_traces_so(case, tmp_path):
+    env = {**os.environ, "TORCH_TRACE": str(tmp_path / "trace"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, str(HERE / "torch_cases.py"), case], env=env, capture_output=True, check=False)
+    check(case, tmp_path / "trace")
+    reader = read(tmp_path / "trace")
+    assert sum(1 for _ in reader) > 5
+    assert (reader.problems.damaged, reader.problems.stray, reader.problems.eventless) == (0, 0, 0)
+
+
+def test_open_step_names_step_graph_and_progress():
+    step = last_open_step(read(FIXTURES / "hang.log"))
+    assert step.steps[0] == "dynamo" and step.steps[-1] == "GraphLowering.run"
+    assert str(step) == "GraphLowering.run of graph 0/0, after inductor_post_grad_graph"
+
+
+def test_without_timers_the_frame_that_was_begun_is_the_open_step(tmp_path):
+    text = (FIXTURES / "hang.log").read_text().replace("chromium_event", "something_else")
+    (tmp_path / "a.log").write_text(text)
+    assert last_open_step(read(tmp_path)).compile_id == "0/0"
+
+
+def test_forward_and_backward_scripts_share_an_id_and_keep_their_order():
+    forward, backward = artifacts(read(FIXTURES / "backward_error.log"))
+    assert forward.compile_id == backward.compile_id == "0/0"
+    assert "tangents_1" not in forward.text and "tangents_1" in backward.text
+
+
+def test_the_same_id_on_two_ranks_is_two_compiles(tmp_path):
+    text = (FIXTURES / "backend_error.log").read_text()
+    (tmp_path / "rank_0.log").write_text(text.replace('"frame_id"', '"rank": 0, "frame_id"'))
+    (tmp_path / "rank_1.log").write_text(text.replace('"frame_id"', '"rank": 1, "frame_id"'))
+    assert [(one.compile_id, one.rank) for one in compile_failures(read(tmp_path))] == [("0/0", 0), ("0/0", 1)]
+
+
+def test_an_error_without_metrics_counts_and_has_a_name(tmp_path):
+    text = (FIXTURES / "backend_error.log").read_text()
+    (tmp_path / "a.log").write_text(text[: text.rindex("V")])
+    (failure,) = compile_failures(read(tmp_path))
+    assert failure.type == "BackendCompilerFailed"
+
+
+def test_summary_asks_all_in_one_pass():
+    summary = summarise(FIXTURES)
+    assert len(summary.compile_ids) == sum(len(outcomes) for outcomes, _ in EXPECTED.values())
+    assert len(summary.failures) == sum(len(failures) for _, failures in EXPECTED.values())
+    assert summary.problems.damaged == 0
+    assert summarise(FIXTURES / "missing").failures == ()
