@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Iterator, Sequence
 
 from repro_kit.program import Data, Function, Program, Statement, TensorInput
-from repro_kit.program.effects import op_name
+from repro_kit.program.statement import canonical
 from repro_kit.program.values import TensorRecord
 from repro_kit.reduce import Answer, Outcome
 
@@ -25,8 +26,12 @@ def build(count: int, culprits: dict[int, str], seed: int = 0, chain: bool = Fal
     read = {name for it in statements for name in it.reads}
     outputs = [name for name in names[2:] if name not in read]
     inputs = (TensorInput("x", Data("randn", SHAPE)), TensorInput("y", Data("load", None, ("y.pt",))))
-    returns = Statement(None, f"({', '.join(outputs)},)")
+    returns = canonical(None, ast.parse(f"({', '.join(outputs)},)", mode="eval").body)
     return Program(Function("graph", ("x", "y"), tuple(statements), returns), inputs=inputs, calls=(("x", "y"),))
+
+
+def op_name(statement: Statement) -> str:
+    return statement.text.partition("(")[0].removeprefix("torch.")
 
 
 class Synthetic:

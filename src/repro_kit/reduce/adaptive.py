@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from repro_kit.reduce.search import Proposal, Search
@@ -15,12 +16,14 @@ def sweep(
 ) -> None:
     """Try to drop runs of `items` from left to right; a run halves on failure and doubles on success.
 
-    The first run is everything. When nothing can be dropped, every single item has been tried. With k items that must
-    stay among n, about k·(2·log2(n/k) + 1) tries (galloping search, Bentley and Yao 1976).
+    The first run is everything. With k items that must stay among n, about k·(2·log2(n/k) + 1) tries (galloping search,
+    Bentley and Yao 1976). While the search is coarse, a sweep gives up after a few failures in a row, since another pass
+    may do better there; otherwise, when nothing can be dropped, every single item has been tried.
     """
+    patience = 2 * len(items).bit_length() + 2 if search.coarse else None
     at, width = 0, len(items)
     while at < len(items):
-        path = list(_failing_path(at, width, len(items)))
+        path = list(islice(_failing_path(at, width, len(items)), patience))
         won = search.first((propose(items[start : start + count]) for start, count in path), fake=fake)
         if won is None:
             return

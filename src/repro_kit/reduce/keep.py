@@ -36,7 +36,7 @@ def _outputs(search: Search, kept: set[int], gone: set[int]) -> tuple[str, ...]:
     base = search.base
     names = search.names
     read_by_gone = {names.get(name, name) for at in gone for name in base.reads[at]}
-    returned = search.outputs
+    returned = dict.fromkeys(search.outputs)
     defined = [base.statements[at].target or "" for at in sorted(kept)]
     state = {at for group in base.states for at in group}
     values = [name for name in defined if name and base.index[name] not in state and not _is_scalar(search, name)]

@@ -83,7 +83,7 @@ def minify(
     the best so far is returned. Raises CannotReduce when the program does not fail alike in any of its first runs, or
     when a program without compute "fails" too.
     """
-    search = Search(Base(program), oracle, journal or Journal(), Limits(budget, deadline, clock), on_event)
+    search = Search(Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event)
     start = clock()
     failed = runs = 0
     stopped: Stop = "fixpoint"
@@ -157,10 +157,24 @@ def _reduce(search: Search, hints: Sequence[str]) -> None:
     guess(search, hints)
     while True:
         steps = len(search.history)
-        _fixpoint(search, STRUCTURE)
+        _coarse_to_fine(search)
         _fixpoint(search, FINISH)
         if len(search.history) == steps:
             return
+
+
+def _coarse_to_fine(search: Search) -> None:
+    """The structural passes, first as long as each makes quick progress, then to the last statement."""
+    steps = -1
+    while steps != len(search.history):
+        search.coarse = True
+        _fixpoint(search, STRUCTURE)
+        search.coarse = False
+        steps = len(search.history)
+        for it in STRUCTURE:
+            _run(search, it)
+            if len(search.history) != steps:
+                break
 
 
 def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> None:

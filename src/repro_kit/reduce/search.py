@@ -77,6 +77,7 @@ class Search:
     limits: Limits
     on_event: Callable[[Event], None]
     metadata: Metadata = field(default_factory=dict)
+    coarse: bool = False  # sweeps give up early
     repeats: int = 1  # runs of a candidate before it counts as not failing; more than one for a flaky failure
     plan: Plan = field(default_factory=Plan)
     history: list[Accepted] = field(default_factory=list)

@@ -1,0 +1,188 @@
+"""The search, against oracles that need no torch."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.program import Program, TensorInput, parse, render
+from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
+from synthetic import Synthetic, build
+
+PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
+
+
+def planted(places: list[int], count: int = 60, seed: int = 0, chain: bool = False) -> Program:
+    return build(count, {at: f"bug{number}" for number, at in enumerate(places)}, seed, chain)
+
+
+def bugs(places: list[int]) -> list[str]:
+    return [f"bug{number}" for number in range(len(places))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(places=PLACES, seed=st.integers(0, 50), jobs=st.integers(1, 3))
+def test_culprits_anywhere_are_all_that_is_left(places, seed, jobs):
+    oracle = Synthetic(bugs(places), jobs=jobs)
+    result = minify(planted(places, seed=seed), oracle)
+    assert oracle.fails(result.program)
+    assert result.statements_after == len(places)
+    assert result.stopped == "fixpoint"
+    assert not result.program.stored, "no stored values are needed"
+
+
+@settings(max_examples=30, deadline=None)
+@given(places=PLACES)
+def test_culprits_on_a_path_are_all_that_is_left(places):
+    oracle = Synthetic(bugs(places), path=True)
+    result = minify(planted(places, chain=True), oracle)
+    assert oracle.fails(result.program)
+    assert result.statements_after == len(places)
+
+
+@settings(max_examples=20, deadline=None)
+@given(places=PLACES, seed=st.integers(0, 9))
+def test_every_accepted_program_fails_alike_and_is_no_larger(places, seed):
+    oracle = Synthetic(bugs(places))
+    result = minify(planted(places, seed=seed), oracle)
+    sizes = [step.statements for step in result.history]
+    assert all(oracle.fails(step.program) for step in result.history)
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(parse(render(step.program)) == step.program for step in result.history)
+
+
+def test_no_program_is_judged_twice_after_the_first_runs():
+    oracle = Synthetic(["bug0", "bug1"])
+    minify(planted([7, 44]), oracle)
+    texts = [render(it) for it in oracle.seen]
+    assert len(texts) - len(set(texts)) == 2  # the original runs three times
+
+
+def test_queries_grow_with_the_logarithm():
+    counts = {}
+    for count in (100, 1600):
+        oracle = Synthetic(["bug0", "bug1"], path=True)
+        program = build(count, {count // 3: "bug0", count * 2 // 3: "bug1"}, chain=True)
+        counts[count] = minify(program, oracle).queries
+    assert counts[1600] < 2 * counts[100]
+
+
+def test_a_hint_finds_a_lone_culprit_at_once():
+    oracle = Synthetic(["relu"])
+    result = minify(build(500, {300: "relu"}), oracle, hints=["aten.relu.default"])
+    assert result.statements_after == 1
+    assert result.history[0].name == "guess"
+    assert result.queries < 15
+
+
+def test_hints_that_mislead_do_no_harm():
+    oracle = Synthetic(["bug0"])
+    result = minify(build(100, {50: "bug0", 20: "relu"}), oracle, hints=["torch.relu", "nonsense", "cpp_fused_relu_0"])
+    assert result.statements_after == 1
+
+
+@pytest.mark.parametrize("die_at", [0, 1, 4, 17, 30])
+def test_a_resumed_search_repeats_nothing_and_ends_alike(tmp_path: Path, die_at: int):
+    program = planted([5, 20, 33, 50], seed=3)
+    whole = Synthetic(bugs([0, 1, 2, 3]))
+    expected = minify(program, whole)
+    path = tmp_path / "journal.jsonl"
+    killed = Synthetic(bugs([0, 1, 2, 3]), die_at=die_at)
+    with pytest.raises(KeyboardInterrupt):
+        minify(program, killed, journal=Journal(path))
+    with path.open("ab") as file:
+        file.write(b'{"key":"half a li')  # what a kill leaves behind
+    resumed = Synthetic(bugs([0, 1, 2, 3]))
+    result = minify(program, resumed, journal=Journal(path))
+    assert (result.program, result.queries) == (expected.program, expected.queries)
+    assert killed.count + resumed.count == whole.count
+
+
+def test_a_damaged_journal_is_refused(tmp_path: Path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text("nonsense\n")
+    with pytest.raises(Exception, match="damaged"):
+        Journal(path)
+
+
+@pytest.mark.parametrize("budget", [3, 4, 10, 25])
+def test_a_budget_returns_the_best_so_far(budget: int):
+    oracle = Synthetic(["bug0", "bug1"])
+    result = minify(planted([10, 50]), oracle, budget=budget)
+    assert result.stopped == "budget"
+    assert oracle.count == result.queries == budget
+    assert oracle.fails(result.program)
+
+
+def test_a_deadline_returns_the_best_so_far():
+    ticks = iter(range(10_000))
+    result = minify(planted([10, 50]), Synthetic(["bug0", "bug1"]), deadline=20, clock=lambda: next(ticks))
+    assert result.stopped == "deadline"
+    assert result.queries > 3
+
+
+def test_an_original_that_does_not_fail_is_refused():
+    with pytest.raises(CannotReduce, match="did not fail as expected in 3 runs"):
+        minify(planted([3]), Synthetic(["absent"]))
+
+
+def test_a_failure_without_compute_is_refused():
+    with pytest.raises(CannotReduce, match="does not depend on the graph"):
+        minify(planted([3]), Synthetic([]))
+
+
+def test_a_flaky_failure_is_judged_by_repetition():
+    class Flaky(Synthetic):
+        rng = random.Random(1)
+
+        def check(self, programs):
+            for answer in super().check(programs):
+                hit = answer.outcome is Outcome.SAME and self.rng.random() < 0.6
+                yield answer if hit else Answer(Outcome.PASS)
+
+    oracle = Flaky(["bug0"])
+    result = minify(planted([30]), oracle)
+    assert 0 < result.failed <= result.runs
+    assert oracle.fails(result.program)
+
+
+def test_other_failures_are_kept_aside():
+    class Other(Synthetic):
+        def check(self, programs):
+            for program, answer in zip(programs, super().check(programs), strict=True):
+                other = answer.outcome is not Outcome.SAME and len(program.graph.statements) == 1
+                yield Answer(Outcome.OTHER, note="ValueError in x.py") if other else answer
+
+    result = minify(planted([10, 40]), Other(["bug0", "bug1"]))
+    assert [note for note, _ in result.others] == ["ValueError in x.py"]
+
+
+def test_settings_and_inputs_become_plain():
+    recipe = Recipe(
+        mode="max-autotune", dynamic=True, backward="sum", autocast=Autocast(), config={"inductor.a": 1, "inductor.b": 2}
+    )
+    program = planted([10]).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")
+    inputs = (replace(program.inputs[0], requires_grad=True, parameter=True), program.inputs[1])
+
+    class Needs(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and "inductor.b" in program.recipe.config and "NEEDED" in program.preamble
+
+    result = minify(program.with_(inputs=inputs), Needs(["bug0"]))
+    assert result.program.recipe == Recipe(config={"inductor.b": 2})
+    assert result.program.preamble == "NEEDED = 1"
+    assert not any(isinstance(it, TensorInput) and it.requires_grad for it in result.program.inputs)
+
+
+def test_progress_is_told():
+    events: list[Event] = []
+    result = minify(planted([10]), Synthetic(["bug0"]), on_event=events.append)
+    assert {it.kind for it in events} == {"pass", "query", "accepted"}
+    assert events[-1].statements == result.statements_after == 1
+    assert sum(it.kind == "accepted" for it in events) == result.steps
