@@ -1,0 +1,188 @@
+"""Minify: reduce the captured program while it fails alike, and check the result in a fresh interpreter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.case import Case, write_atomic
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.results import Capture, Reduction
+from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.program import Program, parse, render
+from repro_kit.program.values import Metadata, TensorRecord, records
+from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
+from repro_kit.runner.oracle import Oracle
+from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import open_oracle, query_timeout
+from repro_kit.ui import Ui
+
+_LARGEST = 1 << 30  # bytes of intermediate values that are stored
+_CHECKS = 3  # of the result, when it does not fail at once
+
+
+def run(case: Case, options: Options, ui: Ui) -> None:
+    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
+    capture = case.read("capture/capture.json", Capture)
+    if capture.signature is None or not case.has("capture/program.py"):
+        raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
+    program = parse((case.path / "capture" / "program.py").read_text(encoding="utf-8"))
+    place = case.path / "minify"
+    for name in ("history", "also"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
+    with open_oracle(case, options) as oracle:
+        judge = Judge(oracle, capture.signature, place / "inputs", query_timeout(options, capture.signature.kind))
+        result = minify(
+            program,
+            judge,
+            hints=_hints(capture.verdict.failure if capture.verdict else None),
+            journal=Journal(place / "journal.jsonl"),
+            budget=options.budget,
+            deadline=options.deadline,
+            on_event=_shown(ui),
+        )
+    verified = _fails_afresh(case, options, result.program, capture.signature, ui)
+    _write(case, result, verified)
+    words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
+    stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
+    ui.done(words + stopped + ("" if verified else "; the result was NOT seen to fail in a fresh interpreter"))
+
+
+class Judge:
+    """The reducer's oracle: runs candidates, and holds their failures against the original's signature."""
+
+    def __init__(self, oracle: Oracle, signature: Signature, inputs: Path, timeout: float) -> None:
+        self.jobs = oracle.jobs
+        self._oracle = oracle
+        self._signature = signature
+        self._inputs = inputs
+        self._timeout = timeout
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        """One answer a program, in order; closing the iterator kills what is under way."""
+        texts = [render(program) for program in programs]
+        yield from map(self._answer, self._oracle.check(texts, self._inputs, timeout=self._timeout))
+
+    def _answer(self, verdict: Verdict) -> Answer:
+        if verdict.status is Status.PASS or verdict.failure is None:
+            outcome = Outcome.PASS if verdict.status in (Status.PASS, Status.FLAKY) else Outcome(verdict.status.value)
+            return Answer(outcome, verdict.seconds, verdict.note)
+        seen = signature_of(verdict.failure)
+        if verdict.status is Status.INVALID:
+            return Answer(Outcome.INVALID, verdict.seconds, seen.summary())
+        same = self._signature.matches(seen, Strength.STRICT)
+        return Answer(Outcome.SAME if same else Outcome.OTHER, verdict.seconds, seen.summary())
+
+    def record(self, program: Program) -> Metadata:
+        """Metadata of every value; the values themselves are stored where they are small enough in all."""
+        text = render(program)
+        verdict, calls = self._oracle.record(text, self._inputs, timeout=self._timeout)
+        if not calls:
+            raise ReproKitError(f"The values of the graph could not be recorded ({_told(verdict)}).", Exit.FAILED)
+        known = records(calls[0])
+        names = _affordable(program, known)
+        if names:
+            _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
+        return records(calls[0]) if calls else known
+
+    def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
+        """Whether each runs in eager, judged with fake tensors."""
+        return self._oracle.fake([render(program) for program in programs], self._inputs)
+
+
+def _affordable(program: Program, known: Metadata) -> list[str]:
+    """Values worth storing, the smallest first, until they fill the limit."""
+    targets = {statement.target for statement in program.graph.statements if statement.target}
+    sized = []
+    for name in targets:
+        value = known.get(name)
+        parts = value if isinstance(value, tuple) else (value,)
+        tensors = [part for part in parts if isinstance(part, TensorRecord)]
+        if tensors:
+            sized.append((sum(part.elements * 8 for part in tensors), name))
+    names, left = [], _LARGEST
+    for size, name in sorted(sized):
+        left -= size
+        if left < 0:
+            break
+        names.append(name)
+    return names
+
+
+def _told(verdict: Verdict) -> str:
+    return signature_of(verdict.failure).summary() if verdict.failure else verdict.note or str(verdict.status)
+
+
+def _hints(failure: Failure | None) -> list[str]:
+    """What the failure names: an operator, and what its message says of kernels."""
+    if failure is None:
+        return []
+    words = [failure.op] if failure.op else []
+    return [*words, *(link.message for link in failure.exceptions if "cpp_fused" in link.message)]
+
+
+def _shown(ui: Ui) -> Callable[[Event], None]:
+    """What shows the search as it goes."""
+
+    def show(event: Event) -> None:
+        step = event.name.replace("_", " ")
+        ui.progress(f"{event.statements} statements left, {event.queries} queries, {step}")
+
+    return show
+
+
+def _stock_inputs(source: Path, target: Path) -> None:
+    """The captured values where candidates look for them; linked, since they may be large."""
+    target.mkdir(parents=True, exist_ok=True)
+    for file in source.glob("*.pt"):
+        if not (target / file.name).exists():
+            try:
+                os.link(file, target / file.name)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(file, target / file.name)
+
+
+def _fails_afresh(case: Case, options: Options, program: Program, signature: Signature, ui: Ui) -> bool:
+    """Whether the result fails alike in fresh interpreters with an empty cache."""
+    ui.progress("checking the result in a fresh interpreter")
+    timeout = query_timeout(options, signature.kind)
+    with open_oracle(case, replace(options, jobs=1), fresh=True) as oracle:
+        for _ in range(_CHECKS):
+            (verdict,) = oracle.check([render(program)], case.path / "minify" / "inputs", timeout=timeout)
+            fails = verdict.failure is not None and verdict.status is Status.FAIL
+            if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
+                return True
+            if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
+                break  # an exception is the same every time
+    return False
+
+
+def _write(case: Case, result: Result, verified: bool) -> None:
+    place = case.path / "minify"
+    write_atomic(place / "best.py", render(result.program).encode())
+    kept = set(result.program.stored)
+    for file in (place / "inputs").glob("*.pt"):
+        if file.name not in kept:
+            file.unlink()
+    for number, step in enumerate(result.history):
+        write_atomic(place / "history" / f"{number:03d}.py", render(step.program).encode())
+    for number, (_, program) in enumerate(result.others):
+        write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
+    reduction = Reduction(
+        statements_before=result.statements_before,
+        statements_after=result.statements_after,
+        queries=result.queries,
+        seconds=round(result.seconds, 1),
+        steps=result.steps,
+        verified=verified,
+        self_contained=not kept,
+        stopped=result.stopped,
+        others=tuple(note for note, _ in result.others),
+        note="" if result.failed == result.runs else f"the original failed in {result.failed} of {result.runs} runs",
+    )
+    case.write("minify/minify.json", reduction)
