@@ -208,10 +208,17 @@ def test_without_program_there_is_nothing_to_minify(work, fakes, repro_kit):
     assert "no program to reduce" in repro_kit("minify", "train.repro").stderr
 
 
-def test_full_disk_is_one_sentence_and_the_case_goes_on_later(work, fakes, repro_kit):
-    fakes.replace("ablate", "def run(case, options, ui):\n    raise OSError(28, 'No space left', '/x/y')\n")
+@pytest.mark.parametrize(
+    ("error", "where"),
+    [
+        ("OSError(28, 'No space left', '/x/y')", "/x/y"),
+        ("shutil.Error([('a', 'b', '[Errno 28] No space left on device')])", "train.repro"),
+    ],
+)
+def test_full_disk_is_one_sentence_and_the_case_goes_on_later(work, fakes, repro_kit, error, where):
+    fakes.replace("ablate", f"import shutil\n\ndef run(case, options, ui):\n    raise {error}\n")
     result = repro_kit("collect", "--json", "train.py")
-    assert result.exit_code == 1 and "disk is full at /x/y" in json.loads(result.stdout)["error"]
+    assert result.exit_code == 1 and f"disk is full at {where}" in json.loads(result.stdout)["error"]
     assert fakes.ran() == ["observe", "capture", "ablate"]
     fakes.replace("ablate", "def run(case, options, ui):\n    pass\n")
     assert repro_kit("collect", "train.py").exit_code == 0
@@ -279,3 +286,28 @@ def test_output_that_cannot_be_written(work, fakes, repro_kit):
     (work / "file").touch()
     result = repro_kit("collect", "-o", "file/case", "train.py")
     assert result.exit_code == 2 and "--output" in result.stderr and fakes.ran() == []
+
+
+def test_full_disk_outside_of_stages(work, fakes, repro_kit, monkeypatch):
+    repro_kit("collect", "--until", "observe", "train.py")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Case, "write", full)
+    result = repro_kit("collect", "--json", "train.py")
+    data = json.loads(result.stdout)
+    assert result.exit_code == 1 == data["exit"] and "disk is full" in data["error"]
+
+
+def test_what_stopped_it_is_said_once(work, fakes, repro_kit):
+    text = """
+        from repro_kit.errors import Exit
+        from repro_kit.stages.stop import Stop
+
+        def run(case, options, ui):
+            raise Stop(Exit.NOTHING_FAILED, "Nothing failed.")
+        """
+    fakes.replace("observe", text)
+    assert repro_kit("collect", "train.py").output.count("Nothing failed.") == 1
+    assert repro_kit("collect", "-q", "train.py").output.count("Nothing failed.") == 1

@@ -6,6 +6,7 @@ import json
 import os
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,6 +39,11 @@ class ReproCommand(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
+            from repro_kit.stages.collect import disk_full
+
+            full = disk_full(error, Path.cwd())
+            if full:
+                self._end(ctx, str(full), full.exit_code)
             if os.environ.get("REPRO_KIT_DEBUG"):
                 traceback.print_exc()
             summary = " ".join(f"{type(error).__name__}: {error}".split())

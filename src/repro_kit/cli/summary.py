@@ -23,7 +23,8 @@ def show(ui: Ui, outcome: Outcome, sentence: str, names: Sequence[str]) -> None:
     if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
         ui.error(sentence)
     elif sentence:
-        ui.print(sentence)
+        first, _, rest = sentence.partition("\n")  # the first line is the stage's own, which is shown unless quiet
+        ui.print("\n".join(filter(None, [first if ui.quiet else "", rest])) or f"The case: {outcome.case}")
     elif "bundle" in names:
         ui.panel(_TITLES[outcome.exit], [*_lines(outcome)])
     elif not ui.quiet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -157,11 +158,14 @@ def _unexpected(case: Case, name: str, error: Exception) -> str:
 
 
 def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
-    """The sentence for a full disk (or quota), when `error` is that."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    """The sentence for a full disk (or quota), when `error` is that; shutil's errors tell it in their text only."""
+    if not isinstance(error, OSError):
+        return None
+    texts = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or any(text in str(error) for text in texts):
+        where = error.filename or place
         return ReproKitError(
-            f"The disk is full at {error.filename or place}; free some space and run the same command again to go on.",
-            Exit.FAILED,
+            f"The disk is full at {where}; free some space and run the same command again to go on.", Exit.FAILED
         )
     return None
 
