@@ -61,7 +61,7 @@ def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:
     """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
     recipe = source.recipe
     child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
-    preamble = source.preamble.strip("\n")
+    preamble = _close_up(source.preamble.strip("\n"))
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
     return render(
         "repro.py.j2",
@@ -86,6 +86,7 @@ def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:
         check=recipe.check or facts.signature.kind is Kind.ACCURACY,
         tolerances=settings.tolerances(recipe),
         compile=settings.compile_call(recipe, "graph", _defined(preamble)),
+        fullgraph=recipe.fullgraph,
         limit=limit if child else None,
     )
 
@@ -106,7 +107,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     modules = {"sys"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
-    if recipe.env:
+    if recipe.env or recipe.fullgraph:
         modules.add("os")
     if stored:
         modules.add("pathlib")
@@ -127,7 +128,7 @@ def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
     pairs = [("outputs", "outputs")]
     if source.recipe.backward != "none":
         pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
-    if _IN_PLACE.search("\n".join([source.preamble, *source.functions])):
+    if any(_IN_PLACE.search(function) for function in source.functions):
         pairs.append(("inputs", "args"))
     match facts.signature.difference:
         case "stride":
@@ -164,6 +165,12 @@ def _defined(preamble: str) -> set[str]:
         else:
             names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return names
+
+
+def _close_up(preamble: str) -> str:
+    """The preamble without runs of blank lines, as far as they are not part of a string."""
+    closed = re.sub(r"\n{4,}", "\n\n\n", preamble)
+    return closed if _dumped(ast.parse(closed).body) == _dumped(ast.parse(preamble).body) else preamble
 
 
 def _can_fail(preamble: str) -> bool:

@@ -13,6 +13,12 @@ from repro_kit.bundle.source_files import PLACE, SourceFiles
 from repro_kit.case import Subject
 from repro_kit.model.failure import Kind
 
+_RUN_SCRIPT = """del sys.argv[0]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")"""
+_RUN_MODULE = """del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
+
 _WIDTH = 98
 _LONGEST = 160  # characters of the message that are looked for
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){2,}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
@@ -36,8 +42,23 @@ def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: 
         limit=limit,
         traced=traced,
         place=PLACE,
+        eager_runner=_eager_runner(subject, sources),
+        skipped=2 if subject.form == "module" else 1,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
+
+
+def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
+    """Python that runs the command in a process where eager is forced; empty where nothing asks for it."""
+    if not any(b"fullgraph" in path.read_bytes() for path in sources.files.values()):
+        return ""
+    match subject.form:
+        case "script":
+            return _RUN_SCRIPT
+        case "module":
+            return _RUN_MODULE
+    words = sources.argv
+    return _RUN_SCRIPT if _is_python(words[0]) and len(words) > 1 and words[1].endswith(".py") else ""
 
 
 def pattern(facts: Facts) -> str:

@@ -36,14 +36,16 @@ _FURTHER = (
     re.compile(r"--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key)[= ](?P<secret>[^\s'\"]{6,})", re.IGNORECASE),
     re.compile(r"[?&](?:access_token|token|key|api_key|sig|signature)=(?P<secret>[^\s&'\"]{8,})", re.IGNORECASE),
 )
-_TOKEN = re.compile(r"^<[\w-]+>$")
+_TOKEN = re.compile(r"redacted-secret-\d|^<[\w-]+>$")
 
 
 def secrets_in(text: str, name: str = "text.txt") -> Iterator[str]:
     """Every secret of `text`; `name` tells the detectors what language it is in."""
     for pattern in _FURTHER:
         for found in pattern.finditer(text):
-            yield found["secret"] if "secret" in pattern.groupindex else found[0]
+            secret = found["secret"] if "secret" in pattern.groupindex else found[0]
+            if not _TOKEN.search(secret):
+                yield secret
     for line in text.splitlines():
         if len(line) >= 8:
             yield from _in_line(line, name)
@@ -53,7 +55,7 @@ def _in_line(line: str, name: str) -> Iterator[str]:
     for detector in _detectors():
         for hit in detector.analyze_line(filename=name, line=line):
             value = _whole(detector, hit.secret_value or "", line)
-            if value and not _TOKEN.match(value) and not _is_harmless(hit.type, value):
+            if value and not _TOKEN.search(value) and not _is_harmless(hit.type, value):
                 yield value
 
 

@@ -1,0 +1,93 @@
+import pytest
+
+from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.trace_text import recompute_payload_sums
+
+GITHUB = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+SECRETS = {
+    "github": (f"login with {GITHUB}", GITHUB),
+    "keyword": ('password = "correct-horse-9"', "correct-horse-9"),
+    "environment": ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIxK7MDENGbPxRfiCY", "wJalrXUtnFEMIxK7MDENGbPxRfiCY"),
+    "url": ("remote https://alice:s3cretpw@git.corp/x.git", "s3cretpw"),
+    "bearer": ("Authorization: Bearer abcdef0123456789xyz", "abcdef0123456789xyz"),
+    "argument": ("train.py --api-key k3y-of-mine-77", "k3y-of-mine-77"),
+    "query": ("https://host/data?token=aGVsbG8td29ybGQ", "aGVsbG8td29ybGQ"),
+    "hub": ("hf_abcdefghijklmnopqrstuvwxyz0123", "hf_abcdefghijklmnopqrstuvwxyz0123"),
+    "own": ('session_token = "plain4words5with6digits"', "plain4words5with6digits"),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_is_replaced(name):
+    text, secret = SECRETS[name]
+    redactor = Redactor()
+    redactor.learn(text)
+    assert secret not in redactor.redact(text).text
+
+
+def test_a_whole_private_key_goes():
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----"
+    assert "MIIE" not in Redactor()(f"before\n{key}\nafter")
+
+
+def test_same_value_same_token_in_every_file():
+    redactor = Redactor()
+    redactor.learn('password = "correct-horse-9"', "a.py")
+    first = redactor.redact('password = "correct-horse-9"', "a.py")
+    second = redactor.redact("somewhere else: correct-horse-9")
+    assert first.text == 'password = "<redacted-secret-1>"' and first.count == 1
+    assert second.text == "somewhere else: <redacted-secret-1>"
+
+
+def test_redacting_twice_changes_nothing():
+    redactor = Redactor([("/home/alice", "<home>")], [("alice", "<user>")])
+    once = redactor('password = "correct-horse-9"  # alice, /home/alice/x')
+    assert redactor(once) == once
+
+
+def test_compiler_output_is_left_alone():
+    text = (
+        'File "/usr/lib/python3.11/site-packages/torch/_inductor/compile_fx.py", line 1059, in _compile_fx_inner\n'
+        "nvidia-cublas-cu12 12.4.5.8\nbuf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)\n"
+        "token = x[0]; tokens = tokenizer(text); key = query @ key.transpose(-2, -1)\n"
+    )
+    assert Redactor()(text) == text
+
+
+def test_a_commit_is_no_secret():
+    commit = "cb0eb2d1bd0a6e6a7c66dd5fbd5b3ebc7a6e2c11"
+    assert commit in Redactor(allowed=[commit])(f'"torch_git": "{commit}"')
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/home/alice/proj/train.py", "<cwd>/train.py"),
+        ("/home/alice/other", "<home>/other"),
+        ("/home/alice", "<home>"),
+        ("in /home/alice.", "in <home>."),
+        ("/home/alicecooper/x", "/home/alicecooper/x"),
+        ("/home/alice-2/x", "/home/<user>-2/x"),
+    ],
+)
+def test_deepest_path_wins_and_neighbours_stay(text, expected):
+    redactor = Redactor([("/home/alice", "<home>"), ("/home/alice/proj", "<cwd>")], [("alice", "<user>")])
+    assert redactor(text) == expected
+
+
+def test_names_in_python_code_stay_in_strings_they_go():
+    redactor = Redactor(names=[("gather", "<user>")])
+    source = 'y = torch.gather(x, 0, i)  # by gather\ns = "gather\'s"\n'
+    assert redactor.redact(source, "repro.py").text == 'y = torch.gather(x, 0, i)  # by <user>\ns = "<user>\'s"\n'
+
+
+def test_names_that_many_machines_share_are_left_alone():
+    assert Redactor(names=[("root", "<user>"), ("max", "<user>")])("root cause: max") == "root cause: max"
+
+
+def test_payload_sums_follow_the_payload():
+    record = 'V1120 17:29:56.314000 42 torch/x.py:1] {"dynamo_output_graph": {}, "has_payload": "' + "0" * 32 + '"}'
+    text = f"{record}\n\tclass G:\n\t    pass\n{record.replace('output', 'input')}\n\tx\n"
+    changed = recompute_payload_sums(text)
+    assert '"has_payload": "' + "0" * 32 not in changed
+    assert '"has_payload": "9dd4e461268c8034f5c8564e155c67a6"' in changed  # md5 of "x"

@@ -1,0 +1,149 @@
+"""Texts without torch: settings, program and script scripts, the issue's log, judging an output."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from programs import FAILING
+
+from repro_kit.bundle import prose, settings
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.judge import Ending, read_run
+from repro_kit.bundle.program_repro import render_program, source_of
+from repro_kit.bundle.script_repro import pattern, render_script
+from repro_kit.bundle.source_files import find_sources
+from repro_kit.case import Subject
+from repro_kit.model.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.results import Environment
+from repro_kit.model.signature import Signature
+from repro_kit.program import parse
+
+ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
+
+
+def facts(signature, failure=None):
+    return Facts(signature, failure, ENV)
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
+def test_a_rendered_program_is_short_python_with_the_programs_own_code(failing):
+    program = parse(failing.text)
+    text = render_program(source_of(program), facts(failing.signature))
+    tree = ast.parse(text)
+    assert len(text.splitlines()) < 100
+    graph = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph")
+    assert len(graph.body) == len(program.graph.statements) + 1
+
+
+def test_a_preamble_of_strings_that_span_lines_is_not_indented():
+    text = next(it.text for it in FAILING if it.name == "user_backend")
+    assert '    """One of\nmy own."""' in render_program(source_of(parse(text)), facts(Signature(Kind.COMPILE_ERROR)))
+
+
+def test_names_of_the_program_are_not_taken():
+    text = (
+        FAILING[0].text.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)").replace("(x,)]", "(main,)]")
+    )
+    text = text.replace("    x = torch.randn", "    main = torch.randn")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "def repro_run(" in rendered and "def repro_main(" in rendered and "    repro_main()" in rendered
+
+
+def test_everything_of_a_recipe_is_written():
+    recipe = Recipe(
+        backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,
+        default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad", graph_caches=False,
+        fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
+    )  # fmt: skip
+    assert settings.compile_call(recipe, "graph", ()) == (
+        'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
+        "dynamic=False, fullgraph=True)"
+    )
+    assert settings.process_lines(recipe) == ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    assert settings.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
+    assert "torch.fx.experimental._config.x = (1,)" in settings.config_lines(recipe)
+    assert "torch._inductor.config.fallback_random = True" in settings.config_lines(recipe)
+    assert "torch._functorch.config.enable_autograd_cache = False" in settings.config_lines(recipe)
+    assert settings.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "ending", "kind"),
+    [
+        (0, "PASS\n", Ending.PASSES, None),
+        (125, "CANNOT RUN: no torch\n", Ending.CANNOT_RUN, None),
+        (1, "FAIL timeout: no end after 60 s\n", Ending.FAILS, Kind.TIMEOUT),
+        (1, "FAIL crash: SIGSEGV\n", Ending.FAILS, Kind.CRASH),
+        (1, "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 3 / 4\n", Ending.FAILS, Kind.ACCURACY),
+        (1, "gibberish\n", Ending.FAILS, None),
+        (2, "usage\n", Ending.BROKEN, None),
+        (None, "", Ending.BROKEN, None),
+    ],
+)
+def test_an_output_is_read(status, output, ending, kind):
+    reading = read_run(status, output, "exit")
+    assert reading.ending is ending
+    assert (reading.failure.kind if reading.failure else None) is kind
+
+
+def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
+    import re
+
+    message = "size 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)"
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("a.b.MyError", message),))
+    found = pattern(facts(Signature(Kind.RUNTIME_ERROR), failure))
+    assert re.search(found, "x\na.b.MyError: size 13 of <X at 0x7fff> in /var/c.py (max 1e-3)\n")
+    assert not re.search(found, "MyError: shape 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)")
+
+
+def test_long_logs_lose_their_middle_and_say_so():
+    log = "\n".join(f"line {number}" for number in range(1000))
+    trimmed = prose.trim(log)
+    assert trimmed.startswith("line 0\n") and trimmed.endswith("line 999") and "880 lines left out" in trimmed
+
+
+def test_compiler_warnings_do_not_hide_the_error():
+    log = "a.h:1:2: warning: bad\n  1 | x\n    | ^\nmain.cpp:9:1: error: no\n  9 | y\nend"
+    assert prose.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 compiler warnings left out]"
+
+
+def test_what_differs_from_run_to_run_is_evened_out():
+    assert prose.steady("[rank0]:W1120 17:29:56.3 4244 torch/x.py] at 0x7f0011223344") == "[rank0]:torch/x.py] at 0x…"
+
+
+def tree(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("")
+
+
+def test_files_of_a_script_with_its_imports_in_their_places(tmp_path):
+    cwd, other = tmp_path / "proj", tmp_path / "elsewhere"
+    tree(cwd, "tools/train.py", "tools/model.py", "src/pkg/__init__.py", "src/pkg/layer.py", "unused.py")
+    tree(other, "shared/__init__.py", "shared/util.py")
+    (cwd / "tools/train.py").write_text("import model\nfrom pkg import layer\nimport torch\n")
+    subject = Subject("script", ("tools/train.py", "--lr", "1"), str(cwd), "python")
+    modules = [str(cwd / "src/pkg/__init__.py"), str(cwd / "src/pkg/layer.py"), str(other / "shared/util.py")]
+    sources = find_sources(subject, modules)
+    assert sorted(sources.files) == [
+        "lib/shared/util.py", "src/pkg/__init__.py", "src/pkg/layer.py", "tools/model.py", "tools/train.py",
+    ]  # fmt: skip
+    assert sources.argv == ("tools/train.py", "--lr", "1") and set(sources.roots) == {"lib", "src"}
+
+
+@pytest.mark.parametrize(
+    ("form", "argv", "expected"),
+    [
+        ("script", ("a.py", "x y"), '[sys.executable, "a.py", "x y"]'),
+        ("module", ("pkg.run", "-v"), '[sys.executable, "-m", "pkg.run", "-v"]'),
+        ("command", ("/venv/bin/pytest", "a.py::t"), '[installed("pytest"), "a.py::t"]'),
+        ("command", ("python3.11", "a.py"), '[sys.executable, "a.py"]'),
+    ],
+)
+def test_the_command_of_a_script_bundle(tmp_path, form, argv, expected):
+    subject = Subject(form, argv, str(tmp_path), "python")
+    known = facts(Signature(Kind.DYNAMO_ERROR, ("Unsupported",)))
+    text = render_script(subject, find_sources(subject, []), known, why="", limit=9, traced=form == "module")
+    ast.parse(text)
+    assert f"command = {expected}" in text and "NOT MINIMIZED" in text
