@@ -34,7 +34,6 @@ def judge(oracle: ZygoteOracle, text: str) -> Verdict:
         ("out.double()", "dtype"),
         ("out.sum(0)", "shape"),
         ("out.t().contiguous().t()", "stride"),
-        ("args[0].add_(1)", "alias"),
         ("out.requires_grad_()", "requires_grad"),
     ],
 )
@@ -45,6 +44,12 @@ def test_a_spoiled_output_is_an_accuracy_failure(oracle: ZygoteOracle, expressio
     assert verdict.failure.kind is Kind.ACCURACY
     assert verdict.failure.phase is Phase.COMPARE
     assert (verdict.failure.difference.kind, verdict.failure.difference.where) == (kind, "output 0")
+
+
+def test_an_output_that_is_an_input_by_mistake_is_an_alias_failure(oracle: ZygoteOracle) -> None:
+    verdict = judge(oracle, spoiling("args[0]", body="y = x.clone()\nreturn (y,)"))
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    assert (verdict.failure.difference.kind, verdict.failure.difference.where) == ("alias", "output 0")
 
 
 def test_the_size_of_a_difference_is_reported(oracle: ZygoteOracle) -> None:

@@ -13,7 +13,7 @@ from texts import failing_backend, program, spoiling
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.recipe import Recipe
+from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.runner.oracle import Oracle
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
@@ -26,10 +26,12 @@ gc.disable()
 class Bomb:
     def __del__(self):
         os.abort()
-def _plant():
-    bomb = Bomb()
-    bomb.itself = bomb
-_plant()
+def mine(gm, example_inputs):
+    def run(*args):
+        bomb = Bomb()
+        bomb.itself = bomb
+        return gm(*args)
+    return run
 """
 
 
@@ -95,7 +97,8 @@ def test_an_exit_without_report_is_no_verdict(oracle: ZygoteOracle) -> None:
     assert check(oracle, failing_backend("os._exit(0)")).status is Status.INFRA
 
 
-def test_memory_is_limited(oracle: ZygoteOracle) -> None:
+@pytest.mark.slow
+def test_memory_is_limited() -> None:
     with ZygoteOracle(sys.executable, memory=1 << 30) as small:
         assert check(small, program(calls="x = torch.ones(1 << 20)\nreturn [(x,)]")).status is Status.PASS
         verdict = check(small, program(calls="x = torch.ones(1 << 30)\nreturn [(x,)]"))
@@ -108,6 +111,7 @@ def test_a_recipe_replaces_that_of_the_text(oracle: ZygoteOracle) -> None:
     assert verdict.status is Status.PASS
 
 
+@pytest.mark.slow
 def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
     claims = [
         "torch.get_num_threads() == 2",
@@ -115,7 +119,6 @@ def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
         "torch._dynamo.config.recompile_limit == 3",
         "not torch._inductor.config.fx_graph_cache",
         "not torch.is_grad_enabled()",
-        "torch.is_autocast_enabled('cpu')",
         "os.environ['REPRO_KIT_TEST'] == '1'",
         "b'REPRO_KIT_TEST=1' in open('/proc/%d/environ' % os.getppid(), 'rb').read()",
     ]
@@ -129,12 +132,14 @@ def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
         grad_mode="no_grad",
         env={"REPRO_KIT_TEST": "1"},
     )
-    data = {"autocast": {"device": "cpu", "dtype": "bfloat16"}}
-    text = text.replace("RECIPE = {", "RECIPE = {'x': 0, ")
-    from repro_kit.model.recipe import Autocast
-
-    (verdict,) = oracle.check([text], None, recipe.with_(autocast=Autocast(**data["autocast"])))
+    (verdict,) = oracle.check([text], None, recipe)
     assert verdict.status is Status.PASS, verdict
+
+
+def test_autocast_is_around_the_forward(oracle: ZygoteOracle) -> None:
+    text = spoiling("out if out.dtype == torch.bfloat16 else None", body="y = x @ x.t()\nreturn (y,)")
+    (verdict,) = oracle.check([text], None, Recipe(backend="mine", autocast=Autocast("cpu", "bfloat16")))
+    assert verdict.status is Status.PASS
 
 
 def test_threads_are_those_of_the_machine(oracle: ZygoteOracle) -> None:
@@ -200,7 +205,8 @@ def test_values_are_recorded_as_they_were_when_assigned(oracle: ZygoteOracle, tm
     assert values["n"]["value"] == 3
 
 
-def test_verdicts_come_in_order_whatever_ends_first(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_verdicts_come_in_order_whatever_ends_first() -> None:
     slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")
     with ZygoteOracle(sys.executable, jobs=2) as pair:
         texts = [slow, program(), program("y = x @ x\nreturn (y,)")]
@@ -210,6 +216,7 @@ def test_verdicts_come_in_order_whatever_ends_first(tmp_path: Path) -> None:
     assert sorted(index for index, _ in unordered) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_closing_the_iterator_kills_what_is_under_way() -> None:
     before = _descendants()
     with ZygoteOracle(sys.executable, jobs=2) as pair:
@@ -221,6 +228,7 @@ def test_closing_the_iterator_kills_what_is_under_way() -> None:
     assert _descendants() == before
 
 
+@pytest.mark.slow
 def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = _descendants()
@@ -234,6 +242,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_started_anew() -> None:
     murder = failing_backend("os.kill(os.getppid(), 9); signal.pause()")
     with ZygoteOracle(sys.executable) as zygote:

@@ -17,6 +17,8 @@ _UNKNOWN = (
     "NotImplementedError",
 )
 
+_COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
+
 
 def is_valid(text, inputs, recipe, first=True):
     """True, False, or None when it cannot be told. `first`: no other program was loaded by this process."""
@@ -51,6 +53,6 @@ def _cannot_tell(links):
         if link["type"].rsplit(".", 1)[-1] in _UNKNOWN or link["type"].startswith("torch._dynamo."):
             return True
         files = [frame["file"].replace("\\", "/") for frame in link["frames"]]
-        if any("/torch/_dynamo/" in file or "/torch/_higher_order_ops/" in file for file in files):
+        if any(file.endswith(_COMPILING) or "/torch/_higher_order_ops/" in file for file in files):
             return True
     return False

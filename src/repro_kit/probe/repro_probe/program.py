@@ -137,7 +137,7 @@ def forward_region(recipe, autocast=True):
         elif recipe["grad_mode"] == "inference_mode":
             stack.enter_context(torch.inference_mode())
         region = recipe["autocast"]
-        if region and autocast:
+        if region is not None and autocast:  # {} is a region with all its fields at their default
             dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
             stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype))
         yield
