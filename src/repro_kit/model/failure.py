@@ -101,6 +101,7 @@ class Status(StrEnum):
     INVALID = "invalid"  # the subject is broken in eager too
     FLAKY = "flaky"
     INFRA = "infra"  # the run itself could not be made or reported nothing
+    SKIPPED = "skipped"  # not run, since it could tell nothing
 
 
 @dataclass(frozen=True)

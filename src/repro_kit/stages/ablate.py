@@ -83,7 +83,8 @@ def plan(recipe: Recipe, accelerator: bool, *, full: bool) -> list[_Plan]:
 def modes(recipe: Recipe, accelerator: bool) -> list[_Plan]:
     """Inductor's modes, with the subject's own dynamic."""
     cells = []
-    for mode in ("default", *MODES):
+    # Without a mode of its own, the subject's cell for Inductor is the default mode's.
+    for mode in (*(["default"] if recipe.mode else []), *MODES):
         changed = recipe.with_(backend="inductor", mode=mode, options={})
         why = "" if accelerator else _NO_EFFECT_ON_CPU.get(mode, "")
         cells.append(_Plan(f"inductor mode={mode}", changed, overridden=("backend", "mode"), no_effect=why))
@@ -122,7 +123,7 @@ class _OnProgram:
         kind = self.case.file.signature.kind if self.case.file.signature else Kind.ACCURACY
         timeout = query_timeout(self.options, kind)
         inputs = self.path.parent / "inputs"
-        compiled = [it for it in plans if it.compiled]
+        compiled = [it for it in plans if it.compiled and not it.no_effect]
         verdicts: dict[int, Verdict] = {}
         with open_oracle(self.case, self.options) as oracle:
             for it in plans:
@@ -134,7 +135,7 @@ class _OnProgram:
             ):
                 verdicts[id(it)] = verdict
                 self.ui.progress(f"{count + 1} of {len(compiled)} cells: {it.name}")
-        return [self._cell(it, verdicts[id(it)]) for it in plans]
+        return [self._cell(it, verdicts.get(id(it), Verdict(Status.SKIPPED))) for it in plans]
 
     def _text(self, it: _Plan) -> str:
         program: Program = replace(self.program, recipe=it.recipe)
@@ -181,6 +182,8 @@ class _OnScript:
 
     def _run(self, it: _Plan, number: int) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
+        if it.no_effect:
+            return Cell(it.name, True, it.recipe, Verdict(Status.SKIPPED), no_effect=it.no_effect)
         if not it.compiled:
             repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
             verdict = Verdict(self.observation.eager or Status.INFRA)
