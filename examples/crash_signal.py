@@ -5,6 +5,7 @@ layer:  inductor
 source: injected with torch's own switch, torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY
 run:    python examples/crash_signal.py
 seen:   torch 2.13.0, CPU: terminate called after throwing an instance of 'int'; Aborted, exit 134, no traceback
+        (needs at least two threads; with one it is a RuntimeError)
 """
 
 import torch
