@@ -33,7 +33,7 @@ METRICS = re.compile(
     r"^(compile_id|fail_\w+|restart_reasons|has_guarded_code|is_forward|co_name|start_time|recompile_reason)$"
 )
 CONTEXT = {"rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "stack"}
-LONGEST = 50  # lines of a payload or an output
+LONGEST = 30  # lines of a payload or an output
 
 
 def main() -> None:
@@ -86,15 +86,17 @@ def anonymous(text: str, place: str) -> str:
 
 
 def cut(text: str) -> str:
-    """`text` without its middle, which is what a compiler says after its first errors."""
+    """`text` without most of its inner lines; what the exception says goes on to a native compiler's first error."""
     lines = [line[:400] for line in text.rstrip("\n").split("\n")]
-    first_error = next((at for at, line in enumerate(lines) if ": error: " in line), None)
-    if first_error is not None:
-        lines = [*lines[: first_error + 10], "[…]", *lines[-10:]]
-    head = max((at for at, line in enumerate(lines) if line.startswith("Traceback")), default=0)
-    if len(lines) - head <= LONGEST or first_error is not None:
-        return "\n".join(lines[head:])
-    return "\n".join([*lines[head : head + 3], *lines[3 - LONGEST :]])
+    if len(lines) <= LONGEST:
+        return "\n".join(lines)
+    head = max((at for at, line in enumerate(lines) if line.startswith("Traceback")), default=None)
+    if head is None:
+        return "\n".join(lines[: 2 * LONGEST])
+    raised = next((at for at in range(head + 1, len(lines)) if lines[at] and lines[at][0] != " "), len(lines))
+    error = next((at for at in range(raised, len(lines)) if ": error: " in lines[at]), raised)
+    start = max(head + 3, raised - LONGEST)
+    return "\n".join([*lines[head : head + 3], *lines[start : error + 15]])
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 _KEY = re.compile(r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)")
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _LIMIT = 300
+_LONGEST = 4000  # of what is looked at; a message may carry the text of a whole graph
 
 
 def normalise(message: str) -> str:
@@ -75,7 +76,7 @@ def _native(message: str) -> str:
 
 
 def _clean(text: str) -> str:
-    text = " ".join(text.translate(_QUOTES).split())
+    text = " ".join(text.replace("\0", "").translate(_QUOTES).split())[:_LONGEST]
     if text.count("'") == 2 and text[0] == text[-1] == "'":  # a KeyError's
         text = text[1:-1]
     for pattern, replacement in _RULES:
