@@ -28,37 +28,61 @@ _TAIL = 20000  # bytes of stderr that go into a reply
 _PR_SET_PDEATHSIG = 1
 _GRACE = 10.0  # seconds that a child may take to exit once it has replied
 
-_WORTH_IMPORTING = (
-    *("torch._inductor.decomposition", "torch._inductor.lowering", "torch._inductor.graph"),
-    *(
-        "torch._inductor.codegen.cpp",
-        "torch._inductor.codegen.cpp_wrapper_cpu",
-        "torch._inductor.fx_passes.joint_graph",
-    ),
-    *("torch._functorch.aot_autograd", "torch._dynamo.backends.debugging"),
-    *("repro_probe.judge", "repro_probe.outcome", "repro_probe.reference", "repro_probe.record", "repro_probe.fake"),
-)
+#: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
+_WARM_UP = """
+import torch
+RECIPE = {"backward": "randn"}
+def graph(x):
+    y = torch.relu(x) @ x
+    return (y,)
+def calls():
+    x = torch.randn(8, 8).requires_grad_()
+    return [(x,)]
+"""
 
 
-def import_torch():
+def import_torch(scratch):
     """Import what children will need, once; the threads that torch would use by itself."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     import torch._dynamo
-    import torch._inductor
-    import torch._inductor.codecache
     import torch._inductor.compile_fx
-
-    for name in _WORTH_IMPORTING:
-        # Names move between torch versions; what is not found here is imported by the children.
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     pick_vec_isa()  # compiles a probe and keeps the answer
+    for name in _modules_of_a_query(scratch, threads):
+        # What a query makes up itself, such as the module of a kernel, is not to be found here.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     return threads
+
+
+def _modules_of_a_query(scratch, threads):
+    """Names of the modules that a first query imports, found in a child: running it here would leave state behind.
+
+    It also precompiles the headers of kernels, which no time-out interrupts here.
+    """
+    request = {"mode": "check", "text": _WARM_UP, "scratch": os.path.join(scratch, "warm-up"), "timeout": 600}
+    os.makedirs(request["scratch"])
+    read_end, write_end = os.pipe()
+    before = set(sys.modules)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _redirect(request["scratch"])
+            evaluate.settle(request)
+            evaluate.evaluate(request, lambda told: None, threads)
+            _write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with open(read_end, encoding="utf-8") as file:
+        names = file.read().split("\n")
+    os.waitpid(pid, 0)
+    shutil.rmtree(request["scratch"], ignore_errors=True)
+    return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]
 
 
 class Child:
@@ -278,7 +302,7 @@ def main(scratch, how="fork"):
     """Get ready, say so, serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply
-    start = spawn if how == "spawn" else Fork(import_torch())
+    start = spawn if how == "spawn" else Fork(import_torch(scratch))
     _write_all(channel, json.dumps({"ready": True}).encode() + b"\n")
     Server(scratch, channel, start).run()
 
