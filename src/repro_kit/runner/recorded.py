@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -18,8 +19,9 @@ class Event:
     """One line of the probe's events: what happened to which graph."""
 
     event: str
-    graph: int
+    graph: int | None  # None: of no graph, a call of torch.compile
     time: float
+    settings: dict[str, Any] = field(default_factory=dict)  # arguments of torch.compile
     exceptions: tuple[ExceptionLink, ...] = ()
     call: int = 0
     inputs: tuple[InputRecord, ...] = ()
@@ -41,28 +43,34 @@ class Recorded:
 
     def suspects(self) -> list[int]:
         """Numbers of graphs that an event points at: failed, or begun and not ended, or last to run backward."""
-        failed = [event.graph for event in self.events if event.event in ("compile-fail", "call-fail")]
-        open_: dict[tuple[str, int, int], int] = {}
-        for event in self.events:
+        events = [event for event in self.events if event.graph is not None]
+        failed = [event.graph for event in events if event.event in ("compile-fail", "call-fail")]
+        open_: dict[tuple[str, int | None, int], int | None] = {}
+        for event in events:
             step, _, what = event.event.rpartition("-")
             if what == "begin" and step != "backward":
                 open_[step, event.graph, event.call] = event.graph
             elif what in ("end", "fail"):
                 open_.pop((step, event.graph, event.call), None)
-        backward = [event.graph for event in self.events if event.event == "backward-begin"]
-        return list(dict.fromkeys([*failed, *open_.values(), *reversed(backward)]))
+        backward = [event.graph for event in events if event.event == "backward-begin"]
+        numbers = dict.fromkeys([*failed, *open_.values(), *reversed(backward)])
+        return [number for number in numbers if number is not None]
 
     def calls_of(self, numbers: Iterable[int]) -> list[tuple[int, tuple[InputRecord, ...]]]:
         """(graph, inputs) of the recorded calls of these graphs, in the order in which they were made."""
         wanted = set(numbers)
         calls: list[tuple[int, tuple[InputRecord, ...]]] = []
         for event in self.events:
-            if event.event != "call-begin" or event.graph not in wanted or event.problem:
+            if event.event != "call-begin" or event.graph is None or event.graph not in wanted or event.problem:
                 continue
             graph = self.graph(event.graph)
             if graph is not None:
                 calls.append((event.graph, event.inputs or graph.inputs))
         return calls
+
+    def compile_settings(self) -> dict[str, Any]:
+        """Arguments of the first `torch.compile`; empty when there was none."""
+        return next((event.settings for event in self.events if event.event == "compile-call"), {})
 
     def backward_of(self, number: int) -> Event | None:
         """The first backward through this graph."""

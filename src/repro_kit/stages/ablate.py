@@ -17,6 +17,7 @@ from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
+from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
 from repro_kit.stages import failures
 from repro_kit.stages.options import Options
@@ -155,15 +156,11 @@ class _OnScript:
         self.observation = case.read("observe/run.json", Observation)
 
     def recipe(self) -> Recipe:
-        """The script's own settings, as far as the recording of its graphs tells; Inductor is the default."""
-        from repro_kit.runner.recorded import read_recorded
-        from repro_kit.stages.variants import Variants
-
+        """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
         for recorded in read_recorded(self.case.path / "capture" / "record"):
-            for graph in recorded.graphs:
-                if not graph.problem:
-                    recipe = Variants(recorded, Kind.ACCURACY, ()).recipe(graph)
-                    return Recipe(backend=recipe.backend, mode=recipe.mode, dynamic=graph.backend.dynamic)
+            known = recorded.compile_settings()
+            if known:
+                return Recipe(backend=known["backend"], mode=known["mode"], dynamic=known["dynamic"])
         return Recipe()
 
     def run(self, plans: Sequence[_Plan]) -> list[Cell]:
@@ -263,6 +260,8 @@ def _word(cell: Cell) -> str:
 def _detail(cell: Cell) -> str:
     if cell.no_effect:
         return cell.no_effect
+    if cell.same:
+        return "as observed"
     if cell.signature is not None and cell.verdict.status != Status.PASS:
         return cell.signature.summary()
     return cell.verdict.note

@@ -22,13 +22,29 @@ _LIMIT = 2 << 30  # bytes of tensor values in one process
 
 def install(place):
     """Hook `OutputGraph.call_user_compiler` once its module is imported."""
-    when_imported("torch._dynamo.output_graph", lambda module: _patch(module, place))
+    recorder = Recorder(place)
+    when_imported("torch", lambda torch: _note_compile(torch, recorder))
+    when_imported("torch._dynamo.output_graph", lambda module: _patch(module, recorder))
 
 
-def _patch(module, place):
+def _note_compile(torch, recorder):
+    """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def compile(model=None, **arguments):
+        settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+        backend = arguments.get("backend") or "inductor"
+        settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+        recorder.event("compile-call", None, settings=settings)
+        return compile_(model, **arguments)
+
+    torch.compile = compile
+
+
+def _patch(module, recorder):
     cls = module.OutputGraph
     original = cls.call_user_compiler
-    recorder = Recorder(place)
 
     @functools.wraps(original)
     def call_user_compiler(self, gm, example_inputs, *rest, **named):
