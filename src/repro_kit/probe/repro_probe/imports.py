@@ -7,9 +7,9 @@ import sys
 class _Loader(importlib.abc.Loader):
     """Delegates to the real loader, then calls back."""
 
-    def __init__(self, loader, callback):
+    def __init__(self, loader, callbacks):
         self._loader = loader
-        self._callback = callback
+        self._callbacks = callbacks
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
@@ -18,7 +18,8 @@ class _Loader(importlib.abc.Loader):
         # The module must look as if it had been loaded without us.
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._callback(module)
+        for callback in self._callbacks:
+            callback(module)
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -29,13 +30,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.wanted = {}
 
     def find_spec(self, name, path=None, target=None):
-        callback = self.wanted.pop(name, None)
-        if callback is None:
+        callbacks = self.wanted.pop(name, None)
+        if callbacks is None:
             return None
         spec = _find(name, path)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader, callback)
+        spec.loader = _Loader(spec.loader, callbacks)
         return spec
 
 
@@ -59,4 +60,4 @@ def when_imported(name, callback):
         return
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    _finder.wanted[name] = callback
+    _finder.wanted.setdefault(name, []).append(callback)
