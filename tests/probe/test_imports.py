@@ -25,7 +25,10 @@ def test_every_callback_for_a_module_is_called_once_and_after_it_was_executed() 
 
 
 def test_a_module_that_is_there_already_is_seen_at_once() -> None:
-    assert run("from repro_probe.imports import when_imported\nwhen_imported('sys', lambda m: print(m.__name__))") == "sys\n"
+    assert (
+        run("from repro_probe.imports import when_imported\nwhen_imported('sys', lambda m: print(m.__name__))")
+        == "sys\n"
+    )
 
 
 def test_a_module_that_does_not_exist_stays_an_import_error() -> None:

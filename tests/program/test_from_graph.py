@@ -32,7 +32,9 @@ def canonical(record: GraphRecord, variant: Variant = Variant()) -> str:  # noqa
     return text
 
 
-PLAIN = "def forward(self, L_x_ : torch.Tensor):\n    l_x_ = L_x_\n    sin = l_x_.sin();  l_x_ = None\n    return (sin,)\n"
+PLAIN = (
+    "def forward(self, L_x_ : torch.Tensor):\n    l_x_ = L_x_\n    sin = l_x_.sin();  l_x_ = None\n    return (sin,)\n"
+)
 
 
 def test_inputs_get_the_names_of_the_users_variables() -> None:
@@ -79,7 +81,9 @@ def test_tensors_that_share_a_storage_are_views_of_one_base() -> None:
         "    add_ = l_x_.add_(l_y_)\n    return (add_,)\n"
     )
     first = tensor("x", (4,), file="v0.pt", span=6)
-    second = InputRecord("tensor", "L_y_", "L['y']", shape=(4,), stride=(1,), offset=2, storage="x", file="v0.pt", span=6)
+    second = InputRecord(
+        "tensor", "L_y_", "L['y']", shape=(4,), stride=(1,), offset=2, storage="x", file="v0.pt", span=6
+    )
     text = canonical(graph(code, (first, second)))
     assert 'x_base = load("v0.pt")' in text
     assert "x = x_base.as_strided((4,), (1,), 0)" in text or "x = x_base.as_strided((4,), (1,))" in text
@@ -99,7 +103,9 @@ def test_bodies_of_higher_order_operators_become_functions_in_public_form() -> N
 
 
 def test_several_calls_share_what_is_the_same_tensor() -> None:
-    code = "def forward(self, L_x_, L_w_):\n    l_x_ = L_x_\n    l_w_ = L_w_\n    mul = l_x_ * l_w_\n    return (mul,)\n"
+    code = (
+        "def forward(self, L_x_, L_w_):\n    l_x_ = L_x_\n    l_w_ = L_w_\n    mul = l_x_ * l_w_\n    return (mul,)\n"
+    )
     weight = tensor("w", (3,), file="w.pt", requires_grad=True, parameter=True)
     calls = ((tensor("x", file="a.pt"), weight), (tensor("x", (5, 3), file="b.pt"), weight))
     text = canonical(graph(code, calls[0]), Variant(calls=calls))

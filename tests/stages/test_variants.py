@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure import Kind
+from repro_kit.program.from_graph import BackendRecord, GraphRecord, InputRecord
+from repro_kit.runner.recorded import Event, Recorded
+from repro_kit.stages.variants import Variants
+
+CODE = "def forward(self, L_x_):\n    l_x_ = L_x_\n    sin = torch.sin(l_x_)\n    return (sin,)\n"
+X = InputRecord("tensor", "L_x_", "L['x']", shape=(2,), stride=(1,), storage="x")
+
+
+def variants(graph: GraphRecord, *more: Event, files: tuple[Path, ...] = (), kind: Kind = Kind.ACCURACY) -> Variants:
+    return Variants(Recorded(1, (graph,), (Event("call-begin", graph.number, 0.0), *more)), kind, files)
+
+
+def test_a_plain_graph_has_one_form() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    (attempt,) = variants(graph).attempts(graph)
+    assert attempt.recipe.fullgraph
+    assert attempt.recipe.check
+    assert attempt.how == ""
+
+
+def test_the_backward_is_run_as_the_script_ran_it() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    for uniform, backward in ((True, "sum"), (False, "randn")):
+        seen = variants(graph, Event("backward-begin", 0, 1.0, uniform=uniform))
+        assert seen.recipe(graph).backward == backward
+
+
+def test_several_calls_are_tried_after_one() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    again = Event("call-begin", 0, 1.0, call=1, inputs=(InputRecord("tensor", shape=(5,), stride=(1,), storage="0"),))
+    hows = [attempt.how for attempt in variants(graph, again).attempts(graph)]
+    assert hows == ["", "2 calls", "2 calls, static first"]
+
+
+def test_what_torch_sets_for_dynamic_is_not_the_users_setting() -> None:
+    seen = {"config": {"dynamo.assume_static_by_default": False, "inductor.fallback_random": True}}
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen, backend=BackendRecord(dynamic=True))
+    assert variants(graph).recipe(graph).config == {"inductor.fallback_random": True}
+
+
+def test_a_backend_of_the_users_is_carried_with_its_definition(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n\ndef mine(gm, inputs):\n    return gm.forward\n\ntorch.compile(f, backend=mine)\n"
+    )
+    backend = BackendRecord("mine", file=str(script), qualname="mine")
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), backend=backend)
+    (attempt,) = variants(graph, files=(script,)).attempts(graph)
+    assert attempt.recipe.backend == "mine"
+    assert "def mine(gm, inputs):" in attempt.text
+    hidden = GraphRecord(
+        0, 1, "0/0", code=CODE, inputs=(X,), backend=BackendRecord("f", file=str(script), qualname="main.<locals>.f")
+    )
+    with pytest.raises(ReproKitError, match="top level"):
+        list(variants(hidden, files=(script,)).attempts(hidden))
+
+
+def test_changes_to_the_compiler_are_tried_after_the_graph_alone(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("from torch._inductor import lowering\nlowering.lowerings.clear()\n")
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    plain, changed = variants(graph, files=(script,)).attempts(graph)
+    assert "lowerings" not in plain.text
+    assert "lowering.lowerings.clear()" in changed.text
+
+
+def test_a_graph_that_could_not_be_recorded_says_why() -> None:
+    graph = GraphRecord(0, 1, "0/0", problem="TypeError: input x is a tensor subclass, DTensor")
+    with pytest.raises(ReproKitError, match="DTensor"):
+        list(variants(graph).attempts(graph))
