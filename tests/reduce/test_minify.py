@@ -165,7 +165,11 @@ def test_other_failures_are_kept_aside():
 
 def test_settings_and_inputs_become_plain():
     recipe = Recipe(
-        mode="max-autotune", dynamic=True, backward="sum", autocast=Autocast(), config={"inductor.a": 1, "inductor.b": 2}
+        mode="max-autotune",
+        dynamic=True,
+        backward="sum",
+        autocast=Autocast(),
+        config={"inductor.a": 1, "inductor.b": 2},
     )
     program = planted([10]).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")
     inputs = (replace(program.inputs[0], requires_grad=True, parameter=True), program.inputs[1])

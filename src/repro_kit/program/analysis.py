@@ -29,7 +29,8 @@ class Base:
         effects = effects_of(statement)
         if effects.state or effects.mutates or statement.target is None:
             return effects
-        custom = statement.text.startswith(("torch.ops.", "torch._")) and not statement.text.startswith(_PURE)
+        callee = statement.text.partition("(")[0]
+        custom = ("torch.ops." in callee or "._" in callee) and not callee.startswith(_PURE)
         # Nobody asked for its value, so it was called for something else.
         unread = custom and statement.target not in self._read
         return Effects(state=True, view=effects.view) if unread else effects

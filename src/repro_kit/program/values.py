@@ -10,6 +10,7 @@ from typing import Any
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput
 
 _DISCRETE = ("torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.uint8", "torch.uint16", "torch.uint32")
+_SCALARS = ("int", "float", "bool", "str", "NoneType")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _record(value: Any) -> Record:
                 value.get("max"),
                 value.get("file"),
             )
-        case {"value": scalar}:
+        case {"value": scalar} if value.get("python", "int") in _SCALARS:
             return ScalarRecord(scalar)
         case list() | tuple():
             return tuple(_record(part) for part in value)

@@ -83,7 +83,9 @@ def minify(
     the best so far is returned. Raises CannotReduce when the program does not fail alike in any of its first runs, or
     when a program without compute "fails" too.
     """
-    search = Search(Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event)
+    search = Search(
+        Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event
+    )
     start = clock()
     failed = runs = 0
     stopped: Stop = "fixpoint"

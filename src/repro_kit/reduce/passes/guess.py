@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from repro_kit.program.effects import op_name
@@ -9,14 +10,15 @@ from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search import Proposal, Search
 
 #: (distance from the named statement in data flow, how many named statements are tried)
+_KERNEL = re.compile(r"(?:cpp|(?:triton|mps)_\w{3})_fused_(\w+)")
 _GROWTH = ((0, 6), (1, 4), (2, 2), (4, 1), (8, 1))
 
 
 def guess(search: Search, hints: Sequence[str]) -> None:
     """Keep only a statement that a hint names, then more and more around it.
 
-    A hint is an operator (``aten.relu.default``, ``torch.relu``), a generated kernel (``cpp_fused_add_relu_0``), or the
-    name of a value.
+    A hint is an operator (``aten.relu.default``, ``torch.relu``), a text that names generated kernels
+    (``cpp_fused_add_relu_0``), or the name of a value.
     """
     units = search.units()
     named = [unit for hint in hints for unit in _named(search, units, hint)]
@@ -38,6 +40,9 @@ def _named(search: Search, units: Sequence[tuple[int, ...]], hint: str) -> list[
 
 def _names(hint: str) -> list[str]:
     """Names an operator may go by: the bare one, with and without overload."""
+    kernels = _KERNEL.findall(hint)
+    if kernels:
+        return [str(kernel) for kernel in kernels]
     parts = [part.strip("_") for part in hint.replace("::", ".").split(".")]
     if parts[0] in ("aten", "prims", "inductor", "higher_order", "quantized", "mkldnn"):
         return parts[1:2]
