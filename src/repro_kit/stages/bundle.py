@@ -26,6 +26,7 @@ from repro_kit.ui import Ui
 
 _PLACE = "bundle"
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
+_RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _TRACE_DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
 _FILES = {
     "repro.py": "run this",
@@ -166,7 +167,7 @@ def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
     contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
     if candidate.program is not None:
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
-        contents.add_text("recipe.toml", tomli_w.dumps(recipe), "recipe")
+        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
     if facts.ablation is not None:
         contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
     check = chosen.check

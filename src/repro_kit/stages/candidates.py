@@ -24,7 +24,8 @@ from repro_kit.runner.subject import command
 
 T = TypeVar("T")
 
-_LONGEST_SCRIPT = 300  # seconds a script may take in a bundle that is not about a hang
+_SHORTEST_SCRIPT = 120.0  # seconds that every script may take
+_LONGEST_HANG = 300.0  # seconds after which a script that was seen to hang is taken to hang again
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,9 @@ def _of_program(told: Known) -> Facts:
 
 
 def _script(told: Known) -> Candidate:
-    limit = min(max(3 * told.observation.seconds, LIMIT), _LONGEST_SCRIPT)
+    limit = max(3 * told.observation.seconds, _SHORTEST_SCRIPT)
     if told.observation.timed_out:
-        limit = min(told.observation.seconds, _LONGEST_SCRIPT)
+        limit = min(told.observation.seconds, _LONGEST_HANG)
     if told.capture is not None and told.capture.subject == "program":
         reason = ""  # why the program will not do shows in its check
     else:
