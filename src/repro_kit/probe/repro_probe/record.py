@@ -4,6 +4,7 @@ import ast
 import os
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from repro_probe.program import forward_region, seed
 
@@ -62,8 +63,8 @@ class Recorder:
 
     def record(self, name, value):
         """Note `value`, assigned to `name`."""
-        # What is recorded must not itself be differentiated, or count for autocast.
-        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        # What is recorded must not itself be differentiated, batched, or count for autocast.
+        with temporarily_clear_interpreter_stack(), torch.no_grad(), torch.autocast("cpu", enabled=False):
             self.values[name] = self._describe(value, name if name in self.wanted else None)
 
     def _describe(self, value, file):
@@ -76,6 +77,8 @@ class Recorder:
         return {"python": type(value).__name__, "value": None}
 
     def _describe_tensor(self, value, file):
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):  # has no meaning outside of its vmap or grad
+            return {"python": "functorch wrapper", "value": None}
         plain = value.layout == torch.strided
         low, high = _range(value)
         return {
