@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from repro_kit.case import Case
+from repro_kit.model.brief import brief
 from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.layer import is_own, name_layer
@@ -105,7 +106,7 @@ def _judged(cells: list[Cell], target: Signature | None) -> list[Cell]:
         signature = signature_of(failure) if failure is not None else None
         same = cell.verdict.status == Status.FAIL and signature is not None and target is not None
         same = same and target is not None and signature is not None and target.matches(signature, Strength.REBASED)
-        judged.append(replace(cell, signature=signature, same=same))
+        judged.append(replace(cell, verdict=brief(cell.verdict), signature=signature, same=same))
     return judged
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.brief import brief
 from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.results import Artifact, Capture, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
@@ -195,7 +196,7 @@ def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str,
         graphs=graphs,
         graph=found.graph.compile_id,
         statements=statements,
-        verdict=search.verdict,
+        verdict=brief(search.verdict),
         signature=search.signature,
         recipe=found.recipe,
         note=found.how,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
+from repro_kit.model.brief import brief_failure
 from repro_kit.model.classify import (
     concerns_compiler,
     failure_from_exceptions,
@@ -37,7 +38,7 @@ def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSumma
         failure = failure_from_text(failed.text) or Failure(Kind.COMPILE_ERROR, text=failed.reason)
         failure = replace(failure, compile_id=failed.compile_id)
         found.append(ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank))
-    return _distinct(found)
+    return [replace(one, failure=brief_failure(one.failure)) for one in _distinct(found)]
 
 
 def _ending(
