@@ -132,6 +132,13 @@ def test_a_native_compilers_first_error_line_tells():
     assert not gcc().matches(gcc(name="transpose_mxn"), Strength.REBASED)
 
 
+def test_a_generated_variable_does_not_tell_its_dtype():
+    text = "CppCompileError: x\n\nOutput:\na.cpp:1:2: error: conflicting declaration ‘auto {}’\n"
+    names = ("at_Half_tmp_acc0_vec", "at_BFloat16_tmp_acc3_vec", "tmp_acc12_vec")
+    first, *others = (signature(text.format(name)) for name in names)
+    assert all(first.matches(other) for other in others)
+
+
 def test_tritons_last_line_tells():
     text = "CompilationError: at {}:11:\ndef triton_(in_ptr0):\n    {}\n    ^\nTypeError('cannot add pointers')"
     one, other = (signature(text.format(*of), *STORE) for of in ((12, "tmp0 = a"), (3, "tmp9 = b")))

@@ -38,7 +38,7 @@ _PLUMBING = re.compile(
     r"torch/(?:_ops|_compile|_utils_internal|_tensor|overrides)\.py"
     r"|torch/_dynamo/(?:convert_frame|eval_frame|exc|utils|external_utils|bytecode_transformation|callback)\.py"
     r"|torch/_library/|torch/utils/|torch/nn/modules/module\.py|torch/fx/(?:interpreter|graph_module|proxy)\.py"
-    r"|torch/_prims_common/|torch/_subclasses/fake_|torch/_higher_order_ops/utils\.py|torch/autograd/"
+    r"|torch/_prims_common/|torch/_subclasses/(?:fake_tensor|fake_utils|functional_tensor)|torch/fx/experimental/proxy_tensor|torch/_higher_order_ops/utils\.py|torch/autograd/"
     r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|logging_utils)\.py"
 )
 

@@ -26,6 +26,7 @@ _DTYPES = (
     r"|u?int\d+(?:_t)?|unsigned|Int|Short|Char|Byte|Bool|bool|complex\w*|Complex\w*|short|(?:un)?signed char|int)\b"
     r"(?: int)?"
 )
+_DTYPE_PREFIX = re.compile(r"\b(?:at_|c10_)?(?:B?Float\d*|Half|BFloat16|float|double|u?int\d*(?:_t)?|bool)_(?=[a-z])")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -72,6 +73,7 @@ def _native(message: str) -> str:
     while _TEMPLATE.search(text):
         text = _TEMPLATE.sub("", text)
     text = re.sub(r"\([^()']*\)(?: const)?(?=')|\[with [^\]]*\]", "", text)
+    text = _DTYPE_PREFIX.sub("", text)
     return _clean(re.sub(rf"\b{_DTYPES}", "dtype", text))
 
 
