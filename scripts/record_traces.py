@@ -72,7 +72,7 @@ def kept(text: str, events: set[str], rewrite) -> Iterator[str]:
         payload = found[3].removesuffix("\n").replace("\n\t", "\n").removeprefix("\t")
         data = json.loads(rewrite(json.dumps(data)))
         if "has_payload" in data:
-            payload = cut(rewrite(payload))
+            payload = rewrite(payload) if '"fx_graph_runnable"' in found[2] else cut(rewrite(payload))
             data["has_payload"] = hashlib.md5(payload.encode()).hexdigest()
         yield f"{found[1]} {json.dumps(data)}\n"
         if "has_payload" in data:
