@@ -77,9 +77,8 @@ SPLIT = """
 
 
 def program(body: str) -> Program:
-    return parse(
-        f"def graph(x, y):{body}\ndef calls():\n    x = torch.randn(4, 4)\n    y = torch.randn(4, 4)\n    return [(x, y)]\n"
-    )
+    calls = "def calls():\n    x = torch.randn(4, 4)\n    y = torch.randn(4, 4)\n    return [(x, y)]\n"
+    return parse(f"def graph(x, y):{body}\n{calls}")
 
 
 def lines(program: Program | None) -> list[str]:

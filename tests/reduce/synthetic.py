@@ -55,7 +55,7 @@ class Synthetic:
         statements = program.graph.statements
         if not self.path:
             return set(self.bugs) <= {op_name(it) for it in statements}
-        reached = {name: 0 for name in program.graph.params}
+        reached = dict.fromkeys(program.graph.params, 0)
         for it in statements:
             best = max((reached.get(name, 0) for name in it.reads), default=0)
             hit = best < len(self.bugs) and op_name(it) == self.bugs[best]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Program, TensorInput, parse, render
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
-from synthetic import Synthetic, build
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
 

@@ -122,16 +122,13 @@ def _mutated(call: ast.Call, callee: str, name: str) -> Iterable[str]:
     if "out" in options:
         yield from _names(options["out"])
     inplace = options.get("inplace")
-    if inplace is None and callee.startswith("torch.nn.functional.") and name in _INPLACE_FUNCTIONS and call.args:
-        inplace = call.args[-1]
+    if inplace is None and callee.startswith("torch.nn.functional.") and name in _INPLACE_FUNCTIONS:
+        last = call.args[3:] if "dropout" in name else call.args[1:]  # dropout's third is `training`
+        inplace = last[-1] if last else None
     if isinstance(inplace, ast.Constant) and inplace.value is True:
         yield from _names(call.args[0] if call.args else options.get("input"))
-    if (
-        (name.endswith("_")
-        and not name.endswith("__"))
-        or name in ("setitem", "index_put_")
-        or _is_inplace_operator(callee)
-    ):
+    ends_inplace = name.endswith("_") and not name.endswith("__")
+    if ends_inplace or name == "setitem" or _is_inplace_operator(callee):
         function = callee.startswith(("torch.", "operator.", "_operator."))
         receiver = call.func.value if isinstance(call.func, ast.Attribute) and not function else None
         yield from _names(receiver if receiver is not None else (call.args[0] if call.args else None))

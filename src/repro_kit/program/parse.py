@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from cattrs.errors import BaseValidationError
@@ -14,6 +15,8 @@ from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
 from repro_kit.program.inputs import Input, names_of, parse_input
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import Statement, canonical
+
+_NEWLINE = re.compile(r"\r\n?|\n")  # as Python counts lines; str.splitlines knows more
 
 
 def parse(text: str) -> Program:
@@ -191,7 +194,7 @@ def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
 
 def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
     """The source of `nodes`, with the comments above each, one blank line or two between as they stand."""
-    lines = text.splitlines()
+    lines = _NEWLINE.split(text)
     pieces = []
     for node in nodes:
         first = min([node.lineno, *(it.lineno for it in getattr(node, "decorator_list", []))]) - 1

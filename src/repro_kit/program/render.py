@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
@@ -35,7 +37,18 @@ def _head(program: Program) -> str:
 
 def render_recipe(recipe: Recipe) -> str:
     """The literal dict of the fields that are not at their default."""
-    return repr(to_data(recipe))
+    return _literal(to_data(recipe))
+
+
+def _literal(value: Any) -> str:
+    """Python that ``ast.literal_eval`` reads: `repr`, but for the infinities, which have no literal of their own."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    return repr(value)
 
 
 def render_function(function: Function) -> str:

@@ -16,9 +16,9 @@ def sweep(
 ) -> None:
     """Try to drop runs of `items` from left to right; a run halves on failure and doubles on success.
 
-    The first run is everything. With k items that must stay among n, about k·(2·log2(n/k) + 1) tries (galloping search,
-    Bentley and Yao 1976). While the search is coarse, a sweep gives up after a few failures in a row, since another pass
-    may do better there; otherwise, when nothing can be dropped, every single item has been tried.
+    The first run is everything. With k items that must stay among n, about k·(2·log2(n/k) + 1) tries (galloping
+    search, Bentley and Yao 1976). While the search is coarse, a sweep gives up after a few failures in a row, since
+    another pass may do better there; otherwise, when nothing can be dropped, every single item has been tried.
     """
     patience = 2 * len(items).bit_length() + 2 if search.coarse else None
     at, width = 0, len(items)

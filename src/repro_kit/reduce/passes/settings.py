@@ -84,7 +84,7 @@ def preamble(search: Search) -> None:
 
 def _pieces(text: str) -> list[str]:
     """Top-level statements of the preamble, with their decorators."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     nodes = ast.parse(text).body
     starts = [min([it.lineno, *(d.lineno for d in getattr(it, "decorator_list", []))]) - 1 for it in nodes]
     return ["\n".join(lines[start : node.end_lineno]) for start, node in zip(starts, nodes, strict=True)]

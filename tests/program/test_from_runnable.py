@@ -1,0 +1,133 @@
+"""fx_graph_runnable artifacts as programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.recipe import Recipe
+from repro_kit.program import parse, render, size
+from repro_kit.program.from_runnable import from_runnable
+
+#: As torch 2.13 writes it, less what is between.
+ARTIFACT = """
+s33 = 2
+s69 = 8
+
+import os
+os.environ['TORCH_TRACE'] = '/tmp/trace'
+import torch
+from torch import tensor, device
+import torch.fx as fx
+from math import inf
+import torch._inductor.inductor_prims
+import torch._inductor.config
+torch._inductor.config.triton.store_cubin = False
+torch._inductor.config.post_grad_custom_pre_pass = some.function
+torch._functorch.config.unlift_effect_tokens = True
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer('_tensor_constant0', torch.randn([2], dtype=torch.float32))
+
+    def forward(self, primals_1, primals_2, arg0_1, arg1_1, arg2_1, le):
+        _tensor_constant0 = self._tensor_constant0
+        permute = torch.ops.aten.permute.default(arg0_1, [1, 0]);  arg0_1 = None
+        view = torch.ops.aten.view.default(permute, [primals_1, 4]);  permute = None
+        seeds = torch.ops.prims.inductor_seeds.default(1, device(type='cpu'))
+        where = torch.ops.aten.where.self(le, view, inf);  le = view = None
+        return (where, arg1_1, None, seeds)
+
+def load_args(reader):
+    reader.symint(2, expr='s33')  # primals_1
+    reader.const('primals_2')  # primals_2, filtered out during compilation
+    buf0 = reader.storage(None, 12*s69**2*(s33 - 1))
+    reader.tensor(buf0, (s33, Max(1, s69 - 2)), (2*s69, 2), is_leaf=True)  # arg0_1
+    buf1 = reader.storage(None, 80, device=device(type='cuda', index=0), dtype_hint=torch.float16)
+    reader.tensor(buf1, (3, 2), dtype=torch.float16, storage_offset=4, is_leaf=True)  # arg1_1
+    reader.tensor(buf1, (8,), dtype=torch.float16, is_leaf=True)  # arg2_1
+    buf2 = reader.storage(None, 5, dtype_hint=torch.bool)
+    reader.tensor(buf2, (s33, 4), dtype=torch.bool, is_leaf=True)  # le
+load_args._version = 0
+mod = Repro()
+if __name__ == '__main__':
+    from torch._dynamo.repro.after_aot import run_repro
+"""
+
+
+def test_what_an_artifact_means():
+    program = from_runnable(ARTIFACT)
+    config = {"inductor.triton.store_cubin": False, "functorch.unlift_effect_tokens": True}
+    assert program.recipe == Recipe(grad_mode="no_grad", dynamic=True, config=config, check=False)
+    assert program.imports == ("import torch._inductor.inductor_prims",)
+    assert program.graph.returns.text == "(where, arg1_1, None, seeds)"
+    assert size(program) == 4
+    assert program.graph.params[-1] == "constant_tensor_constant0" == program.calls[0][-1]
+    assert [it.line for it in program.inputs] == [
+        "primals_1 = 2",
+        "primals_2 = None",
+        "arg0_1 = torch.randn(27).as_strided((2, 6), (16, 2))",
+        "buf1 = torch.randn(10, dtype=torch.float16, device='cuda:0')",
+        "arg1_1 = buf1.as_strided((3, 2), (2, 1), 4)",
+        "arg2_1 = buf1.as_strided((8,), (1,))",
+        "le = torch.zeros(2, 4, dtype=torch.bool)",
+        "constant_tensor_constant0 = torch.randn(2, dtype=torch.float32)",
+    ]
+    assert parse(render(program)) == program
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("class Repro", "class Other", "no class Repro"),
+        ("def forward", "def backward", "no forward"),
+        ("self._tensor_constant0\n", "self.true_graph_0\n", "self.true_graph_0"),
+        ("reader.symint(2, expr='s33')", "reader.generator('cpu', None)", "kind generator"),
+        ("s69 - 2)", "s12 - 2)", "s12"),
+        ("reader.const('primals_2')", "pass", "fewer arguments"),
+        ("def load_args(reader):", "def load_args(reader:", "not valid Python"),
+    ],
+)
+def test_what_cannot_be_carried_is_said(old, new, message):
+    assert old in ARTIFACT
+    with pytest.raises(ReproKitError, match=message):
+        from_runnable(ARTIFACT.replace(old, new, 1))
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_artifacts_of_a_real_trace_run_by_themselves(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())\n"
+        "torch.compile(model, dynamic=True)(torch.randn(5, 4)).sum().backward()\n"
+    )
+    environment = {"TORCH_TRACE": str(tmp_path / "trace"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, script], check=True, env=environment, cwd=tmp_path)
+    (log,) = (tmp_path / "trace").glob("*.log")
+    artifacts = [text for text in _payloads(log.read_text()) if "class Repro" in text and "load_args" in text]
+    assert len(artifacts) == 2  # forward and backward
+    for artifact in artifacts:
+        program = from_runnable(artifact)
+        assert size(program) > 3
+        (tmp_path / "program.py").write_text(render(program))
+        run = subprocess.run(
+            [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
+        )
+        assert run.returncode == 0, run.stderr
+        assert "compiled and eager agree" in run.stdout
+
+
+def _payloads(log: str) -> list[str]:
+    payloads: list[list[str]] = []
+    for line in log.splitlines():
+        if line.startswith("\t"):
+            payloads[-1].append(line[1:])
+        else:
+            payloads.append([])
+    return ["\n".join(lines) for lines in payloads]
