@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import Mark
+from repro_kit.program import Mark, Program
 from repro_kit.program.edits import Calls, DropMarks, Edit, Preamble, SetRecipe
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search import Proposal, Search
@@ -70,14 +70,16 @@ def _entries(search: Search, name: str) -> None:
 
 def preamble(search: Search) -> None:
     """Definitions and imports before the graph that the failure does not need."""
-    program = search.program
-    pieces = [*program.imports, *_pieces(program.preamble)]
-    imports = set(program.imports)
+    pieces = [*search.program.imports, *_pieces(search.program.preamble)]
 
-    def propose(dropped: Sequence[str]) -> list[Edit]:
-        now = [it for it in (*search.program.imports, *_pieces(search.program.preamble)) if it not in dropped]
-        text = "\n\n\n".join(it for it in now if it not in imports)
-        return [Preamble(text, tuple(it for it in now if it in imports))]
+    def propose(dropped: Sequence[str]) -> list[Edit] | None:
+        program = search.program
+        left = [it for it in (*program.imports, *_pieces(program.preamble)) if it not in dropped]
+        bound = {name for it in dropped for name in _bound(it)} - {name for it in left for name in _bound(it)}
+        if bound & (_used_by_program(program) | {name for it in left for name in _used(it)}):
+            return None  # it could only fail for the lack of a name
+        imports = tuple(it for it in left if it in program.imports)
+        return [Preamble("\n\n\n".join(it for it in left if it not in program.imports), imports)]
 
     sweep(search, pieces, propose)
 
@@ -88,3 +90,22 @@ def _pieces(text: str) -> list[str]:
     nodes = ast.parse(text).body
     starts = [min([it.lineno, *(d.lineno for d in getattr(it, "decorator_list", []))]) - 1 for it in nodes]
     return ["\n".join(lines[start : node.end_lineno]) for start, node in zip(starts, nodes, strict=True)]
+
+
+def _bound(piece: str) -> set[str]:
+    (node,) = ast.parse(piece).body
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
+    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+
+
+def _used(piece: str) -> set[str]:
+    return {it.id for it in ast.walk(ast.parse(piece)) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Load)}
+
+
+def _used_by_program(program: Program) -> set[str]:
+    statements = [it for function in program.functions() for it in (*function.statements, function.returns)]
+    names = {name for it in (*statements, *program.inputs) for name in it.reads}
+    return names | {program.recipe.backend}
