@@ -42,9 +42,9 @@ def test_collect_finds_the_failure(name, tmp_path):
 def _collect(name, tmp_path, options):
     """The JSON that `collect` prints, run as a user would: another process, another directory."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "repro_kit", "collect", "--json", "--output", str(tmp_path / "case.repro")]
+    command = [sys.executable, "-m", "repro_kit", "collect", "--json", "--python", sys.executable]
     done = subprocess.run(
-        [*command, *options, str(EXAMPLES / name)],
+        [*command, "--output", str(tmp_path / "case.repro"), *options, str(EXAMPLES / name)],
         capture_output=True,
         text=True,
         check=False,
