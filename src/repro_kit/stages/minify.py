@@ -36,7 +36,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         shutil.rmtree(place / name, ignore_errors=True)
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with open_oracle(case, options) as oracle:
-        judge = Judge(oracle, capture.signature, place / "inputs", query_timeout(options, capture.signature.kind))
+        timeout = query_timeout(options, capture.signature.kind)
+        judge = Judge(oracle, capture.signature, place / "inputs", timeout, ui)
         result = minify(
             program,
             judge,
@@ -56,8 +57,9 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 class Judge:
     """The reducer's oracle: runs candidates, and holds their failures against the original's signature."""
 
-    def __init__(self, oracle: Oracle, signature: Signature, inputs: Path, timeout: float) -> None:
+    def __init__(self, oracle: Oracle, signature: Signature, inputs: Path, timeout: float, ui: Ui) -> None:
         self.jobs = oracle.jobs
+        self._ui = ui
         self._oracle = oracle
         self._signature = signature
         self._inputs = inputs
@@ -83,7 +85,8 @@ class Judge:
         text = render(program)
         verdict, calls = self._oracle.record(text, self._inputs, timeout=self._timeout)
         if not calls:
-            raise ReproKitError(f"The values of the graph could not be recorded ({_told(verdict)}).", Exit.FAILED)
+            self._ui.warn(f"The values of the graph could not be recorded, so none becomes an input ({_told(verdict)}).")
+            return {}
         known = records(calls[0])
         names = _affordable(program, known)
         if names:
