@@ -85,7 +85,7 @@ class Judge:
         text = render(program)
         verdict, calls = self._oracle.record(text, self._inputs, timeout=self._timeout)
         if not calls:
-            self._ui.warn(f"The values of the graph could not be recorded, so none becomes an input ({_told(verdict)}).")
+            self._ui.warn(f"The graph's values could not be recorded, so none can become an input ({_told(verdict)}).")
             return {}
         known = records(calls[0])
         names = _affordable(program, known)
