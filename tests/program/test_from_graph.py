@@ -98,8 +98,8 @@ def test_bodies_of_higher_order_operators_become_functions_in_public_form() -> N
     )
     body = "def forward(self, l_x_):\n    relu = torch.relu(l_x_)\n    return (relu,)\n"
     text = canonical(graph(code, (tensor("x"),), modules={"wrap_body_0": body}))
-    assert "def wrap_body_0(l_x_):\n    relu = torch.relu(l_x_)\n" in text
-    assert "torch.utils.checkpoint.checkpoint(wrap_body_0, x, use_reentrant=False)" in text
+    assert "def body_0(l_x_):\n    relu = torch.relu(l_x_)\n" in text
+    assert "torch.utils.checkpoint.checkpoint(body_0, x, use_reentrant=False)" in text
 
 
 def test_several_calls_share_what_is_the_same_tensor() -> None:

@@ -121,7 +121,8 @@ class _Builder:
         self.variant = variant
         self.call_inputs = variant.calls or (graph.inputs,)
         self.taken = (set(_FIXED) | _names_in(graph)) - {path.rsplit(".", 1)[-1] for path in graph.modules}
-        self.body_names = {path: self._fresh(path.replace(".", "_")) for path in graph.modules}
+        # Not the names that Dynamo gave them: it looks those up among its own when the program is traced again.
+        self.body_names = {path: self._fresh(f"body_{number}") for number, path in enumerate(graph.modules)}
         self.renames = {record.name: self._input_name(record) for record in graph.inputs}
         self.constants = {path: self._fresh("constant_" + _identifier(path)) for path in graph.constants}
         self.carried = self._carriers() if variant.sizes == "carried" else {}

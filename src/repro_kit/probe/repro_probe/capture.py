@@ -8,11 +8,13 @@ would lose its modes and options. Everything is on disk before control goes on, 
 import functools
 import json
 import os
+import sys
 import threading
 import time
 import traceback
 
 from repro_probe.imports import when_imported
+from repro_probe.override import is_users
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
@@ -33,6 +35,8 @@ def _note_compile(torch, recorder):
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
+        if not is_users(sys._getframe(1)):
+            return compile_(model, **arguments)
         settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
         backend = arguments.get("backend") or "inductor"
         settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))

@@ -6,12 +6,22 @@ Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``f
 
 import functools
 import importlib
+import sys
 import threading
 
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
 _inside = threading.local()
+
+#: Modules of torch that hand a call of torch.compile on for the user; any other calls it for itself (torch.cond does).
+_HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
+
+
+def is_users(frame):
+    """Whether a call of `torch.compile` from `frame` is the user's."""
+    name = frame.f_globals.get("__name__") or ""
+    return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
 def install(options):
@@ -35,9 +45,14 @@ def _wrap_compile(torch, options):
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
+        if not is_users(sys._getframe(1)):
+            return compile_(model, **arguments)
         changed = _compile_arguments(arguments, options)
         if model is None:
-            return lambda function: compile(function, **arguments)
+            return lambda function: _compile(function, changed)
+        return _compile(model, changed)
+
+    def _compile(model, changed):
         _inside.flag = True
         try:
             return compile_(model, **changed)
@@ -53,7 +68,7 @@ def _compile_arguments(arguments, options):
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
             changed[name] = options[name]
-    if changed.get("backend", before) != before or changed.get("backend", before) != "inductor":
+    if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for.
         changed.pop("mode", None)
         changed.pop("options", None)

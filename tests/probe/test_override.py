@@ -1,0 +1,75 @@
+"""Overrides and recording in a real run."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.launch import launch
+from repro_kit.runner.recorded import Recorded, read_recorded
+from repro_kit.runner.subject import probe_environment
+
+SCRIPT = """
+import torch
+
+def backend(gm, inputs, **options):
+    print("backend", sorted(options))
+    return gm.forward
+
+@torch.compile(backend=backend, options={"mine": 1})
+def f(x):
+    return torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: x.sin(), (x,)) @ x.t()
+
+x = torch.ones(3, 3)
+f(x)
+torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: x.sin(), (x,))  # compiles itself, with backend "eager"
+raise ValueError("the end")
+"""
+
+
+def run(tmp_path: Path, mode: str, options: dict[str, object]) -> str:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = probe_environment(os.environ, mode, tmp_path / "probe", 120, options)
+    ran = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=env,
+        timeout=120,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ran.exit_status == 1, (tmp_path / "err.txt").read_text()
+    findings = read_findings(tmp_path / "probe")
+    assert findings.problems == ()
+    assert [uncaught.links[0].type for uncaught in findings.exceptions] == ["ValueError"]
+    return (tmp_path / "out.txt").read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_another_backend_does_not_get_the_options_of_the_users(tmp_path: Path) -> None:
+    assert run(tmp_path, "override", {"backend": "eager"}) == ""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_users_backend_keeps_its_options(tmp_path: Path) -> None:
+    assert run(tmp_path, "override", {"dynamic": False}) == "backend ['options']\n"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_graphs_are_recorded_with_bodies_values_and_the_users_own_settings(tmp_path: Path) -> None:
+    run(tmp_path, "capture", {})
+    recorded: Recorded
+    (recorded,) = read_recorded(tmp_path / "probe")
+    graph = recorded.graphs[0]
+    assert graph.problem is None
+    assert set(graph.modules) == {"cond_true_0", "cond_false_0"}
+    assert graph.inputs[0].file is not None
+    assert (tmp_path / "probe" / "inputs" / graph.inputs[0].file).is_file()
+    assert graph.backend.qualname == "backend"
+    assert recorded.compile_settings()["backend"] == "backend"
