@@ -20,8 +20,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.program.from_runnable import from_runnable
-
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.classify import failure_from_text
@@ -29,6 +27,7 @@ from repro_kit.model.failure import Kind
 from repro_kit.model.results import Reduction
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import size
+from repro_kit.program.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 DEFAULT = ("inductor_cpp_compile_error.py", "inductor_accuracy.py", "inductor_runtime_error.py")

@@ -68,7 +68,7 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, path)
+        Path(aside).replace(path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise

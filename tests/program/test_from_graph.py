@@ -17,7 +17,7 @@ from repro_kit.program.from_graph import (
 
 
 def tensor(name: str, shape: tuple[int, ...] = (2, 3), **more: Any) -> InputRecord:
-    stride = more.pop("stride", tuple(shape[1:]) + (1,) if shape else ())
+    stride = more.pop("stride", (*shape[1:], 1) if shape else ())
     source = more.pop("source", f"L['{name}']")
     return InputRecord("tensor", f"L_{name}_", source, shape=shape, stride=stride, storage=name, **more)
 
