@@ -13,7 +13,7 @@ import orjson
 from repro_kit import __version__
 from repro_kit.bundle.archive import CHECKSUMS, checksums
 from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.trace_text import recompute_payload_sums
+from repro_kit.bundle.trace_text import blank_payload_sums, recompute_payload_sums
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -37,9 +37,10 @@ class Contents:
 
     def add_text(self, name: str, text: str, role: str, verbatim: Mapping[str, str] | None = None) -> None:
         """Add a text, redacted; then put the `verbatim` texts, redacted before, in the places of their marks."""
+        text = blank_payload_sums(text) if role == "trace" else text
         self.redactor.learn(text, name)
         redacted = self.redactor.redact(text, name)
-        shown = recompute_payload_sums(redacted.text) if role == "trace" and redacted.count else redacted.text
+        shown = recompute_payload_sums(redacted.text) if role == "trace" else redacted.text
         for mark, finished in (verbatim or {}).items():
             shown = shown.replace(mark, finished)
         self.entries[name] = Entry(shown.encode("utf-8", "replace"), role, redacted.count)

@@ -6,7 +6,14 @@ import hashlib
 import re
 
 _RECORD = re.compile(r"^[VDIWEC]\d{4} \S+ \d+ \S+\] \{")
-_SUM = re.compile(r'("has_payload": ?")[0-9a-f]{32}(")')
+_SUM = re.compile(r'("has_payload": ?")[0-9a-f]*(")')
+
+
+def blank_payload_sums(text: str) -> str:
+    """`text` of a TORCH_TRACE file with every ``has_payload`` empty: a checksum looks like a secret."""
+    return "\n".join(
+        _SUM.sub(r"\g<1>\g<2>", line, count=1) if _RECORD.match(line) else line for line in text.split("\n")
+    )
 
 
 def recompute_payload_sums(text: str) -> str:

@@ -209,5 +209,5 @@ def _conclude(
     for at, other in enumerate(found):
         if other is not chosen:
             ui.note(f"Also failed: {other.signature.summary()} (take it with --failure {at})")
-    if chosen.failure.kind == Kind.TIMEOUT and chosen.failure.step:
+    if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"It was in this compile step: {chosen.failure.step}")
