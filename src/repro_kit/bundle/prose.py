@@ -76,6 +76,8 @@ def _verdict(cell: Cell) -> str:
 def _remark(cell: Cell) -> str:
     if cell.no_effect:
         return cell.no_effect
+    if cell.same:
+        return "as described"
     return cell.signature.summary().replace("|", "\\|") if cell.signature else ""
 
 
