@@ -37,7 +37,7 @@ def probe_environment(
         **env,
         "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
         "REPRO_PROBE_MODE": mode,
-        "REPRO_PROBE_DIR": str(directory),
+        "REPRO_PROBE_DIR": str(directory.absolute()),  # the script may change its directory
         "REPRO_PROBE_OPTIONS": json.dumps(settings),
     }
 
@@ -48,7 +48,7 @@ def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str
 
     The directory is empty, or a copy of `copy_of`. Caching itself stays switched as the user had it.
     """
-    directory = case / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    directory = case.absolute() / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
     try:
         if copy_of is not None:
             shutil.copytree(copy_of, directory / "inductor", ignore_dangling_symlinks=True)

@@ -207,7 +207,7 @@ class _OnScript:
             timeout=timeout,
             mode="override",
             probe=override,
-            env={"TORCH_TRACE": str(place / "trace")},
+            env={"TORCH_TRACE": str(place.absolute() / "trace")},
         )
         found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not found:

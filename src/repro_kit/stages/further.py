@@ -44,7 +44,7 @@ def _wanted(case: Case, options: Options) -> dict[str, str]:
         env["TORCH_LOGS"] = PRESETS.get(options.logs, options.logs)
     if options.debug_artifacts:
         env["TORCH_COMPILE_DEBUG"] = "1"
-        env["TORCH_COMPILE_DEBUG_DIR"] = str(case.path / "observe" / "extra")
+        env["TORCH_COMPILE_DEBUG_DIR"] = str(case.path.absolute() / "observe" / "extra")
     if options.function:
         env["TORCHDYNAMO_DEBUG_FUNCTION"] = options.function
     return env

@@ -75,9 +75,9 @@ def _logging(place: Path) -> dict[str, str]:
     """Trace and logs to the case, merged with what the user asked for."""
     logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), _LOGS]))
     return {
-        "TORCH_TRACE": str(place / "trace"),
+        "TORCH_TRACE": str(place.absolute() / "trace"),
         "TORCH_LOGS": logs,
-        "TORCH_LOGS_OUT": str(place / "logs" / "torch.txt"),
+        "TORCH_LOGS_OUT": str(place.absolute() / "logs" / "torch.txt"),
     }
 
 
