@@ -30,7 +30,8 @@ from repro_kit.program import size
 from repro_kit.program.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-DEFAULT = ("inductor_cpp_compile_error.py", "inductor_accuracy.py", "inductor_runtime_error.py")
+LARGE = Path(__file__).parent / "cases" / "large.py"
+DEFAULT = [EXAMPLES / "inductor_cpp_compile_error.py", EXAMPLES / "inductor_accuracy.py", LARGE]
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _fails_alike(path: Path, env: dict[str, str], original: Signature) -> bool:
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scripts", nargs="*", type=Path, default=[EXAMPLES / name for name in DEFAULT])
+    parser.add_argument("scripts", nargs="*", type=Path, default=DEFAULT)
     parser.add_argument("--limit", type=float, default=1800, help="seconds for PyTorch's minifier on one case")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
