@@ -253,3 +253,14 @@ def test_normalising_is_idempotent_enough_to_match_itself(message):
 def test_a_signature_survives_the_case_file():
     one = of_text("lowering_error")
     assert from_data(to_data(one), Signature) == one and b"aten.relu" in dumps(one)
+
+
+def test_threads_that_die_together_may_leave_no_words():
+    alone = failure_from_signal("SIGABRT", text="terminate called recursively\n")
+    words = "terminate called recursively\nterminate called after throwing an instance of 'int'\n"
+    told = failure_from_signal("SIGABRT", text=words)
+    other = failure_from_signal("SIGABRT", text="terminate called after throwing an instance of 'std::bad_cast'\n")
+    assert "'int'" in signature_of(told).message
+    assert signature_of(alone).matches(signature_of(told))
+    assert signature_of(told).matches(signature_of(alone))
+    assert not signature_of(told).matches(signature_of(other))

@@ -43,9 +43,10 @@ def last_words(text: str) -> str:
     heap = _HEAP.search(text)
     if heap:
         return heap["text"]
-    ended = _TERMINATE.search(text)
-    if ended:
-        return f"{ended['type']}: {ended['what']}" if ended["what"] else ended[0]
+    for ended in _TERMINATE.finditer(text):
+        # Threads that fail together say "terminate called recursively" as well, or alone, which tells nothing.
+        if ended["type"]:
+            return f"{ended['type']}: {ended['what']}" if ended["what"] else ended[0]
     asserted = _ASSERT.search(text)
     return asserted[0].strip() if asserted else ""
 
