@@ -220,6 +220,9 @@ def test_a_hang_is_known_by_where_its_loop_is():
     assert first.matches(hang(*fuse, "_inductor/dependencies.py:overlap"))
     assert not first.matches(hang(*trunk, "_inductor/pattern_matcher.py:apply", "_inductor/pattern_matcher.py:match"))
     assert not first.matches(hang()) and hang().matches(hang())
+    elsewhere = hang(*trunk, "_inductor/pattern_matcher.py:apply", "_inductor/pattern_matcher.py:match")
+    assert first.matches(elsewhere, Strength.REBASED)
+    assert not first.matches(hang(*trunk[:2], "_dynamo/guards.py:build"), Strength.REBASED)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,15 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))[:limit]
 
 
+def compiling_part(frames: Sequence[Frame]) -> str:
+    """The part of the compiler at work (``torch/_inductor``); empty when nothing is being compiled."""
+    for frame in reversed(frames):
+        path = torch_path(frame.file) or ""
+        if is_compiling(frame) and path.startswith(("torch/_inductor", "torch/_functorch", "torch/_dynamo")):
+            return "/".join(path.split("/")[:2])
+    return ""
+
+
 def main_torch(frames: Sequence[Frame], limit: int = 24) -> tuple[str, ...]:
     """The frames inside torch that tell where something hangs, innermost first, as `innermost_torch` writes them.
 

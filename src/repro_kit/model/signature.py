@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from repro_kit.model import native
 from repro_kit.model.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.frames import innermost_torch, main_torch
+from repro_kit.model.frames import compiling_part, innermost_torch, main_torch
 from repro_kit.model.normalise import normalise, same_message
 from repro_kit.model.ops import is_kernel, same_op
 from repro_kit.model.tracebacks import is_final, short, unwrap
@@ -62,7 +62,7 @@ class Signature:
             case Kind.CRASH:
                 return self._same_crash(other, strength)
             case Kind.TIMEOUT:
-                return strength is Strength.CROSS_VERSION or self._same_place(other)
+                return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
             case Kind.OOM:
                 return True
             case _:
@@ -107,7 +107,10 @@ class Signature:
         lenient = Strength.REBASED if self.message or other.message else strength
         return self._same_frame(other, lenient)
 
-    def _same_place(self, other: Signature) -> bool:
+    def _same_place(self, other: Signature, strength: Strength) -> bool:
+        # A compile that takes exponential time goes through many places: where it is found is a matter of the moment.
+        if strength is Strength.REBASED and self.message and self.message == other.message:
+            return True
         mine, others = set(self.frames), set(other.frames)
         if not mine or not others:
             return mine == others
@@ -139,7 +142,8 @@ def signature_of(failure: Failure) -> Signature:
     if failure.kind is Kind.CRASH:
         return _of_crash(failure)
     if failure.kind is Kind.TIMEOUT:
-        return Signature(failure.kind, frames=main_torch(failure.stack))
+        part = compiling_part(failure.stack)
+        return Signature(failure.kind, message=f"compiling in {part}" if part else "", frames=main_torch(failure.stack))
     message = normalise(chain[-1].message) if chain else ""
     difference = failure.difference
     return Signature(
