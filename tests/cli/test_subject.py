@@ -91,12 +91,15 @@ def test_old_versions(tmp_path):
     assert recognise("script", ["x.py"], tmp_path, str(python), os.environ).python == str(python)
 
 
-def test_default_interpreter(tmp_path):
+def test_default_interpreter(tmp_path, monkeypatch):
     python = executable(tmp_path / "venv/bin/python", "#!/bin/sh\n")
     other = executable(tmp_path / "bin/python3", "#!/bin/sh\n")
     path = str(other.parent)
     assert default_python({"VIRTUAL_ENV": str(tmp_path / "venv"), "PATH": path}) == str(python)
     assert default_python({"CONDA_PREFIX": str(tmp_path / "venv"), "PATH": path}) == str(python)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "torch" else None)
+    assert default_python({"VIRTUAL_ENV": str(tmp_path / "gone"), "PATH": path}) == sys.executable
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert default_python({"VIRTUAL_ENV": str(tmp_path / "gone"), "PATH": path}) == str(other)
     assert default_python({"PATH": str(tmp_path)}) == sys.executable
     assert find_python("venv", tmp_path, {}) == str(python)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -125,12 +126,14 @@ def check_interpreter(
 
 
 def default_python(env: Mapping[str, str]) -> str:
-    """The active environment's interpreter: the virtual or conda environment's, else the first on PATH, else ours."""
+    """The active environment's interpreter: the virtual or conda one's, else ours if it has torch, else PATH's first."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         place = env.get(variable)
         found = _in_environment(Path(place)) if place else None
         if found:
             return found
+    if importlib.util.find_spec("torch") is not None:  # looks, and does not import
+        return sys.executable
     return (
         shutil.which("python3", path=env.get("PATH")) or shutil.which("python", path=env.get("PATH")) or sys.executable
     )
