@@ -126,7 +126,7 @@ def check_interpreter(
 
 
 def default_python(env: Mapping[str, str]) -> str:
-    """The active environment's interpreter: the virtual or conda one's, else ours if it has torch, else PATH's first."""
+    """The active environment's interpreter: the virtual or conda one's, else ours with torch, else PATH's first."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         place = env.get(variable)
         found = _in_environment(Path(place)) if place else None
