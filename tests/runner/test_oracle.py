@@ -285,3 +285,21 @@ def _descendants() -> set[int]:
             return found
         time.sleep(0.02)
     return found - {os.getpid()}
+
+
+@pytest.mark.slow
+def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before_it(oracle: Oracle) -> None:
+    broken = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
+    text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", config=broken)
+    (left_out,) = oracle.check([text], None, until="native")
+    assert left_out.status is Status.PASS
+    assert "native" in left_out.note
+    assert failure_of(check(oracle, text), Status.FAIL).kind is Kind.COMPILE_ERROR
+    lowering = (
+        "import torch._inductor.lowering as lowering\n"
+        "@lowering.register_lowering(torch.ops.aten.relu.default)\n"
+        "def relu(x):\n    raise ValueError('no such lowering')\n"
+    )
+    text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", preamble=lowering)
+    (early,) = oracle.check([text], None, until="native")
+    assert "no such lowering" in failure_of(early, Status.FAIL).exceptions[-1].message

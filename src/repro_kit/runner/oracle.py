@@ -62,13 +62,20 @@ class Oracle:
         self._server.stop()
 
     def check(
-        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
+        self,
+        texts: Sequence[str],
+        inputs: Path | None,
+        recipe: Recipe | None = None,
+        *,
+        timeout: float = 120.0,
+        until: Literal["native"] | None = None,
     ) -> Iterator[Verdict]:
         """Verdicts of `texts`, in their order. `recipe` replaces that of each text; `inputs` holds stored values.
 
+        With `until` a program passes once its generated code goes to a native compiler: for failures that come before.
         Closing the iterator early kills what is still under way.
         """
-        return _in_order(self.check_unordered(texts, inputs, recipe, timeout=timeout))
+        return _in_order(self._verdicts("check", texts, inputs, recipe, timeout, until))
 
     def check_unordered(
         self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
@@ -111,9 +118,15 @@ class Oracle:
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
     def _verdicts(
-        self, mode: str, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None, timeout: float
+        self,
+        mode: str,
+        texts: Sequence[str],
+        inputs: Path | None,
+        recipe: Recipe | None,
+        timeout: float,
+        until: str | None = None,
     ) -> Iterator[tuple[int, Verdict]]:
-        requests = [self._request(mode, text, inputs, recipe, timeout) for text in texts]
+        requests = [{**self._request(mode, text, inputs, recipe, timeout), "until": until} for text in texts]
         for index, reply in self._replies(requests):
             yield index, _verdict(reply)
 

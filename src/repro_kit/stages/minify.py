@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.results import Capture, Reduction
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
@@ -37,7 +38,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with open_oracle(case, options) as oracle:
         timeout = query_timeout(options, capture.signature.kind)
-        judge = Judge(oracle, capture.signature, place / "inputs", timeout, ui)
+        judge = Judge(oracle, capture.signature, place / "inputs", timeout, ui, _until(capture, program))
         result = minify(
             program,
             judge,
@@ -57,8 +58,17 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 class Judge:
     """The reducer's oracle: runs candidates, and holds their failures against the original's signature."""
 
-    def __init__(self, oracle: Oracle, signature: Signature, inputs: Path, timeout: float, ui: Ui) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        signature: Signature,
+        inputs: Path,
+        timeout: float,
+        ui: Ui,
+        until: Literal["native"] | None = None,
+    ) -> None:
         self.jobs = oracle.jobs
+        self._until = until
         self._ui = ui
         self._oracle = oracle
         self._signature = signature
@@ -68,7 +78,7 @@ class Judge:
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer a program, in order; closing the iterator kills what is under way."""
         texts = [render(program) for program in programs]
-        yield from map(self._answer, self._oracle.check(texts, self._inputs, timeout=self._timeout))
+        yield from map(self._answer, self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until))
 
     def _answer(self, verdict: Verdict) -> Answer:
         if verdict.status is Status.PASS or verdict.failure is None:
@@ -98,6 +108,20 @@ class Judge:
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each runs in eager, judged with fake tensors."""
         return self._oracle.fake([render(program) for program in programs], self._inputs)
+
+
+def _until(capture: Capture, program: Program) -> Literal["native"] | None:
+    """``native`` when the failure is raised by Inductor's own Python code while the only graph is compiled.
+
+    A candidate that gets as far as the C++ or Triton compiler has then passed, and its slowest step can be left out.
+    """
+    failure, signature = capture.verdict.failure if capture.verdict else None, capture.signature
+    if failure is None or signature is None or failure.kind is not Kind.COMPILE_ERROR:
+        return None
+    # Only an exception of Python code has frames in its signature, the message of a native compiler has none.
+    early = failure.phase is Phase.COMPILE and bool(signature.frames)
+    simple = program.recipe.backward == "none" and len(program.calls) == 1 and not program.bodies
+    return "native" if early and simple else None
 
 
 def _affordable(program: Program, known: Metadata) -> list[str]:
