@@ -26,11 +26,16 @@ def command(subject: Subject) -> list[str]:
             return list(subject.argv)
 
 
+def dump_before(timeout: float) -> float:
+    """Seconds before a time-out at which the probe writes down where the run is."""
+    return min(2.0, timeout / 10)
+
+
 def probe_environment(
     env: Mapping[str, str], mode: str, directory: Path, timeout: float, options: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
     """`env` with the probe switched to `mode`; stacks are dumped shortly before `timeout` seconds from now."""
-    settings = {"deadline": time.time() + timeout - min(2.0, timeout / 10), **(options or {})}
+    settings = {"deadline": time.time() + timeout - dump_before(timeout), **(options or {})}
     directory.mkdir(parents=True, exist_ok=True)
     before = env.get("PYTHONPATH")
     return {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from repro_kit.case import Case
 from repro_kit.runner.launch import Run, launch
-from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
+
+_SLACK = 1.0  # seconds between the launcher's clock and the probe's
 
 
 def run_subject(
@@ -27,7 +30,7 @@ def run_subject(
     """Run it; `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default)."""
     with private_caches(case.path, copy_of) as caches:
         full = {**os.environ, **caches, **(env or {})}
-        return launch(
+        ran = launch(
             command(case.file.subject),
             cwd=Path(case.file.subject.cwd),
             env=probe_environment(full, mode, findings or place / "probe", timeout, probe),
@@ -36,3 +39,15 @@ def run_subject(
             stderr=place / "stderr.txt",
             on_tick=on_tick,
         )
+    return _ended_by_the_dump(ran, timeout)
+
+
+def _ended_by_the_dump(ran: Run, timeout: float) -> Run:
+    """`ran`, a time-out where the probe's own dump of the stack killed it.
+
+    faulthandler reads the frames of a running thread, which can go wrong (docs of `faulthandler.dump_traceback_later`);
+    a run that dies of that at its deadline would have been killed there anyway.
+    """
+    if ran.signal in ("SIGSEGV", "SIGBUS") and ran.seconds >= timeout - dump_before(timeout) - _SLACK:
+        return replace(ran, signal=None, timed_out=True)
+    return ran
