@@ -119,7 +119,7 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     def _died_of_the_dump(self, code):
-        """Whether the dump of the stack shortly before the time-out killed it: reading a running thread's frames can."""
+        """Whether the stack's dump before the time-out killed it: reading a running thread's frames can."""
         timeout = self.request["timeout"]
         late = time.monotonic() - self.started >= timeout - min(1.0, timeout / 10)
         return late and self.reply is None and code in (-signal.SIGSEGV, -signal.SIGBUS)
