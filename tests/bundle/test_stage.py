@@ -55,7 +55,7 @@ def texts(archive: Path) -> dict[str, str]:
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
 def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_path):
     env = Environment("3.11", sys.executable, "Linux", "2.13.0")
-    text = render_program(source_of(parse(failing.text)), Facts(failing.signature, None, env), limit=30)
+    text = render_program(source_of(parse(failing.text)), Facts(failing.signature, None, env))
     (tmp_path / "repro.py").write_text(text)
     check = check_repro(sys.executable, tmp_path, failing.signature, timeout=240)
     assert check.verified, (check.reasons, check.runs[-1].output)

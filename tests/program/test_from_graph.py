@@ -5,15 +5,8 @@ import pytest
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse, render
-from repro_kit.program.from_graph import (
-    BackendRecord,
-    GraphRecord,
-    InputRecord,
-    NameRecord,
-    Variant,
-    build_program,
-    tensor_expression,
-)
+from repro_kit.program.from_graph import Variant, build_program, tensor_expression
+from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
 
 
 def tensor(name: str, shape: tuple[int, ...] = (2, 3), **more: Any) -> InputRecord:

@@ -4,7 +4,7 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure import Kind
-from repro_kit.program.from_graph import BackendRecord, GraphRecord, InputRecord
+from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord
 from repro_kit.runner.recorded import Event, Recorded
 from repro_kit.stages.variants import Variants
 

@@ -16,8 +16,9 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program
 from repro_kit.program.render import render_function
 
-#: Seconds after which a child is taken to hang; a small program compiles in a few.
-LIMIT = 60
+#: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
+HANG = 20
+LIMIT = 60  # the same for a child that should crash
 
 _WIDTH = 98
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
@@ -57,7 +58,7 @@ def source_of(program: Program) -> Source:
     )
 
 
-def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:
+def render_program(source: Source, facts: Facts) -> str:
     """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
     recipe = source.recipe
     child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
@@ -87,7 +88,7 @@ def render_program(source: Source, facts: Facts, *, limit: int = LIMIT) -> str:
         tolerances=settings.tolerances(recipe),
         compile=settings.compile_call(recipe, "graph", _defined(preamble)),
         fullgraph=recipe.fullgraph,
-        limit=limit if child else None,
+        limit=(HANG if facts.signature.kind is Kind.TIMEOUT else LIMIT) if child else None,
     )
 
 

@@ -5,83 +5,19 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program.desugar import desugar
+from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
+from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
 _FIXED = {"torch", "device", "inf", "nan", "graph", "calls", "load", "RECIPE", "NoneType", "getattr"}
 _PROVIDED = {"torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr"}
-
-
-@dataclass(frozen=True)
-class InputRecord:
-    """One argument of a call, as the probe saw it (probe/repro_probe/graph.py, `describe_arguments`)."""
-
-    kind: str
-    name: str = ""
-    source: str | None = None
-    value: Any = None
-    symbol: str | None = None
-    symbols: tuple[str, ...] = ()
-    symbolic: bool = False
-    as_tensor: bool = False
-    shape: tuple[int, ...] = ()
-    stride: tuple[int, ...] = ()
-    offset: int = 0
-    dtype: str = "torch.float32"
-    device: str = "cpu"
-    requires_grad: bool = False
-    parameter: bool = False
-    storage: str = ""
-    span: int | None = None
-    file: str | None = None
-    low: int | None = None
-    high: int | None = None
-
-
-@dataclass(frozen=True)
-class NameRecord:
-    """A global of generated code, and where it can be had again."""
-
-    module: str | None = None
-    name: str | None = None
-    file: str | None = None
-    value: str | None = None
-
-
-@dataclass(frozen=True)
-class BackendRecord:
-    """The backend that the user chose."""
-
-    name: str | None = None
-    mode: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    dynamic: bool | None = None
-    file: str | None = None
-    qualname: str | None = None
-
-
-@dataclass(frozen=True)
-class GraphRecord:
-    """One graph of one process (probe/repro_probe/capture.py)."""
-
-    number: int
-    pid: int
-    compile_id: str
-    code: str = ""
-    modules: dict[str, str] = field(default_factory=dict)
-    names: dict[str, NameRecord] = field(default_factory=dict)
-    inputs: tuple[InputRecord, ...] = ()
-    constants: dict[str, InputRecord] = field(default_factory=dict)
-    statements: int = 0
-    recipe: dict[str, Any] = field(default_factory=dict)
-    backend: BackendRecord = field(default_factory=BackendRecord)
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,10 +96,10 @@ class _Builder:
         """One function of the program: `graph` for the root, else the body of a higher-order op."""
         node = _only_function(code)
         parameters = [argument.arg for argument in node.args.args if argument.arg != "self"]
-        node = _Attributes(path, self.body_names, self.constants).visit(node)
-        statements = desugar([it for it in node.body if not _is_rename_of_body(it)])
+        node = Attributes(path, self.body_names, self.constants).visit(node)
+        statements = desugar([it for it in node.body if not is_rename_of_body(it)])
         if path:
-            lines, kept = _body_lines(statements, parameters), parameters
+            lines, kept = body_lines(statements, parameters), parameters
             head = self.body_names[path]
         else:
             lines, kept = self._main_lines(statements, parameters)
@@ -173,9 +109,9 @@ class _Builder:
 
     def _main_lines(self, statements: Sequence[ast.stmt], parameters: Sequence[str]) -> tuple[list[str], list[str]]:
         renames = dict(self.renames)
-        own = _without_renames(statements, renames)
+        own = without_renames(statements, renames)
         floats = {renames[record.name] for record in self.graph.inputs if record.as_tensor}
-        rename = _Rename(renames, floats)
+        rename = Rename(renames, floats)
         lines = [ast.unparse(rename.visit(it)) for it in own]
         used = {part.id for line in lines for part in ast.walk(ast.parse(line)) if isinstance(part, ast.Name)}
         sizes = [f"{renames[name]} = {text}" for name, text in self.carried.items() if renames[name] in used]
@@ -326,90 +262,3 @@ def _mentions(graph: GraphRecord, name: str) -> bool:
 
 def _identifier(path: str) -> str:
     return re.sub(r"\W", "_", path)
-
-
-def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, str] | None:
-    """(new, old) when the statement only gives an input another name, as Dynamo does on entry."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)) if old in known and new not in known:
-            return new, old
-    return None
-
-
-def _without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> list[ast.stmt]:
-    """`statements` less those that only rename an input; `renames` learns their names."""
-    own = []
-    for it in statements:
-        renamed = _plain_rename(it, renames)
-        if renamed is None:
-            own.append(it)
-        else:
-            renames[renamed[0]] = renames[renamed[1]]
-    return own
-
-
-def _body_lines(statements: Sequence[ast.stmt], parameters: Sequence[str]) -> list[str]:
-    renames = {name: name for name in parameters}
-    own = _without_renames(statements, renames)
-    rename = _Rename(renames, set())
-    return [ast.unparse(rename.visit(it)) for it in own]
-
-
-def _is_rename_of_body(statement: ast.stmt) -> bool:
-    """`cond_true_0 = cond_true_0`, which is what is left of a sub-module's look-up."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)):
-            return new == old
-        case ast.Assign(value=ast.Constant(value=None)):
-            return True
-    return False
-
-
-class _Attributes(ast.NodeTransformer):
-    """`self.<path>` becomes the function or input that stands for it, and so does the local name it is bound to."""
-
-    def __init__(self, path: str, bodies: Mapping[str, str], constants: Mapping[str, str]) -> None:
-        self.prefix = path + "." if path else ""
-        self.bodies = bodies
-        self.constants = constants
-        self.locals: dict[str, str] = {}
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        node.value = self.visit(node.value)
-        match node.targets, node.value:
-            case [ast.Name(id=local)], ast.Name(id=name) if name in self.bodies.values():
-                self.locals[local] = name
-                node.targets = [ast.Name(id=name, ctx=ast.Store())]
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.copy_location(ast.Name(id=self.locals.get(node.id, node.id), ctx=node.ctx), node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        dotted = ast.unparse(node)
-        if not dotted.startswith("self."):
-            self.generic_visit(node)
-            return node
-        path = self.prefix + dotted.removeprefix("self.")
-        name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
-        if name is None:
-            raise ReproKitError(f"The graph reads {dotted}, which a program cannot carry.", Exit.FAILED)
-        return ast.Name(id=name, ctx=ast.Load())
-
-
-class _Rename(ast.NodeTransformer):
-    """New names for inputs; `x.item()` of an input that is a plain float is the float."""
-
-    def __init__(self, renames: Mapping[str, str], floats: set[str]) -> None:
-        self.renames = renames
-        self.floats = floats
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.copy_location(ast.Name(id=self.renames.get(node.id, node.id), ctx=node.ctx), node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        match node.func:
-            case ast.Attribute(value=ast.Name(id=name), attr="item") if name in self.floats:
-                return ast.Name(id=name, ctx=ast.Load())
-        return node

@@ -14,10 +14,12 @@ from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle, Outcome
 from repro_kit.reduce.passes import cut, settings, statements, values
 from repro_kit.reduce.passes.guess import guess
+from repro_kit.reduce.passes.plain import plain
 from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
 
 _RUNS = 3  # of the original, to see whether it always fails
 _SLOW = 20.0  # seconds of one run, from which on one run has to do
+_STRUCTURE = 0.75  # of the deadline: what is left makes the best so far self-contained
 
 #: In order; each list is repeated until nothing in it makes progress, then all of them.
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
@@ -30,6 +32,7 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
     statements.merge_inputs,
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
+    plain,
     values.generate,
     values.plain_inputs,
     settings.marks,
@@ -92,7 +95,6 @@ def minify(
     try:
         failed, runs = _verify(search)
         search.learn(oracle.record(program))
-        _check_trivial(search)
         _reduce(search, hints)
     except Stopped as stop:
         stopped = stop.reason
@@ -112,12 +114,17 @@ def minify(
 
 
 def _verify(search: Search) -> tuple[int, int]:
-    """(how often the original failed alike, of how many runs). A flaky failure makes the search repeat its queries."""
+    """(how often the original failed alike, of how many runs). A flaky failure makes the search repeat its queries.
+
+    A program that only returns an input must not fail, or the judgement is about something else than the graph.
+    """
     search.begin("verify")
-    program = search.program
+    program, trivial = search.program, _trivial(search)
     key = key_of(render(program, footer=False))
-    answers = list(search.ask([program], [f"{key}#0"]))
-    if answers[0].seconds < _SLOW or answers[0].outcome is not Outcome.SAME:
+    extra = [] if trivial is None else [(trivial, key_of(render(trivial, footer=False)))]
+    first, *others = search.ask([program, *(it for it, _ in extra)], [f"{key}#0", *(it for _, it in extra)])
+    answers = [first]
+    if first.seconds < _SLOW or first.outcome is not Outcome.SAME:
         answers += search.ask([program] * (_RUNS - 1), [f"{key}#{at}" for at in range(1, _RUNS)])
     failed = sum(it.outcome is Outcome.SAME for it in answers)
     if not failed:
@@ -127,42 +134,50 @@ def _verify(search: Search) -> tuple[int, int]:
             program,
             answers,
         )
+    if trivial is not None and others[0].outcome is Outcome.SAME:
+        raise CannotReduce(
+            "A graph that only returns its input fails alike: the failure does not depend on the graph.",
+            trivial,
+            others,
+        )
     if failed < len(answers):
         search.repeats = 2 * _RUNS // failed
     return failed, len(answers)
 
 
-def _check_trivial(search: Search) -> None:
-    """A program that only returns an input must not fail, or the judgement is about something else than the graph."""
+def _trivial(search: Search) -> Program | None:
+    """The program without compute; None where it has none, or no tensor to return."""
     program = search.program
     tensors = {it.name for it in program.inputs if isinstance(it, TensorInput)}
     call = dict(zip(program.graph.params, program.calls[0], strict=True))
     param = next((it for it in program.graph.params if call[it] in tensors), None)
     if param is None or not size(program):
-        return
+        return None
     everything = Remove(frozenset(range(len(program.graph.statements))))
-    trivial = apply(search.base, [everything, Outputs((param,))], search.metadata)
-    assert trivial is not None
-    answers = list(search.ask([trivial], [key_of(render(trivial, footer=False))]))
-    if answers[0].outcome is Outcome.SAME:
-        raise CannotReduce(
-            "A graph that only returns its input fails alike: the failure does not depend on the graph.",
-            trivial,
-            answers,
-        )
+    return apply(search.base, [everything, Outputs((param,))], search.metadata)
 
 
 def _reduce(search: Search, hints: Sequence[str]) -> None:
-    _run(search, settings.narrow)
-    _run(search, statements.tidy)
-    search.begin("guess")
-    guess(search, hints)
-    while True:
+    search.share = _STRUCTURE
+    try:
+        _run(search, settings.narrow)
+        _run(search, statements.tidy)
+        search.begin("guess")
+        guess(search, hints)
+        _to_the_end(search)
+    except Stopped as stop:
+        if stop.reason == "deadline":
+            search.share = 1.0
+            _fixpoint(search, FINISH)
+        raise
+
+
+def _to_the_end(search: Search) -> None:
+    steps = -1
+    while steps != len(search.history):
         steps = len(search.history)
         _coarse_to_fine(search)
         _fixpoint(search, FINISH)
-        if len(search.history) == steps:
-            return
 
 
 def _coarse_to_fine(search: Search) -> None:

@@ -78,6 +78,7 @@ class Search:
     on_event: Callable[[Event], None]
     metadata: Metadata = field(default_factory=dict)
     coarse: bool = False  # sweeps give up early
+    share: float = 1.0  # of the deadline that may be used up
     repeats: int = 1  # runs of a candidate before it counts as not failing; more than one for a flaky failure
     plan: Plan = field(default_factory=Plan)
     history: list[Accepted] = field(default_factory=list)
@@ -215,7 +216,8 @@ class Search:
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:
             raise Stopped("budget")
-        if live and self.limits.deadline is not None and self.limits.clock() - self._start >= self.limits.deadline:
+        deadline = self.limits.deadline
+        if live and deadline is not None and self.limits.clock() - self._start >= self.share * deadline:
             raise Stopped("deadline")
 
     def _accept(self, winner: _Candidate) -> None:

@@ -11,7 +11,7 @@ import orjson
 
 from repro_kit.model.failure import ExceptionLink
 from repro_kit.model.serialize import from_data
-from repro_kit.program.from_graph import GraphRecord, InputRecord
+from repro_kit.program.graph_record import GraphRecord, InputRecord
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.results import Artifact, Capture, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import parse, render, size
-from repro_kit.program.from_graph import GraphRecord
 from repro_kit.program.from_runnable import from_runnable
+from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.stages.options import Options

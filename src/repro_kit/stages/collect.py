@@ -16,6 +16,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import BundleResult
 from repro_kit.stages.interrupts import deaf, interruptible
 from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import shared_oracles
 from repro_kit.stages.registry import REGISTRY, Stage, settings_of
 from repro_kit.stages.stop import Stop
 from repro_kit.ui import Ui
@@ -40,7 +41,7 @@ def collect(
     interrupted (noted in the case before); ReproKitError when the disk is full, when one of `again` cannot run, and
     when another process works on the case.
     """
-    with interruptible(), _alone(case.path):
+    with interruptible(), _alone(case.path), shared_oracles():
         with suppress(OSError):
             (case.path / "error.txt").unlink(missing_ok=True)
         for name in names:

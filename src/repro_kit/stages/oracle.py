@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 
+from repro_kit.bundle.program_repro import HANG
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Environment
@@ -12,7 +15,25 @@ from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
 from repro_kit.stages.options import Options
 
-_HANG = 25.0  # seconds after which a small program that should compile in a few is taken to hang
+#: Seconds after which a program is taken to hang. Longer than repro.py waits: compile time may grow exponentially with
+#: the program, and the smallest one that is too slow here must still be too slow there.
+_HANG = 1.5 * HANG
+
+#: Forking oracles that stages share, by interpreter, cache and jobs; None: every stage opens its own.
+_SHARED: ContextVar[dict[tuple[str, Path, int], ZygoteOracle] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def shared_oracles() -> Iterator[None]:
+    """Within it, stages of one case get the same forking oracle, so that torch is imported once for all of them."""
+    shared: dict[tuple[str, Path, int], ZygoteOracle] = {}
+    token = _SHARED.set(shared)
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+        for oracle in shared.values():
+            oracle.close()
 
 
 @contextmanager
@@ -28,8 +49,25 @@ def open_oracle(case: Case, options: Options, *, fresh: bool = False) -> Iterato
         with SpawnOracle(python, cache=cache, jobs=options.jobs) as spawn:
             yield spawn
         return
-    with ZygoteOracle(python, cache=cache, jobs=options.jobs) as zygote:
+    zygote = _zygote(python, cache, options.jobs)
+    try:
         yield zygote
+    except BaseException:
+        zygote.close()  # it starts again with the next query
+        raise
+    if _SHARED.get() is None:
+        zygote.close()
+
+
+def _zygote(python: str, cache: Path, jobs: int) -> ZygoteOracle:
+    shared = _SHARED.get()
+    key = (python, cache, jobs)
+    if shared is not None and key in shared:
+        return shared[key]
+    zygote = ZygoteOracle(python, cache=cache, jobs=jobs)
+    if shared is not None:
+        shared[key] = zygote
+    return zygote
 
 
 def query_timeout(options: Options, kind: Kind) -> float:

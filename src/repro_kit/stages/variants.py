@@ -12,7 +12,8 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
 from repro_kit.program import parse, render
-from repro_kit.program.from_graph import GraphRecord, InputRecord, Variant, build_program
+from repro_kit.program.from_graph import Variant, build_program
+from repro_kit.program.graph_record import GraphRecord, InputRecord
 from repro_kit.program.slice import customisations, definitions
 from repro_kit.runner.recorded import Recorded
 

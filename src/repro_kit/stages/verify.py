@@ -68,6 +68,7 @@ class Here:
     torch: str | None
     platform: str
     accelerator: str | None
+    problem: str = ""  # why it cannot import torch
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,8 @@ try:
     import torch
     told["torch"] = str(torch.__version__)
     told["accelerator"] = "cuda" if torch.cuda.is_available() else None
-except Exception:
-    pass
+except Exception as error:
+    told["problem"] = f"{type(error).__name__}: {error}"
 print(json.dumps(told))
 """
 
@@ -211,7 +212,7 @@ def _judge(run: RunOfRepro, claim: Claim, here: Here) -> Result:
         case Ending.PASSES:
             return answer(Answer.FIXED, f"it passes with torch {here.torch}")
         case Ending.CANNOT_RUN | Ending.BROKEN:
-            return answer(Answer.CANNOT_RUN, reading.reason)
+            return answer(Answer.CANNOT_RUN, here.problem or reading.reason)
     if claim.signature is None:
         return answer(Answer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should")
     if is_same(reading, claim.signature, strength):

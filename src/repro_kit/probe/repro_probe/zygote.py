@@ -52,15 +52,32 @@ def import_torch(scratch):
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     pick_vec_isa()  # compiles a probe and keeps the answer
-    for name in _modules_of_a_query(scratch, threads):
+    for name in _known_modules(scratch, threads):
         # What a query makes up itself, such as the module of a kernel, is not to be found here.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     return threads
 
 
+def _known_modules(scratch, threads):
+    """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
+    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if not place:
+        return _modules_of_a_query(scratch, threads)
+    path = os.path.join(place, "modules.txt")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        return file.read().split()
+    names = _modules_of_a_query(scratch, threads)
+    aside = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write("\n".join(names))
+        os.replace(aside, path)
+    return names
+
+
 def _modules_of_a_query(scratch, threads):
-    """Names of the modules that a first query imports, found in a child: running it here would leave state behind.
+    """Those names, found in a child: running a query here would leave state behind.
 
     It also precompiles the headers of kernels, which no time-out interrupts here.
     """

@@ -48,6 +48,15 @@ def recipe(search: Search) -> None:
             _default(search, field.name)
 
 
+def defaults(search: Search) -> list[Edit]:
+    """Edits that put every setting back to its default, and drop marks of dynamic dimensions."""
+    program = search.program
+    marked: list[Edit] = [DropMarks()] if any(isinstance(it, Mark) for it in program.inputs) else []
+    names = [field.name for field in fields(Recipe) if field.name not in _KEPT]
+    special = [name for name in names if getattr(program.recipe, name) != getattr(_DEFAULT, name)]
+    return [*marked, *(SetRecipe(name, getattr(_DEFAULT, name)) for name in special)]
+
+
 def marks(search: Search) -> None:
     """No marks of dynamic dimensions."""
     if any(isinstance(it, Mark) for it in search.program.inputs):

@@ -27,6 +27,14 @@ def generate(search: Search) -> None:
         search.first([_set(line.name, record, data)] for data in _further(record))
 
 
+def plainest(search: Search) -> list[Edit]:
+    """Edits that make every input as plain as can be."""
+    edits: list[Edit] = [_generate(line.name, record) for line, record in _stored(search)]
+    for line in _tensors(search):
+        edits += filter(None, (plainer(search, line) for plainer in _PLAINER))
+    return edits
+
+
 def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
     """Inputs with stored values, each with what is known of its source."""
     lines = [line for line in search.program.inputs if isinstance(line, TensorInput)]
@@ -78,7 +86,7 @@ def _further(record: TensorRecord) -> Iterator[Data]:
 
 def plain_inputs(search: Search) -> None:
     """Contiguous tensors without aliasing, gradients, or the mark of a parameter, wherever the failure allows it."""
-    for plainer in (_contiguous, _without_gradient, _without_parameter):
+    for plainer in _PLAINER:
 
         def propose(names: list[str], plainer: _Plainer = plainer) -> Proposal:
             edits = [plainer(search, line) for line in _tensors(search) if line.name in names]
@@ -108,3 +116,6 @@ def _without_gradient(_: Search, line: TensorInput) -> Edit | None:
 
 def _without_parameter(_: Search, line: TensorInput) -> Edit | None:
     return SetInput(line.name, {"parameter": False}) if line.parameter else None
+
+
+_PLAINER: tuple[_Plainer, ...] = (_contiguous, _without_gradient, _without_parameter)

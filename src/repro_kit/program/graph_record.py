@@ -1,0 +1,72 @@
+"""What the probe wrote down of a graph at Dynamo's border (probe/repro_probe/capture.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """One argument of a call, as the probe saw it (probe/repro_probe/graph.py, `describe_arguments`)."""
+
+    kind: str
+    name: str = ""
+    source: str | None = None
+    value: Any = None
+    symbol: str | None = None
+    symbols: tuple[str, ...] = ()
+    symbolic: bool = False
+    as_tensor: bool = False
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    offset: int = 0
+    dtype: str = "torch.float32"
+    device: str = "cpu"
+    requires_grad: bool = False
+    parameter: bool = False
+    storage: str = ""
+    span: int | None = None
+    file: str | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True)
+class NameRecord:
+    """A global of generated code, and where it can be had again."""
+
+    module: str | None = None
+    name: str | None = None
+    file: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class BackendRecord:
+    """The backend that the user chose."""
+
+    name: str | None = None
+    mode: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    dynamic: bool | None = None
+    file: str | None = None
+    qualname: str | None = None
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    """One graph of one process (probe/repro_probe/capture.py)."""
+
+    number: int
+    pid: int
+    compile_id: str
+    code: str = ""
+    modules: dict[str, str] = field(default_factory=dict)
+    names: dict[str, NameRecord] = field(default_factory=dict)
+    inputs: tuple[InputRecord, ...] = ()
+    constants: dict[str, InputRecord] = field(default_factory=dict)
+    statements: int = 0
+    recipe: dict[str, Any] = field(default_factory=dict)
+    backend: BackendRecord = field(default_factory=BackendRecord)
+    problem: str | None = None

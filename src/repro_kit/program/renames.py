@@ -1,0 +1,101 @@
+"""Rewrite the code of a captured graph: plain names for its inputs, sub-modules and constants."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from repro_kit.errors import Exit, ReproKitError
+
+
+def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, str] | None:
+    """(new, old) when the statement only gives an input another name, as Dynamo does on entry."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)) if old in known and new not in known:
+            return new, old
+    return None
+
+
+def without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> list[ast.stmt]:
+    """`statements` less those that only rename an input; `renames` learns their names."""
+    own = []
+    for it in statements:
+        renamed = _plain_rename(it, renames)
+        if renamed is None:
+            own.append(it)
+        else:
+            renames[renamed[0]] = renames[renamed[1]]
+    return own
+
+
+def body_lines(statements: Sequence[ast.stmt], parameters: Sequence[str]) -> list[str]:
+    """`statements` as text, less those that only rename one of `parameters`."""
+    renames = {name: name for name in parameters}
+    own = without_renames(statements, renames)
+    rename = Rename(renames, set())
+    return [ast.unparse(rename.visit(it)) for it in own]
+
+
+def is_rename_of_body(statement: ast.stmt) -> bool:
+    """`cond_true_0 = cond_true_0`, which is what is left of a sub-module's look-up."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)):
+            return new == old
+        case ast.Assign(value=ast.Constant(value=None)):
+            return True
+    return False
+
+
+class Attributes(ast.NodeTransformer):
+    """`self.<path>` becomes the function or input that stands for it, and so does the local name it is bound to."""
+
+    def __init__(self, path: str, bodies: Mapping[str, str], constants: Mapping[str, str]) -> None:
+        self.prefix = path + "." if path else ""
+        self.bodies = bodies
+        self.constants = constants
+        self.locals: dict[str, str] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """A sub-module bound to a local name goes by its own."""
+        node.value = self.visit(node.value)
+        match node.targets, node.value:
+            case [ast.Name(id=local)], ast.Name(id=name) if name in self.bodies.values():
+                self.locals[local] = name
+                node.targets = [ast.Name(id=name, ctx=ast.Store())]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """The name that stands for it."""
+        return ast.copy_location(ast.Name(id=self.locals.get(node.id, node.id), ctx=node.ctx), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """A constant or a sub-module by its name in the program."""
+        dotted = ast.unparse(node)
+        if not dotted.startswith("self."):
+            self.generic_visit(node)
+            return node
+        path = self.prefix + dotted.removeprefix("self.")
+        name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
+        if name is None:
+            raise ReproKitError(f"The graph reads {dotted}, which a program cannot carry.", Exit.FAILED)
+        return ast.Name(id=name, ctx=ast.Load())
+
+
+class Rename(ast.NodeTransformer):
+    """New names for inputs; `x.item()` of an input that is a plain float is the float."""
+
+    def __init__(self, renames: Mapping[str, str], floats: set[str]) -> None:
+        self.renames = renames
+        self.floats = floats
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """The name that stands for it."""
+        return ast.copy_location(ast.Name(id=self.renames.get(node.id, node.id), ctx=node.ctx), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`x.item()` of a float."""
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="item") if name in self.floats:
+                return ast.Name(id=name, ctx=ast.Load())
+        return node
