@@ -45,7 +45,6 @@ class Oracle:
         self.queries = 0
         self._how = how
         self._memory = memory or psutil.virtual_memory().total
-        self._cache = cache
         self._server = Server(python, how=how, env=env, cache=cache)
         self._next = 0
 
@@ -142,7 +141,6 @@ class Oracle:
             "recipe": to_data(recipe) if recipe is not None else None,
             "timeout": timeout,
             "memory": self._memory,
-            "cache": str(self._cache.resolve()) if self._cache else None,
         }
 
     def _replies(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from repro_kit.model.recipe import Recipe
 from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.server import ServerDied
 
 
 class SpawnOracle(Oracle):
@@ -21,3 +24,8 @@ class SpawnOracle(Oracle):
         memory: int | None = None,
     ) -> None:
         super().__init__(python, how="spawn", env=env, cache=cache, jobs=jobs, memory=memory)
+
+    def prepare(self, recipe: Recipe) -> None:
+        """Have an interpreter for the next query import torch already; the query must ask for the same variables."""
+        with suppress(ServerDied):  # the query will say it
+            self._server.send({"prepare": recipe.env})

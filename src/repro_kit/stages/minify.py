@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +18,7 @@ from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.options import Options
-from repro_kit.stages.oracle import open_oracle, query_timeout
+from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
@@ -36,7 +35,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     for name in ("history", "also"):
         shutil.rmtree(place / name, ignore_errors=True)
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
-    with open_oracle(case, options) as oracle:
+    with fresh_oracle(case) as afresh, open_oracle(case, options) as oracle:
+        afresh.prepare(program.recipe)
         timeout = query_timeout(options, capture.signature.kind)
         judge = Judge(oracle, capture.signature, place / "inputs", timeout, ui, _until(capture, program))
         result = minify(
@@ -48,7 +48,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             deadline=options.deadline,
             on_event=_shown(ui),
         )
-    verified = _fails_afresh(case, options, result.program, capture.signature, ui)
+        ui.progress("checking the result in a fresh interpreter")
+        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
     _write(case, result, verified)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
@@ -176,18 +177,15 @@ def _stock_inputs(source: Path, target: Path) -> None:
                 shutil.copyfile(file, target / file.name)
 
 
-def _fails_afresh(case: Case, options: Options, program: Program, signature: Signature, ui: Ui) -> bool:
+def _fails_afresh(oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float) -> bool:
     """Whether the result fails alike in fresh interpreters with an empty cache."""
-    ui.progress("checking the result in a fresh interpreter")
-    timeout = query_timeout(options, signature.kind)
-    with open_oracle(case, replace(options, jobs=1), fresh=True) as oracle:
-        for _ in range(_CHECKS):
-            (verdict,) = oracle.check([render(program)], case.path / "minify" / "inputs", timeout=timeout)
-            fails = verdict.failure is not None and verdict.status is Status.FAIL
-            if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
-                return True
-            if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
-                break  # an exception is the same every time
+    for _ in range(_CHECKS):
+        (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
+        fails = verdict.failure is not None and verdict.status is Status.FAIL
+        if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
+            return True
+        if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
+            break  # an exception is the same every time
     return False
 
 

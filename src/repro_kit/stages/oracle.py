@@ -37,19 +37,16 @@ def shared_oracles() -> Iterator[None]:
 
 
 @contextmanager
-def open_oracle(case: Case, options: Options, *, fresh: bool = False) -> Iterator[ZygoteOracle | SpawnOracle]:
-    """An oracle in the case's interpreter; `fresh`: a new interpreter for every query.
+def open_oracle(case: Case, options: Options) -> Iterator[ZygoteOracle | SpawnOracle]:
+    """An oracle in the case's interpreter.
 
     Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters.
     """
-    env = case.read("env.json", Environment)
-    python = case.file.subject.python
-    cache = case.path / "cache" / "oracle"
-    if fresh or env.accelerator:
-        with SpawnOracle(python, cache=cache, jobs=options.jobs) as spawn:
+    if case.read("env.json", Environment).accelerator:
+        with fresh_oracle(case, options.jobs) as spawn:
             yield spawn
         return
-    zygote = _zygote(python, cache, options.jobs)
+    zygote = _zygote(case.file.subject.python, _cache(case), options.jobs)
     try:
         yield zygote
     except BaseException:
@@ -57,6 +54,15 @@ def open_oracle(case: Case, options: Options, *, fresh: bool = False) -> Iterato
         raise
     if _SHARED.get() is None:
         zygote.close()
+
+
+def fresh_oracle(case: Case, jobs: int = 1) -> SpawnOracle:
+    """An oracle that starts a new interpreter for every query; to be closed."""
+    return SpawnOracle(case.file.subject.python, cache=_cache(case), jobs=jobs)
+
+
+def _cache(case: Case) -> Path:
+    return case.path / "cache" / "oracle"
 
 
 def _zygote(python: str, cache: Path, jobs: int) -> ZygoteOracle:

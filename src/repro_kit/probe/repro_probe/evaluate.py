@@ -1,18 +1,14 @@
-"""Answer one request (docs/architecture.md, "The zygote") in this process.
-
-``python -m repro_probe.evaluate REQUEST.json REPLY.json`` does so once, in an interpreter of its own.
-"""
+"""Answer one request (docs/architecture.md, "The zygote") in this process."""
 
 import ctypes
 import faulthandler
 import gc
-import json
 import os
-import sys
 import tempfile
+import time
 
 from repro_probe.describe import describe_exception
-from repro_probe.program import apply, load, recipe_of, set_config
+from repro_probe.program import apply, load, set_config
 
 
 class Invalid(Exception):
@@ -195,7 +191,7 @@ def settle(request):
     The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
     and shortly before the time-out, is written to ``fault.txt``.
     """
-    scratch, timeout = request["scratch"], request["timeout"]
+    scratch, left = request["scratch"], request["ends"] - time.time()
     os.chdir(scratch)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(scratch, "cache")
     os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "triton")
@@ -204,7 +200,7 @@ def settle(request):
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
     fault = open("fault.txt", "w", encoding="utf-8")  # noqa: SIM115 - stays open for faulthandler
     faulthandler.enable(fault)
-    faulthandler.dump_traceback_later(timeout - min(1.0, timeout / 10), file=fault)
+    faulthandler.dump_traceback_later(max(0.01, left - min(1.0, left / 10)), file=fault)
 
 
 def limit(memory):
@@ -225,42 +221,3 @@ def limit(memory):
         except OSError:
             mapped = 0
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory, mapped + memory))
-
-
-def main(request_path, reply_path):
-    """Read the request, write one JSON line per step and the reply last."""
-    with open(request_path, encoding="utf-8") as file:
-        request = json.load(file)
-    with open(reply_path, "w", encoding="utf-8", buffering=1) as out:
-
-        def tell(data):
-            out.write(json.dumps(data) + "\n")
-
-        tell({"phase": "load"})
-        _prepare_interpreter(request)
-        tell({"reply": evaluate(request, tell)})
-        disturb_heap()
-
-
-def _prepare_interpreter(request):
-    """What must happen before torch is imported, and what right after."""
-    try:
-        recipe = request.get("recipe") or recipe_of(request.get("text") or "")
-    except (SyntaxError, ValueError):
-        recipe = {}  # said by `load`
-    os.environ.update(recipe.get("env") or {})
-    if request.get("cache"):
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["cache"]
-    import torch
-    import torch._inductor.codecache  # fixes the place of precompiled headers, before TMPDIR changes
-
-    if recipe.get("backend", "inductor") == "inductor" and request["mode"] == "check":
-        from torch._inductor.cpu_vec_isa import pick_vec_isa
-
-        pick_vec_isa()  # its probe is found in the shared cache from the second query on
-    settle(request)
-    limit(None if torch.cuda.is_available() else request.get("memory"))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

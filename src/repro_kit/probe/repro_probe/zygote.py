@@ -9,97 +9,20 @@ at the end. With ``spawn`` nothing is imported here, and each query gets a fresh
 """
 
 import contextlib
-import ctypes
-import importlib
 import json
 import os
 import selectors
 import shutil
 import signal
-import subprocess
 import sys
 import time
-import traceback
 
-from repro_probe import evaluate
+from repro_probe.children import Fork, Spawn, write_all
 from repro_probe.describe import describe_fault
+from repro_probe.warm import import_torch
 
 _TAIL = 20000  # bytes of stderr that go into a reply
-_PR_SET_PDEATHSIG = 1
 _GRACE = 10.0  # seconds that a child may take to exit once it has replied
-
-#: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
-_WARM_UP = """
-import torch
-RECIPE = {"backward": "randn"}
-def graph(x):
-    y = torch.relu(x) @ x
-    return (y,)
-def calls():
-    x = torch.randn(8, 8).requires_grad_()
-    return [(x,)]
-"""
-
-
-def import_torch(scratch):
-    """Import what children will need, once; the threads that torch would use by itself."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    import torch._dynamo
-    import torch._inductor.compile_fx
-    from torch._inductor.cpu_vec_isa import pick_vec_isa
-
-    pick_vec_isa()  # compiles a probe and keeps the answer
-    for name in _known_modules(scratch, threads):
-        # What a query makes up itself, such as the module of a kernel, is not to be found here.
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-    return threads
-
-
-def _known_modules(scratch, threads):
-    """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
-    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if not place:
-        return _modules_of_a_query(scratch, threads)
-    path = os.path.join(place, "modules.txt")
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-        return file.read().split()
-    names = _modules_of_a_query(scratch, threads)
-    aside = f"{path}.{os.getpid()}"
-    with contextlib.suppress(OSError):
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write("\n".join(names))
-        os.replace(aside, path)
-    return names
-
-
-def _modules_of_a_query(scratch, threads):
-    """Those names, found in a child: running a query here would leave state behind.
-
-    It also precompiles the headers of kernels, which no time-out interrupts here.
-    """
-    request = {"mode": "check", "text": _WARM_UP, "scratch": os.path.join(scratch, "warm-up"), "timeout": 600}
-    os.makedirs(request["scratch"])
-    read_end, write_end = os.pipe()
-    before = set(sys.modules)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _redirect(request["scratch"])
-            evaluate.settle(request)
-            evaluate.evaluate(request, lambda told: None, threads)
-            _write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end, encoding="utf-8") as file:
-        names = file.read().split("\n")
-    os.waitpid(pid, 0)
-    shutil.rmtree(request["scratch"], ignore_errors=True)
-    return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]
 
 
 class Child:
@@ -115,7 +38,8 @@ class Child:
         self.timed_out = False
         self._unread = b""
         self.pipe, write_end = os.pipe()
-        self.pid, self._wait = start({**request, "scratch": self.scratch}, write_end)
+        ends = time.time() + request["timeout"]
+        self.pid, self._wait = start({**request, "scratch": self.scratch, "ends": ends}, write_end)
         os.close(write_end)
 
     def read(self):
@@ -180,81 +104,6 @@ def _tail(path):
         return ""
 
 
-def spawn(request, write_end):
-    """Start a fresh interpreter for `request`: its process id, and how to wait for its exit code."""
-    path = os.path.join(request["scratch"], "request.json")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(request, file)
-    command = [sys.executable, "-m", "repro_probe.evaluate", path, f"/dev/fd/{write_end}"]
-    with contextlib.ExitStack() as stack:
-        out, err = (stack.enter_context(open(name, "wb")) for name in _output_files(request["scratch"]))
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=(write_end,), start_new_session=True
-        )
-    return process.pid, process.wait
-
-
-class Fork:
-    """Start children by forking; `threads` is what torch would use by itself."""
-
-    def __init__(self, threads):
-        self.threads = threads
-
-    def __call__(self, request, write_end):
-        """Like `spawn`."""
-        pid = os.fork()
-        if pid == 0:
-            self._live(request, write_end)
-        return pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-    def _live(self, request, write_end):
-        """The child's whole life; never returns."""
-        code = 1
-        try:
-            os.setsid()
-            _die_with_parent()
-            _redirect(request["scratch"])
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-            evaluate.settle(request)
-            evaluate.limit(request.get("memory"))
-
-            def tell(data):
-                _write_all(write_end, json.dumps(data).encode() + b"\n")
-
-            tell({"reply": evaluate.evaluate(request, tell, self.threads)})
-            evaluate.disturb_heap()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            sys.stdout.flush()
-            os._exit(code)  # no finalizers: they belong to the parent
-
-
-def _write_all(descriptor, data):
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-def _output_files(scratch):
-    return [os.path.join(scratch, name) for name in ("stdout.txt", "stderr.txt")]
-
-
-def _redirect(scratch):
-    for descriptor, path in enumerate((os.devnull, *_output_files(scratch))):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(file, descriptor)
-        os.close(file)
-
-
-def _die_with_parent():
-    """A zygote that is killed takes its children along, where the system offers that."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Server:
     """The main loop: requests in, children out, replies as they end."""
 
@@ -299,7 +148,9 @@ class Server:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             request = json.loads(line)
-            if "cancel" in request:
+            if "prepare" in request:
+                self.start.prepare(request["prepare"])
+            elif "cancel" in request:
                 for child in [c for c in self.children.values() if c.request["id"] == request["cancel"]]:
                     self._end(child, kill=True)
             else:
@@ -319,16 +170,17 @@ class Server:
         return child.finish()
 
     def _answer(self, reply):
-        _write_all(self.channel, json.dumps(reply).encode() + b"\n")
+        write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 
 def main(scratch, how="fork"):
     """Get ready, say so, serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply
-    start = spawn if how == "spawn" else Fork(import_torch(scratch))
-    _write_all(channel, json.dumps({"ready": True}).encode() + b"\n")
+    start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
+    write_all(channel, json.dumps({"ready": True}).encode() + b"\n")
     Server(scratch, channel, start).run()
+    os._exit(0)  # torch's own clean-up takes a second, and there is nothing left to clean up
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+"""Start a process per query: forked from this one, or a fresh interpreter."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+
+from repro_probe import evaluate
+from repro_probe.program import recipe_of
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Fork:
+    """Start children by forking; `threads` is what torch would use by itself."""
+
+    def __init__(self, threads):
+        self.threads = threads
+
+    def prepare(self, env):
+        """Nothing to do: this process is what children are made of."""
+
+    def __call__(self, request, write_end):
+        """Start a child that reports to `write_end`: its process id, and how to wait for its exit code."""
+        pid = os.fork()
+        if pid == 0:
+            self._live(request, write_end)
+        return pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def _live(self, request, write_end):
+        """The child's whole life; never returns."""
+        code = 1
+        try:
+            os.setsid()
+            die_with_parent()
+            redirect(request["scratch"])
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            evaluate.settle(request)
+            evaluate.limit(request.get("memory"))
+
+            def tell(data):
+                write_all(write_end, json.dumps(data).encode() + b"\n")
+
+            tell({"reply": evaluate.evaluate(request, tell, self.threads)})
+            evaluate.disturb_heap()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            sys.stdout.flush()
+            os._exit(code)  # no finalizers: they belong to the parent
+
+
+class Spawn:
+    """Start fresh interpreters (`fresh.py`). One can be got ready ahead: importing torch is most of a short query."""
+
+    def __init__(self):
+        self._ready = None  # (environment that the recipe asks for, process, socket)
+
+    def prepare(self, env):
+        """Start an interpreter that imports torch, with `env` on top of this process's environment, and waits."""
+        self._discard()
+        mine, its = socket.socketpair()
+        with its:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "repro_probe.fresh", str(its.fileno())],
+                env={**os.environ, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(its.fileno(),),
+                start_new_session=True,
+            )
+        self._ready = (dict(env), process, mine)
+
+    def __call__(self, request, write_end):
+        """Like `Fork`."""
+        env = _environment(request)
+        if self._ready is None or self._ready[0] != env or self._ready[1].poll() is not None:
+            self.prepare(env)
+        (_, process, channel), self._ready = self._ready, None
+        path = os.path.join(request["scratch"], "request.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(request, file)
+        with channel, contextlib.suppress(OSError):  # one that died has no reply, which is noticed
+            socket.send_fds(channel, [path.encode()], [write_end])
+        return process.pid, process.wait
+
+    def _discard(self):
+        if self._ready is not None:
+            _, process, channel = self._ready
+            self._ready = None
+            channel.close()
+            process.kill()
+            process.wait()
+
+
+def _environment(request):
+    """Variables that the query's recipe asks for; none where that cannot be read, which the query will say."""
+    try:
+        recipe = request.get("recipe") or recipe_of(request.get("text") or "")
+    except (SyntaxError, ValueError):
+        return {}
+    return dict(recipe.get("env") or {})
+
+
+def write_all(descriptor, data):
+    """Write all of `data`."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def redirect(scratch):
+    """Standard input from nowhere, output to files in `scratch`."""
+    output = [os.path.join(scratch, name) for name in ("stdout.txt", "stderr.txt")]
+    for descriptor, path in enumerate((os.devnull, *output)):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, descriptor)
+        os.close(file)
+
+
+def die_with_parent():
+    """A server that is killed takes its children along, where the system offers that."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
