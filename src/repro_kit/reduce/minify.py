@@ -73,6 +73,7 @@ def minify(
     oracle: Oracle,
     *,
     hints: Sequence[str] = (),
+    before: Sequence[Answer] = (),
     journal: Journal | None = None,
     budget: int | None = None,
     deadline: float | None = None,
@@ -81,7 +82,8 @@ def minify(
 ) -> Result:
     """The smallest program found that fails like `program`, by the judgement of `oracle`.
 
-    `hints`: operators, kernels or values that the failure names. `journal`: with one that a killed search left, no
+    `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`
+    already; they count among its first three. `journal`: with one that a killed search left, no
     finished query is made again, and the end is the same. `budget`: queries, `deadline`: seconds of `clock`; at either
     the best so far is returned. Raises CannotReduce when the program does not fail alike in any of its first runs, or
     when a program without compute "fails" too.
@@ -93,7 +95,7 @@ def minify(
     failed = runs = 0
     stopped: Stop = "fixpoint"
     try:
-        failed, runs = _verify(search)
+        failed, runs = _verify(search, before)
         search.learn(oracle.record(program))
         _reduce(search, hints)
     except Stopped as stop:
@@ -113,7 +115,7 @@ def minify(
     )
 
 
-def _verify(search: Search) -> tuple[int, int]:
+def _verify(search: Search, before: Sequence[Answer]) -> tuple[int, int]:
     """(how often the original failed alike, of how many runs). A flaky failure makes the search repeat its queries.
 
     A program that only returns an input must not fail, or the judgement is about something else than the graph.
@@ -121,11 +123,13 @@ def _verify(search: Search) -> tuple[int, int]:
     search.begin("verify")
     program, trivial = search.program, _trivial(search)
     key = key_of(render(program, footer=False))
-    extra = [] if trivial is None else [(trivial, key_of(render(trivial, footer=False)))]
-    first, *others = search.ask([program, *(it for it, _ in extra)], [f"{key}#0", *(it for _, it in extra)])
-    answers = [first]
-    if first.seconds < _SLOW or first.outcome is not Outcome.SAME:
-        answers += search.ask([program] * (_RUNS - 1), [f"{key}#{at}" for at in range(1, _RUNS)])
+    answers = list(before) or list(search.ask([program], [f"{key}#0"]))
+    slow = answers[0].outcome is Outcome.SAME and answers[0].seconds >= _SLOW
+    asked = [] if slow else [(program, f"{key}#{at}") for at in range(len(answers), _RUNS)]
+    if trivial is not None:
+        asked.insert(0, (trivial, key_of(render(trivial, footer=False))))
+    found = list(search.ask([it for it, _ in asked], [it for _, it in asked]))
+    answers += found if trivial is None else found[1:]
     failed = sum(it.outcome is Outcome.SAME for it in answers)
     if not failed:
         seen = "; ".join(dict.fromkeys(f"{it.outcome}{': ' + it.note if it.note else ''}" for it in answers))
@@ -134,11 +138,11 @@ def _verify(search: Search) -> tuple[int, int]:
             program,
             answers,
         )
-    if trivial is not None and others[0].outcome is Outcome.SAME:
+    if trivial is not None and found[0].outcome is Outcome.SAME:
         raise CannotReduce(
             "A graph that only returns its input fails alike: the failure does not depend on the graph.",
             trivial,
-            others,
+            found[:1],
         )
     if failed < len(answers):
         search.repeats = 2 * _RUNS // failed

@@ -43,6 +43,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             program,
             judge,
             hints=_hints(capture.verdict.failure if capture.verdict else None),
+            before=[judge.answer(capture.verdict)] if capture.verdict else [],
             journal=Journal(place / "journal.jsonl"),
             budget=options.budget,
             deadline=options.deadline,
@@ -79,9 +80,10 @@ class Judge:
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer a program, in order; closing the iterator kills what is under way."""
         texts = [render(program) for program in programs]
-        yield from map(self._answer, self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until))
+        yield from map(self.answer, self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until))
 
-    def _answer(self, verdict: Verdict) -> Answer:
+    def answer(self, verdict: Verdict) -> Answer:
+        """What a verdict means for the reduction."""
         if verdict.status is Status.PASS or verdict.failure is None:
             outcome = Outcome.PASS if verdict.status in (Status.PASS, Status.FLAKY) else Outcome(verdict.status.value)
             return Answer(outcome, verdict.seconds, verdict.note)

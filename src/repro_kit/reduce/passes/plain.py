@@ -1,13 +1,20 @@
-"""All plainer inputs and settings at once: most failures need nothing of what they were found with."""
+"""All plainer inputs and settings at once: most failures need little of what they were found with."""
 
 from __future__ import annotations
 
-from repro_kit.reduce.passes.settings import defaults
+from repro_kit.program import Mark
+from repro_kit.program.edits import DropMarks, Edit
+from repro_kit.reduce.passes.settings import reset, special
 from repro_kit.reduce.passes.values import plainest
 from repro_kit.reduce.search import Search
 
 
 def plain(search: Search) -> None:
-    """Generated, contiguous inputs without gradients, and the default recipe; then each of the two alone."""
-    inputs, recipe = plainest(search), defaults(search)
-    search.first([[*inputs, *recipe], inputs, recipe])
+    """Generated, contiguous inputs without gradients, and default settings; then less and less of that."""
+    inputs: list[Edit] = [*plainest(search)]
+    if any(isinstance(it, Mark) for it in search.program.inputs):
+        inputs.append(DropMarks())
+    names = special(search)
+    # What a dict holds is more often what the failure needs than the other settings are.
+    single = [name for name in names if not isinstance(getattr(search.program.recipe, name), dict)]
+    search.first([[*inputs, *reset(names)], [*inputs, *reset(single)], inputs, reset(names)])

@@ -15,6 +15,7 @@ from repro_kit.reduce.search import Proposal, Search
 _DEFAULT = Recipe()
 #: Fields that say how the failure is judged, or what it is about, rather than what it needs.
 _KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches")
+_DICTS = ("options", "env", "config")
 
 
 def narrow(search: Search) -> None:
@@ -40,21 +41,21 @@ def calls(search: Search) -> None:
 
 
 def recipe(search: Search) -> None:
-    """Every setting back to its default, entries of dicts (options, config, environment) one by one."""
-    for name in ("config", "options", "env"):
+    """Every setting back to its default, and every entry of a dict (options, config, environment) away."""
+    sweep(search, special(search), reset)
+    for name in _DICTS:
         _entries(search, name)
-    for field in fields(Recipe):
-        if field.name not in _KEPT:
-            _default(search, field.name)
 
 
-def defaults(search: Search) -> list[Edit]:
-    """Edits that put every setting back to its default, and drop marks of dynamic dimensions."""
-    program = search.program
-    marked: list[Edit] = [DropMarks()] if any(isinstance(it, Mark) for it in program.inputs) else []
-    names = [field.name for field in fields(Recipe) if field.name not in _KEPT]
-    special = [name for name in names if getattr(program.recipe, name) != getattr(_DEFAULT, name)]
-    return [*marked, *(SetRecipe(name, getattr(_DEFAULT, name)) for name in special)]
+def reset(names: Sequence[str]) -> list[Edit]:
+    """Edits that put these settings back to their default."""
+    return [SetRecipe(name, getattr(_DEFAULT, name)) for name in names]
+
+
+def special(search: Search) -> list[str]:
+    """The settings that are not at their default, those that are dicts last."""
+    names = [field.name for field in fields(Recipe) if field.name not in (*_KEPT, *_DICTS)]
+    return [name for name in (*names, *_DICTS) if getattr(search.program.recipe, name) != getattr(_DEFAULT, name)]
 
 
 def marks(search: Search) -> None:
