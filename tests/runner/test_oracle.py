@@ -303,3 +303,23 @@ def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before
     text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", preamble=lowering)
     (early,) = oracle.check([text], None, until="native")
     assert "no such lowering" in failure_of(early, Status.FAIL).exceptions[-1].message
+
+
+def test_a_failed_lowering_names_the_statement_it_was_for(oracle: ZygoteOracle) -> None:
+    preamble = (
+        "import torch._inductor.lowering as lowering\n"
+        "def no(*arguments):\n    raise ValueError('no')\n"
+        "lowering.lowerings[torch.ops.aten.sinh.default] = no\n"
+    )
+    body = "first = x.cos()\nsecond = torch.sinh(first)\nthird = second.exp()\nreturn (third,)"
+    failure = failure_of(check(oracle, program(body, preamble=preamble, backend="inductor")), Status.FAIL)
+    assert failure.origins[0] == "second"
+
+
+@pytest.mark.slow
+def test_a_kernel_that_does_not_compile_is_named(oracle: ZygoteOracle) -> None:
+    config = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
+    body = "first = x.cos().sum(1)\nsecond = x @ x.t()\nthird = torch.relu(second).sum(0)\nreturn (first, third)"
+    failure = failure_of(check(oracle, program(body, backend="inductor", config=config)), Status.FAIL)
+    assert "relu" in failure.origins[0]
+    assert "cos" not in failure.origins[0]

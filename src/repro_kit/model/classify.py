@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from repro_kit.model import native, tracebacks
@@ -59,7 +60,8 @@ def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
         return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=from_data(reply["difference"], Difference))
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
-        return failure_from_exceptions(links, phase=phase, text=text)
+        failure = failure_from_exceptions(links, phase=phase, text=text)
+        return replace(failure, origins=tuple(map(str, reply.get("origins") or ())))
     return None
 
 

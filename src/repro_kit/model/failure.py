@@ -91,6 +91,7 @@ class Failure:
     compile_id: str | None = None
     op: str | None = None  # "aten.index_put.default", where the failure names one
     step: str | None = None  # last compile step that began and did not end
+    origins: tuple[str, ...] = ()  # values and kernels of the program that the compiler was at work on, likeliest first
 
 
 class Status(StrEnum):

@@ -151,11 +151,11 @@ def _told(verdict: Verdict) -> str:
 
 
 def _hints(failure: Failure | None) -> list[str]:
-    """What the failure names: an operator, and what its message says of kernels."""
+    """What the failure tells: values that the compiler was at work on, an operator, kernels in its message."""
     if failure is None:
         return []
     words = [failure.op] if failure.op else []
-    return [*words, *(link.message for link in failure.exceptions if "cpp_fused" in link.message)]
+    return [*failure.origins, *words, *(link.message for link in failure.exceptions if "cpp_fused" in link.message)]
 
 
 def _shown(ui: Ui) -> Callable[[Event], None]:

@@ -8,6 +8,7 @@ import tempfile
 import time
 
 from repro_probe.describe import describe_exception
+from repro_probe.origins import origins
 from repro_probe.program import apply, load, set_config
 
 
@@ -93,7 +94,8 @@ def _check(request, step, threads):
     except ReachedNative:
         return {"status": "pass", "phase": step.phase, "note": "stopped before the native compiler"}
     except (Exception, SystemExit) as error:
-        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
+        named = origins(error, request["text"], program.namespace["__file__"])
+        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
     found, note = None, ""
     if program.recipe["check"]:
         step("compare")

@@ -59,6 +59,8 @@ def _proposals(
     for distance, count in _GROWTH:
         for unit in named[:count]:
             yield keep(search, _around(search, units, unit, distance))
+        if distance == 0 and len(named) > 1:
+            yield keep(search, {at for unit in named for at in unit})
 
 
 def _around(search: Search, units: Sequence[tuple[int, ...]], unit: tuple[int, ...], distance: int) -> set[int]:

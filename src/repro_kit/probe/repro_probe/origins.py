@@ -1,0 +1,102 @@
+"""Which statements of a program the compiler was at work on when it raised.
+
+The compiler keeps the code that a node came from: `meta["stack_trace"]` of an FX node (torch/fx/proxy.py), and the FX
+nodes that a piece of Inductor's IR stands for in `origins` (torch/_inductor/ir.py). Both are looked up by name in the
+local variables along the traceback, so that a torch without them has no origins to tell, and nothing else changes.
+"""
+
+import ast
+import linecache
+import re
+
+_MOST = 12  # nodes of one frame: more say nothing of where it is
+_KERNEL = re.compile(r"(?:cpp|(?:triton|mps)_\w{3})_fused_\w+")
+_DEFINITION = re.compile(rf"({_KERNEL.pattern}) = async_compile\.")
+_CONTAINERS = (list, tuple, set, frozenset)
+
+
+def origins(error, text, path):
+    """Of the program `text` at `path`: names that statements assign to, and names of kernels generated for it.
+
+    Those of the innermost frame come first.
+    """
+    line = re.compile(rf'File "{re.escape(path)}", line (\d+), in graph\b')
+    names = _names(text)
+    found = {}
+    for trace in _innermost_first(error):
+        found |= dict.fromkeys(_kernels_at(trace))
+        nodes = _nodes_in(trace.tb_frame)
+        if 0 < len(nodes) <= _MOST:
+            for node in nodes:
+                for number in line.findall(str(node.meta.get("stack_trace") or "")):
+                    if int(number) in names:
+                        found.setdefault(names[int(number)])
+    return list(found)
+
+
+def _names(text):
+    """For each line of `graph`, the name that the statement there assigns to."""
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+    assigned = [it for one in functions for it in one.body if isinstance(it, ast.Assign)]
+    return {
+        number: it.targets[0].id
+        for it in assigned
+        if isinstance(it.targets[0], ast.Name)
+        for number in range(it.lineno, it.end_lineno + 1)
+    }
+
+
+def _innermost_first(error):
+    """Every traceback entry of `error` and of what led to it, the root cause's innermost first."""
+    chain = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
+    for one in reversed(chain):
+        entries, trace = [], one.__traceback__
+        while trace is not None:
+            entries.append(trace)
+            trace = trace.tb_next
+        yield from reversed(entries)
+
+
+def _kernels_at(trace):
+    """The kernel that Inductor waits for (torch/_inductor/async_compile.py), or that a generated module defines."""
+    frame = trace.tb_frame
+    if frame.f_code.co_name == "<module>" and "AsyncCompile" in frame.f_globals:
+        code = linecache.getlines(frame.f_code.co_filename)[: trace.tb_lineno]
+        started = [found[1] for found in map(_DEFINITION.match, code) if found]
+        return started[-1:]
+    if "_inductor" in frame.f_code.co_filename:
+        return [it for it in frame.f_locals.values() if isinstance(it, str) and _KERNEL.fullmatch(it)]
+    return []
+
+
+def _nodes_in(frame):
+    """FX nodes that local variables are, or stand for."""
+    import torch
+
+    nodes = {}
+    for value in list(frame.f_locals.values()):
+        for one in value if type(value) in _CONTAINERS and len(value) <= _MOST else (value,):
+            for node in _nodes_of(one, torch.fx.Node):
+                nodes.setdefault(node)
+    return list(nodes)
+
+
+def _nodes_of(value, kind):
+    if isinstance(value, kind):
+        return [value]
+    if not type(value).__module__.startswith("torch._inductor."):
+        return []
+    members = _read(value, "snodes") or [value]  # of a fused node of the scheduler
+    found = []
+    for one in members if isinstance(members, (list, tuple)) else [value]:
+        for holder in (one, _read(one, "node"), _read(one, "data")):
+            found += [node for node in _read(holder, "origins") or () if isinstance(node, kind)]
+    return found
+
+
+def _read(value, name):
+    """An instance's own attribute; properties are not computed, since they may raise or do work."""
+    return getattr(value, "__dict__", {}).get(name)
