@@ -22,16 +22,18 @@ def origins(error, text, path):
     """
     line = re.compile(rf'File "{re.escape(path)}", line (\d+), in graph\b')
     names = _names(text)
-    found = {}
+    interpreted, further = {}, {}
     for trace in _innermost_first(error):
-        found |= dict.fromkeys(_kernels_at(trace))
+        further |= dict.fromkeys(_kernels_at(trace))
+        is_interpreter = (
+            trace.tb_frame.f_code.co_name == "run_node"
+        )  # torch/fx/interpreter.py: one node after the other
+        found = interpreted if is_interpreter else further
         nodes = _nodes_in(trace.tb_frame)
-        if 0 < len(nodes) <= _MOST:
-            for node in nodes:
-                for number in line.findall(str(node.meta.get("stack_trace") or "")):
-                    if int(number) in names:
-                        found.setdefault(names[int(number)])
-    return list(found)
+        for node in nodes if len(nodes) <= _MOST else ():
+            lines = map(int, line.findall(str(node.meta.get("stack_trace") or "")))
+            found |= {names[number]: None for number in lines if number in names}
+    return list(interpreted | further)
 
 
 def _names(text):
