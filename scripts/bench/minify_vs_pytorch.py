@@ -31,7 +31,8 @@ from repro_kit.program.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 LARGE = Path(__file__).parent / "cases" / "large.py"
-DEFAULT = [EXAMPLES / "inductor_cpp_compile_error.py", EXAMPLES / "inductor_accuracy.py", LARGE]
+NAMES = ("inductor_cpp_compile_error", "inductor_runtime_error", "dynamic_shape_error", "inductor_accuracy")
+DEFAULT = [*(EXAMPLES / f"{name}.py" for name in NAMES), LARGE]
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def main() -> None:
         for name, outcome in (("repro-kit", ours), ("PyTorch", theirs)):
             row = (outcome.queries, f"{outcome.seconds:.0f}", outcome.statements, outcome.same, outcome.note)
             print(f"| {script.stem} | {name} | " + " | ".join(map(str, row)) + " |", flush=True)
-        if theirs.seconds:
+        if theirs.statements is not None:  # without a result there is nothing to compare
             print(f"| {script.stem} | PyTorch / repro-kit | | {theirs.seconds / ours.seconds:.1f}× | | | |", flush=True)
 
 
