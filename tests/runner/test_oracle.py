@@ -88,7 +88,7 @@ def test_a_crash_after_the_verdict_counts(oracle: ZygoteOracle) -> None:
 
 
 def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ZygoteOracle) -> None:
-    verdict = check(oracle, failing_backend("signal.pause()"), timeout=5)
+    verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=5)
     failure = failure_of(verdict, Status.FAIL)
     assert (failure.kind, failure.phase, failure.stack[-1].function) == (Kind.TIMEOUT, Phase.COMPILE, "mine")
 
@@ -220,7 +220,7 @@ def test_verdicts_come_in_order_whatever_ends_first() -> None:
 def test_closing_the_iterator_kills_what_is_under_way() -> None:
     before = _descendants()
     with ZygoteOracle(sys.executable, jobs=2) as pair:
-        found = pair.check_unordered([failing_backend("signal.pause()"), program()], None, timeout=500)
+        found = pair.check_unordered([failing_backend("import time; time.sleep(1000)"), program()], None, timeout=500)
         assert next(found)[0] == 1
         found.close()
         assert check(pair, program()).status is Status.PASS
@@ -234,7 +234,11 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     before = _descendants()
     sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
     with ZygoteOracle(sys.executable) as zygote:
-        texts = [failing_backend("os.abort()"), failing_backend(sleeper), failing_backend(sleeper + "; signal.pause()")]
+        texts = [
+            failing_backend("os.abort()"),
+            failing_backend(sleeper),
+            failing_backend(sleeper + "; import time; time.sleep(1000)"),
+        ]
         statuses = [verdict.status for verdict in zygote.check(texts, None, timeout=8)]
     assert statuses == [Status.FAIL, Status.PASS, Status.FAIL]
     assert _descendants() == before

@@ -2,7 +2,10 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from repro_kit.case import Case, Subject
+from repro_kit.model.native import faulthandler_stack
 from repro_kit.stages.running import run_subject
 
 
@@ -14,14 +17,24 @@ def case_of(tmp_path: Path, code: str) -> Case:
     return Case.create(tmp_path / "case.repro", subject, "2026-01-01T00:00:00+00:00")
 
 
-def test_a_crash_at_the_deadline_is_the_dump_of_the_stack(tmp_path: Path) -> None:
-    code = "import os, signal, time\ntime.sleep({})\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+def test_the_timer_of_the_stack_is_no_crash(tmp_path: Path) -> None:
+    code = "import os, signal, time\ntime.sleep({})\nos.kill(os.getpid(), signal.SIGALRM)\n"
     late = run_subject(case_of(tmp_path / "late", code.format(1.9)), tmp_path / "a", timeout=2.5)
     assert late.timed_out
     assert late.signal is None
     early = run_subject(case_of(tmp_path / "early", code.format(0)), tmp_path / "b", timeout=30)
-    assert early.signal == "SIGSEGV"
+    assert early.signal == "SIGALRM"
     assert not early.timed_out
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("own", ["", "signal.signal(signal.SIGALRM, lambda *_: None)\n", "signal.setitimer(0, 9)\n"])
+def test_a_hang_leaves_its_stack_unless_the_program_uses_the_timer(tmp_path: Path, own: str) -> None:
+    code = f"import signal\n{own}import torch\ndef forever():\n    while True: pass\nforever()\n"
+    run_subject(case_of(tmp_path / "hang", code), tmp_path / "out", timeout=15)
+    stacks = [path.read_text() for path in (tmp_path / "out" / "probe").glob("stack-*.txt")]
+    assert [faulthandler_stack(text)[-1].function for text in stacks if text] == ([] if own else ["forever"])
 
 
 def test_a_run_gets_private_caches_that_are_gone_afterwards(tmp_path: Path) -> None:

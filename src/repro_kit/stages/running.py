@@ -39,15 +39,11 @@ def run_subject(
             stderr=place / "stderr.txt",
             on_tick=on_tick,
         )
-    return _ended_by_the_dump(ran, timeout)
+    return _ended_by_the_timer(ran, timeout)
 
 
-def _ended_by_the_dump(ran: Run, timeout: float) -> Run:
-    """`ran`, a time-out where the probe's own dump of the stack killed it.
-
-    faulthandler reads the frames of a running thread, which can go wrong (docs of `faulthandler.dump_traceback_later`);
-    a run that dies of that at its deadline would have been killed there anyway.
-    """
-    if ran.signal in ("SIGSEGV", "SIGBUS") and ran.seconds >= timeout - dump_before(timeout) - _SLACK:
+def _ended_by_the_timer(ran: Run, timeout: float) -> Run:
+    """`ran`, a time-out where the probe's timer killed it: one that replaced the user's program (exec) dies of that."""
+    if ran.signal == "SIGALRM" and ran.seconds >= timeout - dump_before(timeout) - _SLACK:
         return replace(ran, signal=None, timed_out=True)
     return ran

@@ -14,6 +14,7 @@ import time
 import traceback
 
 from repro_probe.imports import when_imported
+from repro_probe.stacks import dump_at
 
 #: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
@@ -162,4 +163,4 @@ def _watch_signals(place):
         faulthandler.enable(file)
     deadline = place.options.get("deadline")
     if deadline is not None:
-        faulthandler.dump_traceback_later(max(0.1, deadline - time.time()), file=file)
+        dump_at(deadline, file)

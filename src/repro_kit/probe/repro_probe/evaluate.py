@@ -10,6 +10,7 @@ import time
 from repro_probe.describe import describe_exception
 from repro_probe.origins import origins
 from repro_probe.program import apply, load, set_config
+from repro_probe.stacks import dump_at
 
 
 class Invalid(Exception):
@@ -202,7 +203,7 @@ def settle(request):
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
     fault = open("fault.txt", "w", encoding="utf-8")  # noqa: SIM115 - stays open for faulthandler
     faulthandler.enable(fault)
-    faulthandler.dump_traceback_later(max(0.01, left - min(1.0, left / 10)), file=fault)
+    dump_at(request["ends"] - min(1.0, left / 10), fault)
 
 
 def limit(memory):

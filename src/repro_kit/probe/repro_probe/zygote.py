@@ -59,18 +59,11 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _died_of_the_dump(self, code):
-        """Whether the stack's dump before the time-out killed it: reading a running thread's frames can."""
-        timeout = self.request["timeout"]
-        late = time.monotonic() - self.started >= timeout - min(1.0, timeout / 10)
-        return late and self.reply is None and code in (-signal.SIGSEGV, -signal.SIGBUS)
-
     def finish(self):
         """Wait for the end, clean up; the whole reply."""
         os.close(self.pipe)
         code = self._wait()
         self.kill()
-        self.timed_out = self.timed_out or self._died_of_the_dump(code)
         signal_name = signal.Signals(-code).name if code < 0 and not self.timed_out else None
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
         reply = judge_end(self, signal_name, text, fault)
