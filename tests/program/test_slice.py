@@ -94,3 +94,16 @@ def test_decorated_and_nested_statements_are_cut_out_whole() -> None:
     text = customisations(script)
     assert "@register_backend\ndef mine(gm, inputs):\n    # why\n    return gm.forward" in text
     assert "\ntorch._dynamo.config.recompile_limit = 1" in text
+
+
+def test_a_parameter_is_no_global_of_the_same_name() -> None:
+    script = dedent(
+        """
+        from torch._inductor import lowering
+        def bad(x):
+            return lowering.mul(x, 2)
+        lowering.lowerings["relu"] = bad
+        x = load_data()
+        """
+    )
+    assert "load_data" not in customisations(script)

@@ -12,6 +12,8 @@ import ast
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from repro_kit.program.names import reads_of
+
 #: Packages of torch that a statement must touch to be able to change what the compiler does.
 COMPILER_NAMESPACES = (
     "torch._inductor",
@@ -62,7 +64,7 @@ class _Statement:
     def __init__(self, node: ast.stmt, aliases: dict[str, str]) -> None:
         self.node = node
         self.binds = _bound(node)
-        self.uses = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        self.uses = reads_of(ast.unparse(node))
         self.mentions = set(_mentions(node, aliases))
         self.is_import = isinstance(node, ast.Import | ast.ImportFrom)
         self.is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

@@ -9,6 +9,7 @@ from dataclasses import fields
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Mark, Program
 from repro_kit.program.edits import Calls, DropMarks, Edit, Preamble, SetRecipe
+from repro_kit.program.names import reads_of
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search import Proposal, Search
 
@@ -86,7 +87,7 @@ def preamble(search: Search) -> None:
         program = search.program
         left = [it for it in (*program.imports, *_pieces(program.preamble)) if it not in dropped]
         bound = {name for it in dropped for name in _bound(it)} - {name for it in left for name in _bound(it)}
-        if bound & (_used_by_program(program) | {name for it in left for name in _used(it)}):
+        if bound & (_used_by_program(program) | {name for it in left for name in reads_of(it)}):
             return None  # it could only fail for the lack of a name
         imports = tuple(it for it in left if it in program.imports)
         return [Preamble("\n\n\n".join(it for it in left if it not in program.imports), imports)]
@@ -109,10 +110,6 @@ def _bound(piece: str) -> set[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
     return {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
-
-
-def _used(piece: str) -> set[str]:
-    return {it.id for it in ast.walk(ast.parse(piece)) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Load)}
 
 
 def _used_by_program(program: Program) -> set[str]:

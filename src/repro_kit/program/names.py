@@ -1,0 +1,21 @@
+"""Which names of its module a piece of code reads."""
+
+from __future__ import annotations
+
+import symtable
+
+
+def reads_of(code: str) -> set[str]:
+    """Names that `code`, statements of a module, reads there or in its functions; not parameters and local names.
+
+    Raises SyntaxError.
+    """
+    return set(_referenced(symtable.symtable(code, "<code>", "exec"), top=True))
+
+
+def _referenced(table: symtable.SymbolTable, *, top: bool) -> list[str]:
+    symbols = table.get_symbols()
+    own = [
+        it.get_name() for it in symbols if it.is_declared_global() or (it.is_referenced() and (top or it.is_global()))
+    ]
+    return own + [name for child in table.get_children() for name in _referenced(child, top=False)]

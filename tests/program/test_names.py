@@ -1,0 +1,22 @@
+import pytest
+
+from repro_kit.program.names import reads_of
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def f(x):\n    return x + SCALE", {"SCALE"}),
+        (
+            "@register(aten.relu)\ndef f(x, size=WIDTH):\n    y = x\n    def g(): return y * helper(x)\n    return g",
+            {"register", "aten", "WIDTH", "helper"},
+        ),
+        ("y = [x for x in items]", {"items"}),
+        ("x = 1\ny = x", {"x"}),
+        ("class A(Base):\n    size = WIDTH\n    def f(self): return self.size + OFFSET", {"Base", "WIDTH", "OFFSET"}),
+        ("return value", {"value"}),
+        ("def f():\n    global counter\n    counter += 1", {"counter"}),
+    ],
+)
+def test_reads_of_the_module(code: str, names: set[str]) -> None:
+    assert reads_of(code) == names
