@@ -28,10 +28,8 @@ def test_every_example_is_in_the_table():
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
-def test_collect_finds_the_failure(name, tmp_path, request):
+def test_collect_finds_the_failure(name, tmp_path):
     expected = EXPECTED[name]
-    if "unsettled" in expected:
-        request.node.add_marker(pytest.mark.xfail(reason=expected["unsettled"], strict=False))
     result = _collect(name, tmp_path, expected.get("options", []))
     found = {key: result[key] for key in ("layer", "failure", "level")}
     assert found == {key: expected[key] for key in found}, result

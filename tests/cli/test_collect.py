@@ -70,6 +70,13 @@ def test_case_stands_for_its_command(work, fakes, repro_kit):
     assert fakes.ran() == ALL[1:]
 
 
+def test_options_after_a_case_are_not_lost(work, fakes, repro_kit):
+    repro_kit("collect", "--until", "observe", "train.py")
+    fakes.ran()
+    result = repro_kit("collect", "train.repro", "--deadline", "9")
+    assert result.exit_code == 2 and "--deadline 9 train.repro" in result.stderr and fakes.ran() == []
+
+
 def test_another_command_is_refused_and_fresh_replaces_it(work, fakes, repro_kit):
     repro_kit("collect", "train.py", "1")
     fakes.ran()

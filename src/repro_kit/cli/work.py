@@ -41,7 +41,10 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     from repro_kit.stages.place import is_case
 
     values = merged(ctx)
-    if form_of(ctx) == "script" and len(words) == 1 and is_case(Path(words[0])):
+    if form_of(ctx) == "script" and words and is_case(Path(words[0])):
+        if len(words) > 1:
+            words_before = shlex.join([*words[1:], words[0]])
+            raise ReproKitError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
         return existing_case(ctx, Path(words[0]))
     return _subject(values, form_of(ctx), words)
 

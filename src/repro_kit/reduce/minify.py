@@ -95,9 +95,9 @@ def minify(
     failed = runs = 0
     stopped: Stop = "fixpoint"
     try:
-        failed, runs = _verify(search, before)
+        failed, runs, slow = _verify(search, before)
         search.learn(oracle.record(program))
-        _reduce(search, hints)
+        _reduce(search, hints, slow=slow)
     except Stopped as stop:
         stopped = stop.reason
     return Result(
@@ -115,8 +115,10 @@ def minify(
     )
 
 
-def _verify(search: Search, before: Sequence[Answer]) -> tuple[int, int]:
-    """(how often the original failed alike, of how many runs). A flaky failure makes the search repeat its queries.
+def _verify(search: Search, before: Sequence[Answer]) -> tuple[int, int, bool]:
+    """(how often the original failed alike, of how many runs, whether these are slow).
+
+    A flaky failure makes the search repeat its queries.
 
     A program that only returns an input must not fail, or the judgement is about something else than the graph.
     """
@@ -146,7 +148,7 @@ def _verify(search: Search, before: Sequence[Answer]) -> tuple[int, int]:
         )
     if failed < len(answers):
         search.repeats = 2 * _RUNS // failed
-    return failed, len(answers)
+    return failed, len(answers), slow
 
 
 def _trivial(search: Search) -> Program | None:
@@ -161,9 +163,11 @@ def _trivial(search: Search) -> Program | None:
     return apply(search.base, [everything, Outputs((param,))], search.metadata)
 
 
-def _reduce(search: Search, hints: Sequence[str]) -> None:
+def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
     search.share = _STRUCTURE
     try:
+        if slow:  # there is time for a few steps only, and a hang that gets shorter is harder to tell from a slow pass
+            _run(search, plain)
         _run(search, settings.narrow)
         _run(search, statements.tidy)
         search.begin("guess")

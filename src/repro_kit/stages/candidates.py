@@ -16,6 +16,7 @@ from repro_kit.bundle.source_files import PLACE, find_sources
 from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
+from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction
 from repro_kit.program import Program, parse, size
@@ -25,6 +26,7 @@ from repro_kit.runner.subject import command
 T = TypeVar("T")
 
 _SHORTEST_SCRIPT = 120.0  # seconds that every script may take
+_EARLIER = 4  # steps of the reduction that are looked at again
 _LONGEST_HANG = 300.0  # seconds after which a script that was seen to hang is taken to hang again
 
 
@@ -48,6 +50,7 @@ class Candidate:
     note: str  # why it is not a smaller one; empty for a reduced program
     path: Path | None = None
     program: Program | None = None
+    reduced: bool = False  # a program that the reduction accepted
 
     @property
     def level(self) -> str:
@@ -66,7 +69,7 @@ class Candidate:
             return ""
         reduction, now = self.facts.reduction, size(self.program)
         one = "1 statement" if now == 1 else f"{now} statements"
-        if reduction is None or reduction.statements_after != now:
+        if reduction is None or not self.reduced:
             return f"One captured graph, {one}, not reduced."
         return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} runs."
 
@@ -109,17 +112,30 @@ def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
 def candidates(case: Case, told: Known) -> Iterator[Candidate]:
     """Every form that the case allows, the smallest first."""
     if told.capture is not None and told.capture.subject == "program":
-        facts = _of_program(told)
-        seen: set[str] = set()
-        for name, note in (("minify/best.py", ""), ("capture/program.py", "the captured program is not reduced")):
-            path = case.path / name
-            if not path.is_file() or (name.startswith("minify") and told.reduction is None):
-                continue
-            text = path.read_text(encoding="utf-8")
-            if text not in seen:
-                seen.add(text)
-                yield Candidate(facts, 3 * LIMIT, note, path, parse(text))
+        yield from _programs(case, told, _of_program(told))
     yield _script(told)
+
+
+def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
+    seen: set[str] = set()
+    for path, note in _places(case, told):
+        text = path.read_text(encoding="utf-8")
+        program = parse(text)
+        reduced = path.is_relative_to(case.path / "minify")
+        # An earlier step shares the stored values of the last one, which lie elsewhere.
+        if text not in seen and not (path.parent.name == "history" and program.stored):
+            seen.add(text)
+            yield Candidate(facts, 3 * LIMIT, note, path, program, reduced)
+
+
+def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
+    """Where there are programs, and why each is not the smallest."""
+    if told.reduction is not None:
+        yield case.path / "minify/best.py", ""
+        if told.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH):  # not the same every time
+            earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
+            yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
+    yield case.path / "capture/program.py", "the captured program is not reduced"
 
 
 def _of_program(told: Known) -> Facts:
