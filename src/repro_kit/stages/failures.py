@@ -20,6 +20,7 @@ from repro_kit.model.failure import Failure, Kind, Status
 from repro_kit.model.native import faulthandler_stack
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import Strength, signature_of
+from repro_kit.model.tracebacks import short
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.stages.options import Options
@@ -28,6 +29,8 @@ from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are looked through; one C++ error can fill 100,000
 _EXCERPT = 12  # lines
+#: Raised by who waits for a process: torchrun, torch.multiprocessing.spawn, subprocess.
+_REPORTS = ("ChildFailedError", "ProcessExitedException", "CalledProcessError")
 
 
 def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
@@ -51,7 +54,7 @@ def _ending(
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [ObservedFailure(failure, signature_of(failure), source="exit")]
-    uncaught = [failure_from_exceptions(one.links) for one in findings.exceptions]
+    uncaught = _own([failure_from_exceptions(one.links) for one in findings.exceptions])
     found = [ObservedFailure(failure, signature_of(failure)) for failure in uncaught]
     if observed.ok or found:
         return found
@@ -60,6 +63,12 @@ def _ending(
         return [ObservedFailure(told, signature_of(told), source="output")]
     failure = Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:])
     return [ObservedFailure(failure, signature_of(failure), source="exit")]
+
+
+def _own(uncaught: list[Failure]) -> list[Failure]:
+    """Without those that only report that another process failed, where that process has told it itself."""
+    own = [it for it in uncaught if not (it.exceptions and short(it.exceptions[0].type) in _REPORTS)]
+    return own or uncaught
 
 
 def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:

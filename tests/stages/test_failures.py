@@ -1,0 +1,26 @@
+from pathlib import Path
+
+from repro_kit.model.failure import ExceptionLink
+from repro_kit.runner.findings import Findings, Uncaught
+from repro_kit.runner.launch import Run
+from repro_kit.stages.failures import found_in
+from repro_kit.trace import TraceSummary
+
+ENDED = Run(exit_status=1, signal=None, timed_out=False, seconds=1.0, peak_memory=0)
+CHILD = Uncaught(7, 1.0, (ExceptionLink("torch._inductor.exc.InductorError", "no lowering"),))
+REPORT = Uncaught(
+    6, 2.0, (ExceptionLink("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "train.py FAILED"),)
+)
+
+
+def kinds(place: Path, *uncaught: Uncaught) -> list[str]:
+    found = found_in(place, ENDED, Findings(exceptions=uncaught), TraceSummary())
+    return [one.failure.exceptions[0].type for one in found]
+
+
+def test_a_launcher_s_report_of_its_child_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    assert kinds(tmp_path, CHILD, REPORT) == [CHILD.links[0].type]
+
+
+def test_the_report_is_all_there_is_when_the_child_told_nothing(tmp_path: Path) -> None:
+    assert kinds(tmp_path, REPORT) == [REPORT.links[0].type]
