@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.recipe import Recipe
+from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 
@@ -131,3 +131,42 @@ def _payloads(log: str) -> list[str]:
         else:
             payloads.append([])
     return ["\n".join(lines) for lines in payloads]
+
+
+DYNAMO = """
+import torch
+from math import inf
+import torch._inductor.config
+torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = 'accuracy'
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, L_x_ : torch.Tensor):
+        l_x_ = L_x_
+        relu = torch.relu(l_x_);  l_x_ = None
+        return (relu,)
+
+mod = Repro()
+
+def load_args(reader):
+    buf0 = reader.storage('0123abcd', 40)
+    reader.tensor(buf0, (10,), requires_grad=True)  # L_x_
+load_args._version = 0
+
+if __name__ == '__main__':
+    from torch._dynamo.repro.after_dynamo import run_repro
+    run_repro(mod, load_args, accuracy=True, command='run', save_dir=None, autocast=True, backend='aot_eager')
+"""
+
+
+def test_what_a_script_of_dynamo_s_graph_means():
+    program = from_runnable(DYNAMO)
+    assert program.recipe == Recipe(
+        backend="aot_eager",
+        backward="sum",
+        autocast=Autocast(),
+        config={"inductor.cpp.inject_relu_bug_TESTING_ONLY": "accuracy"},
+    )
+    assert [it.text for it in program.graph.statements][-1] == "torch.relu(l_x_)"
+    assert "requires_grad_()" in render(program)

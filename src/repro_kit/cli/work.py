@@ -92,22 +92,31 @@ def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
     return Job(case, replace(options, output=str(bundle_path(path))), make_ui(values), resumed)
 
 
-def program_case(ctx: click.Context, path: Path) -> Job | None:
-    """The job on a case made of the program file at `path`; None when it is no program file."""
-    from repro_kit.stages.place import is_program
+def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
+    """The job on a case made of the program in the file (or trace) at `path`; None when it holds none."""
+    from repro_kit.stages.sources import reader_of
 
-    if form_of(ctx) != "script" or not is_program(path):
+    reader = reader_of(path) if form_of(ctx) == "script" else None
+    if reader is None:
         return None
     from repro_kit.stages.adopt import adopt
+    from repro_kit.stages.place import bundle_path, open_case, program_place
     from repro_kit.stages.stop import Stop
+    from repro_kit.stages.subject import program_subject
 
-    job = _subject(merged(ctx), "script", [str(path)])
-    if not job.case.has("capture/program.py"):
-        with job.ui.stage("read"):
-            try:
-                adopt(path, job.case, job.options, job.ui)
-            except Stop as stop:
-                raise ReproKitError(stop.sentence, stop.exit_code) from stop
+    programs = reader(path, compile_id)
+    values = merged(ctx)
+    options = make_options(values)
+    place = program_place(path, options.output)
+    subject = program_subject(place, Path.cwd(), values["python"], os.environ)
+    case, resumed = open_case(place, subject, options.failure, fresh=values["fresh"])
+    case.write(_OPTIONS, options)
+    job = Job(case, replace(options, output=str(bundle_path(place))), make_ui(values), resumed)
+    with job.ui.stage("read"):
+        try:
+            adopt(path, programs, case, job.options, job.ui)
+        except Stop as stop:
+            raise ReproKitError(stop.sentence, stop.exit_code) from stop
     return job
 
 

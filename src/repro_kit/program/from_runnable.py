@@ -1,8 +1,8 @@
-"""Read the `fx_graph_runnable` artifacts of a trace (and the repro.py of PyTorch's minifier) as programs.
+"""Read the `fx_graph_runnable` artifacts of a trace, and what PyTorch's minifier leaves, as programs.
 
-Their writer is torch/_dynamo/repro/after_aot.py; the calls in ``load_args`` are those of ``InputWriter`` in
-torch/_dynamo/debug_utils.py. Values are not in them: like ``InputReader`` without a save_dir, floats become random, and
-integers zero.
+Their writers are torch/_dynamo/repro/after_aot.py and, of Dynamo's graphs, after_dynamo.py; the calls in ``load_args``
+are those of ``InputWriter`` in torch/_dynamo/debug_utils.py. Values are not in them: like ``InputReader`` without a
+save_dir, floats become random, and integers zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.recipe import Recipe
+from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program.arithmetic import evaluate
 from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def from_runnable(text: str) -> Program:
-    """The program in an artifact: a graph of aten operators, compiled by Inductor without gradients.
+    """The program in an artifact (an aten graph, compiled by Inductor without gradients) or in a Dynamo graph's script.
 
     Raises ReproKitError when the text is no such artifact, or when it holds what it cannot carry itself (bodies of
     higher-order operators, arguments that are no tensors).
@@ -54,10 +54,27 @@ def from_runnable(text: str) -> Program:
         graph=graph,
         inputs=(*reader.lines, *constants),
         calls=((*reader.arguments, *(it.line.split(" = ")[0] for it in constants)),),
-        recipe=Recipe(
-            grad_mode="no_grad", dynamic=True if reader.symbolic else None, config=_config(tree.body), check=False
-        ),
+        recipe=_recipe(tree, reader),
         imports=_imports(tree.body, graph),
+    )
+
+
+def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
+    """What the script's ``run_repro`` does with its graph."""
+    calls = [it for it in ast.walk(tree) if isinstance(it, ast.Call) and ast.unparse(it.func).endswith("run_repro")]
+    given = {it.arg: it.value for call in calls for it in call.keywords if it.arg}
+    told = {name: it.value for name, it in given.items() if isinstance(it, ast.Constant)}
+    homes = [it.module or "" for it in ast.walk(tree) if isinstance(it, ast.ImportFrom)]
+    recipe = Recipe(
+        dynamic=True if reader.symbolic else None, config=_config(tree.body), check=bool(told.get("accuracy"))
+    )
+    if not any(home.endswith("repro.after_dynamo") for home in homes):
+        return recipe.with_(grad_mode="no_grad")
+    trains = any(isinstance(it, TensorInput) and it.requires_grad for it in reader.lines)
+    return recipe.with_(
+        backend=str(told.get("backend") or "inductor"),
+        backward="sum" if trains else "none",
+        autocast=Autocast() if told.get("autocast") else None,
     )
 
 

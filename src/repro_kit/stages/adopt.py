@@ -1,16 +1,17 @@
-"""Make a case of a program file alone: no script, no run to observe."""
+"""Make a case of a program alone, from whatever file holds it: no script, no run to observe."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from repro_kit.case import Case, StageRecord, write_atomic
-from repro_kit.errors import Exit
+from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.results import Capture, Observation, ObservedFailure
 from repro_kit.model.signature import signature_of
-from repro_kit.program import parse, render, size
+from repro_kit.program import render, size
 from repro_kit.program.program import Program
 from repro_kit.stages.environment import environment
 from repro_kit.stages.options import Options
@@ -26,22 +27,30 @@ _SENTENCES = {
 }
 
 
-def adopt(path: Path, case: Case, options: Options, ui: Ui) -> None:
-    """Take the program at `path` into the new `case`, as if it had been observed and captured.
+def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options, ui: Ui) -> None:
+    """Take the first of `programs` (read from `path`) that fails into the new `case`, as if observed and captured.
 
-    Raises ReproKitError when it cannot be read or run, Stop when it does not fail.
+    A case that is made of one of them already stays as it is. Raises ReproKitError when they cannot be run, or the case
+    is made of another one; Stop when none of them fails.
     """
-    program = parse(path.read_text(encoding="utf-8"))
+    captured = case.path / "capture" / "program.py"
+    if captured.is_file():
+        if captured.read_text(encoding="utf-8") not in map(render, programs):
+            raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
+        ui.done("done before")
+        return
+    inputs = path.parent / "inputs"
     case.write("env.json", environment(case.file.subject.python))
-    verdict = _verdict(program, path.parent / "inputs", case, options)
+    program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
         code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
         why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
         raise Stop(code, f"{sentence}: {why}" if why else sentence)
     signature = signature_of(verdict.failure)
-    write_atomic(case.path / "capture" / "program.py", render(program).encode())
-    if (path.parent / "inputs").is_dir():
-        shutil.copytree(path.parent / "inputs", case.path / "capture" / "inputs", dirs_exist_ok=True)
+    write_atomic(captured, render(program).encode())
+    for name in program.stored:
+        (case.path / "capture" / "inputs").mkdir(exist_ok=True)
+        shutil.copyfile(inputs / name, case.path / "capture" / "inputs" / name)
     case.write("observe/run.json", _observation(case, verdict, ObservedFailure(verdict.failure, signature)))
     case.write("capture/capture.json", _capture(program, verdict))
     case.update(signature=signature)
@@ -51,10 +60,14 @@ def adopt(path: Path, case: Case, options: Options, ui: Ui) -> None:
     ui.done(note)
 
 
-def _verdict(program: Program, inputs: Path, case: Case, options: Options) -> Verdict:
+def _first_failing(programs: Sequence[Program], inputs: Path, case: Case, options: Options) -> tuple[Program, Verdict]:
+    """The first that fails with its verdict, else the last."""
+    texts = [render(program) for program in programs]
     with open_oracle(case, options) as oracle:
-        (verdict,) = oracle.check([render(program)], inputs, timeout=options.query_timeout)
-    return verdict
+        for judged in zip(programs, oracle.check(texts, inputs, timeout=options.query_timeout), strict=True):
+            if judged[1].status is Status.FAIL:
+                break
+    return judged
 
 
 def _observation(case: Case, verdict: Verdict, failure: ObservedFailure) -> Observation:

@@ -12,7 +12,6 @@ from repro_kit.errors import ReproKitError
 from repro_kit.runner.subject import command
 
 _SUFFIX = ".repro"
-_MARK = "# repro-kit program"
 
 
 def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
@@ -30,6 +29,11 @@ def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
     return path / name if inside else path
 
 
+def program_place(path: Path, output: str | None) -> Path:
+    """Like `case_path`, for the program in the file or trace at `path`."""
+    return case_path(Subject("script", (str(path.absolute()),), "", ""), output)
+
+
 def bundle_path(case: Path) -> Path:
     """The archive that belongs to the case at `case`."""
     return case.with_name(f"{case.name}.zip")
@@ -38,14 +42,6 @@ def bundle_path(case: Path) -> Path:
 def is_case(path: Path) -> bool:
     """Whether a case is at `path`, damaged or not."""
     return (path / "case.toml").is_file()
-
-
-def is_program(path: Path) -> bool:
-    """Whether the file at `path` is a program (docs/architecture.md, "The program format")."""
-    if path.suffix != ".py" or not path.is_file():
-        return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return any(line.startswith(_MARK) for line in file.read(20_000).splitlines())
 
 
 def stem(subject: Subject) -> str:

@@ -81,6 +81,13 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
     return Subject(form, tuple(argv), str(cwd), interpreter)
 
 
+def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
+    """The subject of the case at `case` that is made of a program alone: the script that a captured program is."""
+    interpreter = _interpreter(python, cwd, env)
+    check_interpreter(interpreter, cwd, env)
+    return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
+
+
 def check_script(path: Path, shown: str) -> None:
     """Raise ReproKitError unless `path` is a file that Python may run; `shown` is what the user called it."""
     if path.is_dir():
