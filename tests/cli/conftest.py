@@ -45,10 +45,11 @@ STAGES = {
             ui.done("Inductor is to blame.")
         """,
     "minify": """
-        from repro_kit.model.results import Reduction
+        from repro_kit.model.results import Reduction, ReductionStep
 
         def run(case, options, ui):
-            case.write("minify/minify.json", Reduction(12, 3, 40, 2.0, 5, True, True))
+            steps = (ReductionStep("guess", 3, 7, "history/000.py"),)
+            case.write("minify/minify.json", Reduction(12, 3, 40, 2.0, True, True, steps))
             ui.done("12 -> 3 statements")
         """,
     "bundle": """

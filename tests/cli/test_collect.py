@@ -318,3 +318,19 @@ def test_what_stopped_it_is_said_once(work, fakes, repro_kit):
     fakes.replace("observe", text)
     assert repro_kit("collect", "train.py").output.count("Nothing failed.") == 1
     assert repro_kit("collect", "-q", "train.py").output.count("Nothing failed.") == 1
+
+
+def test_history_lists_the_accepted_steps(work, fakes, repro_kit):
+    repro_kit("collect", "train.py")
+    fakes.ran()
+    result = repro_kit("minify", "--history", "--json", "train.repro")
+    assert fakes.ran() == []
+    assert json.loads(result.stdout) == [{"name": "guess", "statements": 3, "queries": 7, "file": "history/000.py"}]
+    result = repro_kit("minify", "--history", "train.py")
+    assert result.exit_code == 2
+
+
+def test_history_of_a_case_without_a_reduction(work, fakes, repro_kit):
+    repro_kit("collect", "--until", "observe", "train.py")
+    result = repro_kit("minify", "--history", "train.repro")
+    assert result.exit_code == 2 and "holds no reduction" in result.stderr

@@ -10,6 +10,7 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject, program_case
+from repro_kit.errors import ReproKitError
 
 
 @click.command("minify", cls=SubjectCommand, short_help="Reduce the program.")
@@ -17,9 +18,12 @@ from repro_kit.cli.work import case_or_subject, program_case
 @shared.stage_options
 @shared.interface_options
 @click.option("--compile-id", metavar="ID", help="Graph of a trace.  [default: that of the first failure]")
+@click.option("--history", is_flag=True, help="List the accepted steps of a case's reduction; reduce nothing.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, **_: object) -> None:
+def command(
+    ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object
+) -> None:
     r"""Reduce the captured program while it fails with the same signature.
 
     SCRIPT may be a case as well, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
@@ -29,6 +33,31 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | N
     repro-kit minify train.repro
     repro-kit minify program.py
     repro-kit minify --compile-id 2/0 /tmp/trace
+    repro-kit minify --history train.repro
     """
+    if history:
+        show_history(ctx, subject)
+        return
     job = program_case(ctx, Path(subject[0]), compile_id) if len(subject) == 1 else None
     run_one(ctx, job or case_or_subject(ctx, subject), "minify")
+
+
+def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """The accepted steps: pass, statements, queries so far, script. Raises ReproKitError without a reduction."""
+    from repro_kit.case import Case
+    from repro_kit.model.results import Reduction
+    from repro_kit.model.serialize import to_data
+
+    if len(words) != 1:
+        raise ReproKitError("--history needs one case: repro-kit minify --history train.repro")
+    case = Case.open(Path(words[0]))
+    if not case.has("minify/minify.json"):
+        raise ReproKitError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
+    steps = case.read("minify/minify.json", Reduction).steps
+    ui = shared.make_ui(shared.merged(ctx))
+    rows = [
+        [str(at), it.name.replace("_", " "), str(it.statements), str(it.queries), str(case.path / "minify" / it.file)]
+        for at, it in enumerate(steps)
+    ]
+    ui.table("", ["step", "pass", "statements", "queries", "script"], rows)
+    ui.result([to_data(it) for it in steps])

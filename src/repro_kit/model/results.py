@@ -95,6 +95,16 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class ReductionStep:
+    """One accepted program: which pass found it, how large it is, after how many queries, and where it lies."""
+
+    name: str
+    statements: int
+    queries: int
+    file: str  # relative to `minify/`
+
+
+@dataclass(frozen=True)
 class Reduction:
     """`minify/minify.json`."""
 
@@ -102,9 +112,9 @@ class Reduction:
     statements_after: int
     queries: int
     seconds: float
-    steps: int  # accepted edits
     verified: bool  # failed with the signature in a fresh interpreter
     self_contained: bool  # needs no stored tensor values
+    steps: tuple[ReductionStep, ...] = ()
     stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
     others: tuple[str, ...] = ()  # signatures of other failures met on the way
     note: str = ""

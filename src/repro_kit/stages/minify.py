@@ -11,12 +11,13 @@ from typing import Literal
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.results import Capture, Reduction
+from repro_kit.model.results import Capture, Reduction, ReductionStep
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
 from repro_kit.runner.oracle import Oracle
+from repro_kit.stages.events import events_to
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
 from repro_kit.ui import Ui
@@ -35,7 +36,11 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     for name in ("history", "also"):
         shutil.rmtree(place / name, ignore_errors=True)
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
-    with fresh_oracle(case) as afresh, open_oracle(case, options) as oracle:
+    with (
+        events_to(options.events, _shown(ui)) as on_event,
+        fresh_oracle(case) as afresh,
+        open_oracle(case, options) as oracle,
+    ):
         afresh.prepare(program.recipe)
         timeout = query_timeout(options, capture.signature.kind)
         judge = Judge(oracle, capture.signature, place / "inputs", timeout, ui, _until(capture, program))
@@ -47,7 +52,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             journal=Journal(place / "journal.jsonl"),
             budget=options.budget,
             deadline=options.deadline,
-            on_event=_shown(ui),
+            on_event=on_event,
         )
         ui.progress("checking the result in a fresh interpreter")
         verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
@@ -198,8 +203,11 @@ def _write(case: Case, result: Result, verified: bool) -> None:
     for file in (place / "inputs").glob("*.pt"):
         if file.name not in kept:
             file.unlink()
+    steps = []
     for number, step in enumerate(result.history):
-        write_atomic(place / "history" / f"{number:03d}.py", render(step.program).encode())
+        script = f"history/{number:03d}.py"
+        write_atomic(place / script, render(step.program).encode())
+        steps.append(ReductionStep(step.name, step.statements, step.queries, script))
     for number, (_, program) in enumerate(result.others):
         write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
     reduction = Reduction(
@@ -207,9 +215,9 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         statements_after=result.statements_after,
         queries=result.queries,
         seconds=round(result.seconds, 1),
-        steps=result.steps,
         verified=verified,
         self_contained=not kept,
+        steps=tuple(steps),
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
         note="" if result.failed == result.runs else f"the original failed in {result.failed} of {result.runs} runs",

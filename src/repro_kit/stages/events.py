@@ -1,0 +1,52 @@
+"""The events of a reduction as JSON lines, for whoever watches or plots it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from repro_kit.errors import ReproKitError
+from repro_kit.reduce import Event
+
+Listener = Callable[[Event], None]
+
+
+@contextmanager
+def events_to(path: str | None, also: Listener) -> Iterator[Listener]:
+    """A listener that passes events on to `also`, and appends each to the file at `path`, if any.
+
+    A line: ``{"time", "kind", "pass", "statements", "queries"}``, time in seconds since the epoch; of a query also
+    ``"outcome"``, ``"seconds"`` and ``"note"``. Raises ReproKitError when the file cannot be written.
+    """
+    if path is None:
+        yield also
+        return
+    try:
+        file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - only failing to open it is the user's mistake
+    except OSError as error:
+        raise ReproKitError(f"Cannot write the events to {path}: {error.strerror}.") from error
+    with file:
+
+        def listen(event: Event) -> None:
+            also(event)
+            file.write(orjson.dumps(_line(event), option=orjson.OPT_APPEND_NEWLINE))
+
+        yield listen
+
+
+def _line(event: Event) -> dict[str, object]:
+    line: dict[str, object] = {
+        "time": round(time.time(), 3),
+        "kind": event.kind,
+        "pass": event.name,
+        "statements": event.statements,
+        "queries": event.queries,
+    }
+    if event.answer is not None:
+        answer = event.answer
+        line |= {"outcome": str(answer.outcome), "seconds": answer.seconds, "note": answer.note}
+    return line
