@@ -4,6 +4,7 @@ import ctypes
 import faulthandler
 import gc
 import os
+import sys
 import tempfile
 import time
 
@@ -95,7 +96,7 @@ def _check(request, step, threads):
     except ReachedNative:
         return {"status": "pass", "phase": step.phase, "note": "stopped before the native compiler"}
     except (Exception, SystemExit) as error:
-        named = origins(error, request["text"], program.namespace["__file__"])
+        named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
     found, note = None, ""
     if program.recipe["check"]:
@@ -104,6 +105,15 @@ def _check(request, step, threads):
     if found is not None:
         return {"status": "fail", "phase": "compare", "difference": found, "note": note}
     return {"status": "pass", "phase": "exit", "note": note}
+
+
+def _origins(error, text, path):
+    """What is only a hint must not cost the verdict: the traceback may hold any kind of object."""
+    try:
+        return origins(error, text, path)
+    except Exception as problem:
+        print(f"repro-kit: no origins of the failure: {problem!r}", file=sys.stderr)
+        return []
 
 
 def _compare(program, eager, compiled):

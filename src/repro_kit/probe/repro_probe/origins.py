@@ -25,10 +25,8 @@ def origins(error, text, path):
     interpreted, further = {}, {}
     for trace in _innermost_first(error):
         further |= dict.fromkeys(_kernels_at(trace))
-        is_interpreter = (
-            trace.tb_frame.f_code.co_name == "run_node"
-        )  # torch/fx/interpreter.py: one node after the other
-        found = interpreted if is_interpreter else further
+        # The interpreters of torch/fx/interpreter.py work on one node after the other there.
+        found = interpreted if trace.tb_frame.f_code.co_name == "run_node" else further
         nodes = _nodes_in(trace.tb_frame)
         for node in nodes if len(nodes) <= _MOST else ():
             lines = map(int, line.findall(str(node.meta.get("stack_trace") or "")))
@@ -50,11 +48,11 @@ def _names(text):
 
 def _innermost_first(error):
     """Every traceback entry of `error` and of what led to it, the root cause's innermost first."""
-    chain = []
-    while error is not None and error not in chain:
-        chain.append(error)
+    chain = {}
+    while error is not None and id(error) not in chain:
+        chain[id(error)] = error
         error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
-    for one in reversed(chain):
+    for one in reversed(list(chain.values())):
         entries, trace = [], one.__traceback__
         while trace is not None:
             entries.append(trace)

@@ -56,8 +56,7 @@ def _compute_what_never_changes():
     from torch._inductor import codecache
     from torch._inductor.fx_passes import joint_graph
 
-    for function, arguments in (("torch_key", ()), ("lazy_init", (torch.device("cpu"),))):
-        module = codecache if function == "torch_key" else joint_graph
+    for module, function, *arguments in ((codecache, "torch_key"), (joint_graph, "lazy_init", torch.device("cpu"))):
         try:
             getattr(module, function)(*arguments)
         except Exception as error:  # it is only slower then
