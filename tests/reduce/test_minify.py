@@ -190,3 +190,19 @@ def test_progress_is_told():
     assert {it.kind for it in events} == {"pass", "query", "accepted"}
     assert events[-1].statements == result.statements_after == 1
     assert sum(it.kind == "accepted" for it in events) == result.steps
+
+
+def test_sizes_shrink_as_far_as_the_failure_allows():
+    class NeedsThree(Synthetic):
+        def fails(self, program: Program) -> bool:
+            shapes = [it.shape or () for it in program.inputs if isinstance(it, TensorInput)]
+            return super().fails(program) and any(shape[-1:] == (3,) for shape in shapes)
+
+        def fake_valid(self, programs):
+            return [all(it.shape != (1, 1) for it in program.inputs) for program in programs]
+
+    oracle = NeedsThree(["bug0"])
+    result = minify(planted([7]), oracle)
+    shapes = [it.shape for it in result.program.inputs if isinstance(it, TensorInput)]
+    assert shapes == [(1, 3)]
+    assert oracle.fails(result.program)

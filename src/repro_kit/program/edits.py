@@ -147,6 +147,18 @@ class Preamble:
         return replace(plan, preamble=self.text, imports=self.imports)
 
 
+@dataclass(frozen=True)
+class Resize:
+    """Numbers become others (pairs of old and new) in the sizes of inputs, with `code` in statements too."""
+
+    sizes: tuple[tuple[int, int], ...]
+    code: bool
+
+    def put(self, plan: Plan) -> Plan:
+        """`plan` with this change."""
+        return replace(plan, resizes=(*plan.resizes, (self.sizes, self.code)))
+
+
 def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:
     """The plan that `edits` make, after `start`."""
     plan = start or Plan()

@@ -9,6 +9,7 @@ from typing import Any
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import Input, Mark, TensorInput, names_of
 from repro_kit.program.program import Function, Program
+from repro_kit.program.resize import resized
 from repro_kit.program.statement import Statement
 from repro_kit.program.values import Metadata, input_for
 
@@ -27,6 +28,7 @@ class Plan:
     calls: tuple[int, ...] | None = None
     preamble: str | None = None
     imports: tuple[str, ...] | None = None
+    resizes: tuple[tuple[tuple[tuple[int, int], ...], bool], ...] = ()  # (old and new sizes, in the code too)
 
 
 @dataclass(frozen=True)
@@ -52,19 +54,19 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
     graph = _graph(base, plan, names, live, (*(it for it in base.program.graph.params if it in needed), *new))
     inputs, calls = _calls(base, plan, needed, new)
     program = base.program
-    return Built(
-        Program(
-            graph=graph,
-            bodies=_bodies(program.bodies, graph),
-            inputs=inputs,
-            calls=calls,
-            recipe=program.recipe.with_(**plan.recipe) if plan.recipe else program.recipe,
-            imports=program.imports if plan.imports is None else plan.imports,
-            preamble=program.preamble if plan.preamble is None else plan.preamble,
-            doc=program.doc,
-        ),
-        tuple(live),
+    made_of = Program(
+        graph=graph,
+        bodies=_bodies(program.bodies, graph),
+        inputs=inputs,
+        calls=calls,
+        recipe=program.recipe.with_(**plan.recipe) if plan.recipe else program.recipe,
+        imports=program.imports if plan.imports is None else plan.imports,
+        preamble=program.preamble if plan.preamble is None else plan.preamble,
+        doc=program.doc,
     )
+    for sizes, code in plan.resizes:
+        made_of = resized(made_of, dict(sizes), code=code)
+    return Built(made_of, tuple(live))
 
 
 def resolved(bypass: Mapping[str, str]) -> dict[str, str]:

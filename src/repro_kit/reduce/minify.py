@@ -15,6 +15,7 @@ from repro_kit.reduce.oracle import Answer, Oracle, Outcome
 from repro_kit.reduce.passes import cut, settings, statements, values
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.plain import plain
+from repro_kit.reduce.passes.shapes import shapes
 from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
 
 _RUNS = 3  # of the original, to see whether it always fails
@@ -35,6 +36,7 @@ FINISH: tuple[Callable[[Search], None], ...] = (
     plain,
     values.generate,
     values.plain_inputs,
+    shapes,
     settings.marks,
     settings.recipe,
     settings.calls,

@@ -129,6 +129,12 @@ class Search:
         self.metadata = metadata
         self.measure = measure(self.program, metadata, render(self.program, footer=False))
 
+    def rebase(self) -> None:
+        """Go on from the best program as a new base, with its values recorded anew: the old ones no longer hold."""
+        self.base, self.plan = Base(self.program), Plan()
+        self.live = tuple(range(len(self.base.statements)))
+        self.learn(self.oracle.record(self.program))
+
     def first(self, proposals: Iterable[Proposal], *, fake: bool = False) -> int | None:
         """Judge proposals (edits on top of what is accepted) in order; accept the first that holds: its index, or None.
 

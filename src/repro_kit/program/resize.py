@@ -1,0 +1,87 @@
+"""Other sizes for a program: one number for another, in its inputs and in what its code says of sizes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeGuard
+
+from repro_kit.program.inputs import Data, Input, ScalarInput, TensorInput
+from repro_kit.program.program import Function, Program
+from repro_kit.program.statement import Statement
+
+_GENERATED = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")
+
+
+def sizes_of(program: Program) -> list[int]:
+    """Sizes beyond 1 of the inputs whose sizes can be changed, the largest first."""
+    found = {size for line in program.inputs if _is_plain(line) for size in line.data.sizes or ()}
+    return sorted((size for size in found if size > 1), reverse=True)
+
+
+def numbers_in(program: Program) -> set[int]:
+    """Every integer in inputs and statements."""
+    found = {size for line in program.inputs if isinstance(line, TensorInput) for size in line.data.sizes or ()}
+    found |= {line.value for line in program.inputs if isinstance(line, ScalarInput) and type(line.value) is int}
+    return found | {
+        part.value
+        for function in program.functions()
+        for it in function.statements
+        for part in ast.walk(it.node)
+        if isinstance(part, ast.Constant) and type(part.value) is int
+    }
+
+
+def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Program:
+    """`program` with each number in `sizes` replaced by another in the sizes of generated inputs.
+
+    Bounds of random integers are replaced too, since they may index what gets smaller. With `code`, so are integers
+    that are passed as arguments, and those in the statements, whatever they mean there: whether the program still makes
+    sense is for others to find out.
+    """
+    inputs = tuple(_input(line, sizes, code=code) for line in program.inputs)
+    if not code:
+        return program.with_(inputs=inputs)
+    bodies = tuple(_function(body, sizes) for body in program.bodies)
+    return program.with_(inputs=inputs, graph=_function(program.graph, sizes), bodies=bodies)
+
+
+def _is_plain(line: Input) -> TypeGuard[TensorInput]:
+    return isinstance(line, TensorInput) and line.strided is None and line.data.kind in _GENERATED
+
+
+def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
+    if code and isinstance(line, ScalarInput) and type(line.value) is int:
+        return replace(line, value=sizes.get(line.value, line.value))
+    if not _is_plain(line):
+        return line
+    data = line.data
+    args = data.args
+    if data.kind == "randint":
+        low, high = args
+        args = (low, max(sizes.get(high, high), low + 1))
+    return replace(line, data=Data(data.kind, tuple(sizes.get(it, it) for it in data.sizes or ()), args))
+
+
+def _function(function: Function, sizes: Mapping[int, int]) -> Function:
+    return function.with_(statements=tuple(_statement(it, sizes) for it in function.statements))
+
+
+def _statement(statement: Statement, sizes: Mapping[int, int]) -> Statement:
+    changer = _Numbers(sizes)
+    node = changer.visit(ast.parse(statement.text).body[0])
+    return Statement(statement.target, ast.unparse(node)) if changer.changed else statement
+
+
+class _Numbers(ast.NodeTransformer):
+    def __init__(self, sizes: Mapping[int, int]) -> None:
+        self.sizes = sizes
+        self.changed = False
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """Another number for this one."""
+        if type(node.value) is int and node.value in self.sizes:
+            self.changed = True
+            return ast.copy_location(ast.Constant(self.sizes[node.value]), node)
+        return node

@@ -1,0 +1,44 @@
+"""Smaller shapes: each size everywhere at once, first judged with fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.program.edits import Resize
+from repro_kit.program.resize import numbers_in, sizes_of
+from repro_kit.reduce.search import Proposal, Search
+
+
+def shapes(search: Search) -> None:
+    """Make all sizes 1 or 2, then each one 1, 2, half or one less, together with its multiples.
+
+    Only when no values are stored: those have the sizes they have.
+    """
+    if search.program.stored:
+        return
+    steps = len(search.history)
+    search.first(_all_at_once(search), fake=True)
+    for size in sizes_of(search.program):
+        search.first(_one(search, size), fake=True)
+    if len(search.history) > steps:
+        search.rebase()
+
+
+def _all_at_once(search: Search) -> Iterator[Proposal]:
+    sizes = sizes_of(search.program)
+    for new in (1, 2):
+        yield from _both(tuple((size, new) for size in sizes if size > new))
+
+
+def _one(search: Search, size: int) -> Iterator[Proposal]:
+    factors = [it // size for it in numbers_in(search.program) if it > 0 and it % size == 0]
+    for new in dict.fromkeys((1, 2, size // 2, size - 1)):
+        if 0 < new < size:
+            yield from _both(tuple((size * factor, new * factor) for factor in sorted(factors)))
+
+
+def _both(sizes: tuple[tuple[int, int], ...]) -> Iterator[Proposal]:
+    """In the code as well, and in the inputs alone: a number in the code may mean something else."""
+    if sizes:
+        yield [Resize(sizes, code=True)]
+        yield [Resize(sizes, code=False)]
