@@ -95,6 +95,43 @@ def test_bodies_of_higher_order_operators_become_functions_in_public_form() -> N
     assert "torch.utils.checkpoint.checkpoint(body_0, x, use_reentrant=False)" in text
 
 
+@pytest.mark.torch
+def test_a_custom_autograd_function_is_put_together_again() -> None:
+    code = (
+        "def forward(self, L_x_):\n    l_x_ = L_x_\n"
+        "    fwd_body_0 = self.fwd_body_0\n    bwd_body_0 = self.bwd_body_0\n"
+        "    out = torch.ops.higher_order.autograd_function_apply(fwd_body_0, bwd_body_0, l_x_,"
+        " non_differentiable_idx = [], saved_for_backward_idx = [0])\n"
+        "    getitem = out[0]\n    return (getitem,)\n"
+    )
+    modules = {
+        "fwd_body_0": "def forward(self, v):\n    outs = v.clamp(0, 1)\n    return ((outs,), (v,))\n",
+        "bwd_body_0": "def forward(self, g, arg):\n    mul = g * arg\n    return (mul,)\n",
+    }
+    text = canonical(graph(code, (tensor("x"),), modules=modules))
+    assert "out = AutogradFunction.apply(body_0, body_1, x)" in text
+    assert "class AutogradFunction(torch.autograd.Function):" in text
+    import torch
+
+    namespace: dict[str, Any] = {"__file__": __file__, "__name__": "program"}
+    exec(text, namespace)
+    x = torch.tensor([-1.0, 0.5], requires_grad=True)
+    namespace["graph"](x)[0].sum().backward()
+    assert x.grad.tolist() == [-1.0, 0.5]
+
+
+def test_an_autograd_function_with_special_outputs_stays_raw() -> None:
+    code = (
+        "def forward(self, L_x_):\n    l_x_ = L_x_\n"
+        "    fwd_body_0 = self.fwd_body_0\n    bwd_body_0 = self.bwd_body_0\n"
+        "    out = torch.ops.higher_order.autograd_function_apply(fwd_body_0, bwd_body_0, l_x_,"
+        " non_differentiable_idx = [1], saved_for_backward_idx = [])\n    return (out,)\n"
+    )
+    body = "def forward(self, v):\n    return ((v, v), ())\n"
+    text = canonical(graph(code, (tensor("x"),), modules={"fwd_body_0": body, "bwd_body_0": body}))
+    assert "class AutogradFunction" not in text
+
+
 def test_several_calls_share_what_is_the_same_tensor() -> None:
     code = (
         "def forward(self, L_x_, L_w_):\n    l_x_ = L_x_\n    l_w_ = L_w_\n    mul = l_x_ * l_w_\n    return (mul,)\n"

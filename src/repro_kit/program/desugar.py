@@ -10,12 +10,31 @@ import ast
 from collections.abc import Callable, Sequence
 
 _PREFIX = "torch.ops.higher_order."
+_APPLY = "AutogradFunction"
+
+#: What Dynamo took apart (torch/_functorch/autograd_function.py, `AutogradFunctionApply`), put together again.
+_AUTOGRAD_FUNCTION = f"""class {_APPLY}(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, forward, backward, *args):
+        outputs, saved = forward(*args)
+        ctx.save_for_backward(*saved)
+        ctx.body = backward
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return None, None, *ctx.body(*grads, *ctx.saved_tensors)"""
 
 
 def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """`statements` with raw higher-order operators in public form; those without one are left as they are."""
     rewrite = _HigherOrder()
     return [ast.fix_missing_locations(rewrite.visit(statement)) for statement in statements]
+
+
+def helpers(code: str) -> str:
+    """Definitions that desugared `code` needs."""
+    return _AUTOGRAD_FUNCTION if f"{_APPLY}.apply(" in code else ""
 
 
 class _HigherOrder(ast.NodeTransformer):
@@ -46,8 +65,17 @@ def _wrap(node: ast.Call) -> ast.AST:
     return ast.Call(func=node.args[0], args=node.args[1:], keywords=node.keywords)
 
 
+def _autograd_function(node: ast.Call) -> ast.AST:
+    # autograd_function_apply(forward body, backward body, *arguments, indices of special outputs)
+    special = {it.arg: ast.literal_eval(it.value) for it in node.keywords}
+    if special.get("non_differentiable_idx") or special.get("dirty_idx"):
+        return node
+    return ast.Call(func=_dotted(f"{_APPLY}.apply"), args=node.args, keywords=[])
+
+
 _RULES: dict[str, Callable[[ast.Call], ast.AST]] = {
     "tag_activation_checkpoint": _checkpoint,
+    "autograd_function_apply": _autograd_function,
     "invoke_subgraph": _invoke_subgraph,
     "wrap": _wrap,
 }

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.program.desugar import desugar
+from repro_kit.program.desugar import desugar, helpers
 from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
 from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
@@ -44,6 +44,7 @@ def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
         *imports,
         f"RECIPE = {to_data(recipe)!r}",
         variant.preamble.strip(),
+        helpers("\n".join([*bodies, main])),
         *bodies,
         main,
         calls,
