@@ -107,3 +107,29 @@ def test_a_parameter_is_no_global_of_the_same_name() -> None:
         """
     )
     assert "load_data" not in customisations(script)
+
+
+def test_statements_of_one_line_are_taken_one_by_one() -> None:
+    script = (
+        "from torch._inductor import lowering as L; import os\nold = L.relu; print(1); L.lowerings['relu'] = old  # é\n"
+    )
+    assert customisations(script).split("\n\n") == [
+        "from torch._inductor import lowering as L",
+        "old = L.relu",
+        "L.lowerings['r'] = old\n",
+    ]
+
+
+def test_what_annotates_the_users_own_code_is_no_customisation() -> None:
+    script = dedent(
+        """
+        import torch
+        def f(x):
+            torch._dynamo.graph_break()
+            return x.sin()
+        x = load_data()
+        torch._dynamo.mark_dynamic(x, 0)
+        print(f(x))
+        """
+    )
+    assert customisations(script) == ""

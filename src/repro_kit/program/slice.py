@@ -9,10 +9,10 @@ names as the only dependence.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from repro_kit.program.names import reads_of
+from repro_kit.program.source import text_of
 
 #: Packages of torch that a statement must touch to be able to change what the compiler does.
 COMPILER_NAMESPACES = (
@@ -36,7 +36,23 @@ COMPILER_NAMESPACES = (
 #: A statement that reaches one of these is the user's main work, not a customisation.
 _MAIN_WORK = ("torch.compile", "torch._dynamo.optimize", "torch.export")
 
-_IGNORED_CALLS = ("torch._dynamo.reset", "torch.compiler.reset")
+#: These reset, ask or annotate where they stand; they do not change what the compiler does elsewhere.
+_IGNORED_CALLS = (
+    "torch._dynamo.reset",
+    "torch.compiler.reset",
+    "torch._dynamo.explain",
+    "torch._dynamo.graph_break",
+    "torch._dynamo.is_compiling",
+    "torch.compiler.is_compiling",
+    "torch.compiler.is_dynamo_compiling",
+    "torch._dynamo.mark_dynamic",
+    "torch._dynamo.mark_static",
+    "torch._dynamo.mark_unbacked",
+    "torch._dynamo.maybe_mark_dynamic",
+    "torch._dynamo.utils",
+    "torch._dynamo.testing",
+    "torch.compiler.cudagraph_mark_step_begin",
+)
 
 
 def customisations(source: str) -> str:
@@ -106,13 +122,15 @@ def _import_aliases(node: ast.AST) -> dict[str, str]:
     return {}
 
 
-def _mentions(node: ast.stmt, aliases: dict[str, str]) -> Iterable[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Attribute | ast.Name):
-            dotted = _dotted(part)
-            if dotted:
-                head, _, rest = dotted.partition(".")
-                yield ".".join(filter(None, [aliases.get(head, head), rest]))
+def _mentions(node: ast.AST, aliases: dict[str, str]) -> Iterable[str]:
+    """Dotted names, each as a whole: ``torch._dynamo.reset`` does not mention ``torch._dynamo``."""
+    dotted = _dotted(node) if isinstance(node, ast.Attribute | ast.Name) else None
+    if dotted:
+        head, _, rest = dotted.partition(".")
+        yield ".".join(filter(None, [aliases.get(head, head), rest]))
+        return
+    for part in ast.iter_child_nodes(node):
+        yield from _mentions(part, aliases)
 
 
 def _dotted(node: ast.expr) -> str | None:
@@ -174,7 +192,7 @@ def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int])
         if not more:
             break
         chosen |= more
-    pieces = [_text(source, statements[at].node) for at in sorted(chosen)]
+    pieces = [text_of(source, statements[at].node) for at in sorted(chosen)]
     return "\n\n".join(pieces) + "\n" if pieces else ""
 
 
@@ -199,10 +217,3 @@ def _registers(dotted: str) -> bool:
 
 def _calls_compile(statement: _Statement) -> bool:
     return any(_below(name, _MAIN_WORK) for name in statement.mentions)
-
-
-def _text(source: str, node: ast.stmt) -> str:
-    """The statement's own text, comments and decorators included, moved to column 0."""
-    first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
-    lines = source.splitlines()[first - 1 : node.end_lineno]
-    return textwrap.dedent("\n".join(lines))

@@ -10,6 +10,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program import Mark, Program
 from repro_kit.program.edits import Calls, DropMarks, Edit, Preamble, SetRecipe
 from repro_kit.program.names import reads_of
+from repro_kit.program.source import text_of
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search import Proposal, Search
 
@@ -97,10 +98,7 @@ def preamble(search: Search) -> None:
 
 def _pieces(text: str) -> list[str]:
     """Top-level statements of the preamble, with their decorators."""
-    lines = text.split("\n")
-    nodes = ast.parse(text).body
-    starts = [min([it.lineno, *(d.lineno for d in getattr(it, "decorator_list", []))]) - 1 for it in nodes]
-    return ["\n".join(lines[start : node.end_lineno]) for start, node in zip(starts, nodes, strict=True)]
+    return [text_of(text, node) for node in ast.parse(text).body]
 
 
 def _bound(piece: str) -> set[str]:
