@@ -7,13 +7,15 @@ public function that Dynamo turns into it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 _PREFIX = "torch.ops.higher_order."
-_APPLY = "AutogradFunction"
 
-#: What Dynamo took apart (torch/_functorch/autograd_function.py, `AutogradFunctionApply`), put together again.
-_AUTOGRAD_FUNCTION = f"""class {_APPLY}(torch.autograd.Function):
+#: What Dynamo took apart, put together again: {name that desugared code calls: its definition}.
+#: Sources: torch/_functorch/autograd_function.py (`AutogradFunctionApply`), torch/_higher_order_ops/scan.py,
+#: torch/nn/attention/flex_attention.py (`BlockMask.as_tuple`; the raw operator's logsumexp is in base 2).
+_HELPERS = {
+    "AutogradFunction": """class AutogradFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, forward, backward, *args):
         outputs, saved = forward(*args)
@@ -23,7 +25,30 @@ _AUTOGRAD_FUNCTION = f"""class {_APPLY}(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        return None, None, *ctx.body(*grads, *ctx.saved_tensors)"""
+        return None, None, *ctx.body(*grads, *ctx.saved_tensors)""",
+    "flat_scan": """def flat_scan(body, init, xs, additional):
+    def step(carry, x):
+        flat = body(*carry, *x, *additional)
+        return list(flat[: len(init)]), list(flat[len(init) :])
+
+    carry, outputs = torch._higher_order_ops.scan(step, list(init), list(xs))
+    return [*carry, *outputs]""",
+    "flat_flex_attention": """def flat_flex_attention(query, key, value, score_mod, mask, scale, options, buffers, others):
+    from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+    def score(score, b, h, q_idx, kv_idx):
+        return score_mod(score, b, h, q_idx, kv_idx, *buffers)
+
+    def mask_mod(b, h, q_idx, kv_idx):
+        return mask[-1](b, h, q_idx, kv_idx, *others)
+
+    block_mask = mask and BlockMask(mask[:2], *mask[2:10], mask[-3:-1], mask_mod)
+    lse = options.get("OUTPUT_LOGSUMEXP", False)
+    options = {name: value for name, value in options.items() if not name.startswith("OUTPUT_")}
+    gqa = query.shape[1] != key.shape[1]
+    result = flex_attention(query, key, value, score, block_mask, scale, gqa, lse, options)
+    return (result[0], result[1] / 0.6931471805599453) if lse else (result,)""",
+}
 
 
 def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -34,7 +59,13 @@ def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def helpers(code: str) -> str:
     """Definitions that desugared `code` needs."""
-    return _AUTOGRAD_FUNCTION if f"{_APPLY}.apply(" in code else ""
+    return "\n\n\n".join(text for name, text in _HELPERS.items() if f"{name}(" in code or f"{name}.apply(" in code)
+
+
+def regions(statements: Iterable[ast.stmt]) -> set[str]:
+    """Names of the bodies that `statements` (raw) call by `invoke_subgraph`: these are marked by a decorator."""
+    calls = [part for it in statements for part in ast.walk(it) if isinstance(part, ast.Call)]
+    return {ast.unparse(it.args[0]) for it in calls if ast.unparse(it.func) == _PREFIX + "invoke_subgraph"}
 
 
 class _HigherOrder(ast.NodeTransformer):
@@ -56,8 +87,7 @@ def _checkpoint(node: ast.Call) -> ast.AST:
 
 def _invoke_subgraph(node: ast.Call) -> ast.AST:
     # torch/_higher_order_ops/invoke_subgraph.py: invoke_subgraph(body, identifier, *operands)
-    region = ast.Call(func=_dotted("torch.compiler.nested_compile_region"), args=[node.args[0]], keywords=[])
-    return ast.Call(func=region, args=node.args[2:], keywords=[])
+    return ast.Call(func=node.args[0], args=node.args[2:], keywords=[])
 
 
 def _wrap(node: ast.Call) -> ast.AST:
@@ -70,7 +100,12 @@ def _autograd_function(node: ast.Call) -> ast.AST:
     special = {it.arg: ast.literal_eval(it.value) for it in node.keywords}
     if special.get("non_differentiable_idx") or special.get("dirty_idx"):
         return node
-    return ast.Call(func=_dotted(f"{_APPLY}.apply"), args=node.args, keywords=[])
+    return ast.Call(func=_dotted("AutogradFunction.apply"), args=node.args, keywords=[])
+
+
+def _calls(name: str) -> Callable[[ast.Call], ast.AST]:
+    """The helper of that name, with the operator's own arguments."""
+    return lambda node: ast.Call(func=_dotted(name), args=node.args, keywords=node.keywords)
 
 
 _RULES: dict[str, Callable[[ast.Call], ast.AST]] = {
@@ -78,6 +113,8 @@ _RULES: dict[str, Callable[[ast.Call], ast.AST]] = {
     "autograd_function_apply": _autograd_function,
     "invoke_subgraph": _invoke_subgraph,
     "wrap": _wrap,
+    "scan": _calls("flat_scan"),
+    "flex_attention": _calls("flat_flex_attention"),
 }
 
 

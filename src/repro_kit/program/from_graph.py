@@ -12,8 +12,9 @@ from typing import Any, Literal
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.program.desugar import desugar, helpers
+from repro_kit.program.desugar import desugar, helpers, regions
 from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
+from repro_kit.program.program import REGION
 from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
 _FIXED = {"torch", "device", "inf", "nan", "graph", "calls", "load", "RECIPE", "NoneType", "getattr"}
@@ -35,8 +36,10 @@ def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
     Raises ReproKitError when the graph holds something that a program cannot carry; the message says what.
     """
     builder = _Builder(graph, variant)
-    bodies = [builder.function(path, code) for path, code in graph.modules.items()]
-    main = builder.function("", graph.code)
+    functions = {path: builder.function(path, code) for path, code in {**graph.modules, "": graph.code}.items()}
+    main = functions.pop("")
+    marked = {builder.body_names[path]: text for path, text in functions.items()}
+    bodies = [f"@{REGION}\n{text}" if name in builder.regions else text for name, text in marked.items()]
     calls = builder.calls()
     imports = builder.imports()
     parts = [
@@ -64,6 +67,7 @@ class _Builder:
         self.constants = {path: self._fresh("constant_" + _identifier(path)) for path in graph.constants}
         self.carried = self._carriers() if variant.sizes == "carried" else {}
         self.drop = set(self.carried)
+        self.regions: set[str] = set()  # bodies that are compiled once for all their calls
 
     def _fresh(self, wanted: str) -> str:
         name, count = wanted, 0
@@ -98,6 +102,7 @@ class _Builder:
         node = _only_function(code)
         parameters = [argument.arg for argument in node.args.args if argument.arg != "self"]
         node = Attributes(path, self.body_names, self.constants).visit(node)
+        self.regions |= regions(node.body)
         statements = desugar([it for it in node.body if not is_rename_of_body(it)])
         if path:
             lines, kept = body_lines(statements, parameters), parameters

@@ -13,7 +13,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import from_data
 from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
 from repro_kit.program.inputs import Input, names_of, parse_input
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import REGION, Function, Program
 from repro_kit.program.statement import Statement, canonical
 
 _NEWLINE = re.compile(r"\r\n?|\n")  # as Python counts lines; str.splitlines knows more
@@ -111,7 +111,8 @@ def _bodies(before: Sequence[ast.stmt], graph: Function) -> list[Function]:
 
 def _is_plain(node: ast.FunctionDef) -> bool:
     args = node.args
-    simple = not (node.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg)
+    marked = any(ast.unparse(it) != REGION for it in node.decorator_list)
+    simple = not (marked or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg)
     straight = all(isinstance(it, _STRAIGHT) for it in node.body) and isinstance(node.body[-1], ast.Return)
     return simple and not args.defaults and straight
 
@@ -130,7 +131,8 @@ def parse_function(node: ast.FunctionDef) -> Function:
     last = node.body[-1]
     assert isinstance(last, ast.Return)
     returns = canonical(None, last.value if last.value is not None else ast.Constant(value=None))
-    return Function(node.name, params, tuple(_statements(node.body[:-1], params)), returns)
+    decorators = tuple(ast.unparse(it) for it in node.decorator_list)
+    return Function(node.name, params, tuple(_statements(node.body[:-1], params)), returns, decorators)
 
 
 def _statements(nodes: Sequence[ast.stmt], params: Sequence[str]) -> Iterator[Statement]:

@@ -11,6 +11,9 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program.inputs import Input, Mark, TensorInput
 from repro_kit.program.statement import Statement
 
+#: Marks a body that is compiled once for all its calls (`invoke_subgraph` in a graph).
+REGION = "torch.compiler.nested_compile_region"
+
 
 @dataclass(frozen=True)
 class Function:
@@ -20,6 +23,7 @@ class Function:
     params: tuple[str, ...]
     statements: tuple[Statement, ...]
     returns: Statement
+    decorators: tuple[str, ...] = ()  # of a body; only REGION
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:

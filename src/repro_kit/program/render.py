@@ -54,7 +54,9 @@ def _literal(value: Any) -> str:
 def render_function(function: Function) -> str:
     """One function, as straight-line Python."""
     lines = [it.line for it in function.statements]
-    return _block(f"def {function.name}({', '.join(function.params)}):", [*lines, f"return {function.returns.text}"])
+    head = f"def {function.name}({', '.join(function.params)}):"
+    block = _block(head, [*lines, f"return {function.returns.text}"])
+    return "".join(f"@{it}\n" for it in function.decorators) + block
 
 
 def render_calls(program: Program) -> str:
