@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.program import Program, TensorInput, parse, render
+from repro_kit.program import Program, TensorInput, parse, render, size
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
@@ -206,3 +207,68 @@ def test_sizes_shrink_as_far_as_the_failure_allows():
     shapes = [it.shape for it in result.program.inputs if isinstance(it, TensorInput)]
     assert shapes == [(1, 3)]
     assert oracle.fails(result.program)
+
+
+BODIES = """import torch
+
+RECIPE = {}
+
+
+def body_0(a, b):
+    c = torch.fine(a)
+    d = torch.bug(c)
+    e = d + b
+    return (e, b)
+
+
+def body_1(a, b):
+    c = torch.fine(a)
+    return (c, b)
+
+
+def graph(p, x, y):
+    z = torch.fine(x)
+    cond = torch.ops.higher_order.cond(p, body_0, body_1, (z, y))
+    one = cond[0]
+    two = cond[1]
+    out = one * two
+    return (out,)
+
+
+def calls():
+    p = torch.randn(2, 3)
+    x = torch.randn(2, 3)
+    y = torch.randn(2, 3)
+    return [(p, x, y)]
+"""
+
+
+class InBodies(Synthetic):
+    """Fails when all of `bugs` stand anywhere in the program; with another form outside of `cond`."""
+
+    adopted = 0
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        for program in programs:
+            text = render(program)
+            outcome = Outcome.SAME if "cond(" in text or self.adopted else Outcome.ALIKE
+            yield Answer(outcome if all(bug in text for bug in self.bugs) else Outcome.PASS, failure={})
+
+    def adopt(self, answer: Answer) -> None:
+        self.adopted += 1
+
+
+def test_a_body_that_fails_alone_takes_the_place_of_its_operator() -> None:
+    oracle = InBodies(["torch.bug"])
+    result = minify(parse(BODIES), oracle)
+    assert [it.text for it in result.program.graph.statements] == ["torch.bug(c)"]
+    assert oracle.adopted == 1
+
+
+def test_an_operator_that_is_needed_keeps_one_statement_in_one_body() -> None:
+    result = minify(parse(BODIES), InBodies(["torch.bug", "cond("]))
+    assert result.statements_after == 2
+    (body,) = result.program.bodies
+    assert [it.text for it in body.statements] == ["torch.bug(a)"]
+    assert len(body.params) == 1
+    assert size(result.program) == 2

@@ -33,7 +33,7 @@ _HELPERS = {
 
     carry, outputs = torch._higher_order_ops.scan(step, list(init), list(xs))
     return [*carry, *outputs]""",
-    "flat_flex_attention": """def flat_flex_attention(query, key, value, score_mod, mask, scale, options, buffers, others):
+    "flat_flex": """def flat_flex(query, key, value, score_mod, mask, scale, options, buffers, others):
     from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
     def score(score, b, h, q_idx, kv_idx):
@@ -114,7 +114,7 @@ _RULES: dict[str, Callable[[ast.Call], ast.AST]] = {
     "invoke_subgraph": _invoke_subgraph,
     "wrap": _wrap,
     "scan": _calls("flat_scan"),
-    "flex_attention": _calls("flat_flex_attention"),
+    "flex_attention": _calls("flat_flex"),
 }
 
 

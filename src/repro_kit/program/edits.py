@@ -5,14 +5,16 @@ An edit records itself in a `Plan`; `rebuild` makes the program of a plan. To ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import Data, TensorInput
 from repro_kit.program.program import Program
 from repro_kit.program.rebuild import Plan, rebuild
+from repro_kit.program.resize import resized
 from repro_kit.program.values import Metadata
 
 
@@ -148,15 +150,22 @@ class Preamble:
 
 
 @dataclass(frozen=True)
-class Resize:
-    """Numbers become others (pairs of old and new) in the sizes of inputs, with `code` in statements too."""
+class Rewrite:
+    """The program that the other edits make becomes another one; None: it cannot.
 
-    sizes: tuple[tuple[int, int], ...]
-    code: bool
+    What was recorded of the base may not hold for it: whoever gets one accepted goes on from it as a new base.
+    """
+
+    change: Callable[[Program], Program | None]
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
-        return replace(plan, resizes=(*plan.resizes, (self.sizes, self.code)))
+        return replace(plan, rewrites=(*plan.rewrites, self.change))
+
+
+def resize(sizes: Mapping[int, int], *, code: bool) -> Rewrite:
+    """Numbers become others in the sizes of inputs, with `code` in statements too."""
+    return Rewrite(partial(resized, sizes=sizes, code=code))
 
 
 def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:

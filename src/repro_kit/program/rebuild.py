@@ -9,7 +9,6 @@ from typing import Any
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import Input, Mark, TensorInput, names_of
 from repro_kit.program.program import Function, Program
-from repro_kit.program.resize import resized
 from repro_kit.program.statement import Statement
 from repro_kit.program.values import Metadata, input_for
 
@@ -28,7 +27,7 @@ class Plan:
     calls: tuple[int, ...] | None = None
     preamble: str | None = None
     imports: tuple[str, ...] | None = None
-    resizes: tuple[tuple[tuple[tuple[int, int], ...], bool], ...] = ()  # (old and new sizes, in the code too)
+    rewrites: tuple[Callable[[Program], Program | None], ...] = ()  # of what the rest makes, in order
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
     program = base.program
     made_of = Program(
         graph=graph,
-        bodies=_bodies(program.bodies, graph),
+        bodies=reached(program.bodies, graph),
         inputs=inputs,
         calls=calls,
         recipe=program.recipe.with_(**plan.recipe) if plan.recipe else program.recipe,
@@ -64,8 +63,11 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
         preamble=program.preamble if plan.preamble is None else plan.preamble,
         doc=program.doc,
     )
-    for sizes, code in plan.resizes:
-        made_of = resized(made_of, dict(sizes), code=code)
+    for rewrite in plan.rewrites:
+        rewritten = rewrite(made_of)
+        if rewritten is None:
+            return None
+        made_of = rewritten
     return Built(made_of, tuple(live))
 
 
@@ -121,19 +123,19 @@ def _graph(base: Base, plan: Plan, names: Mapping[str, str], live: Sequence[int]
     return Function(function.name, params, statements, returns)
 
 
-def _bodies(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
+def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
     """Bodies that the graph still reaches, in their order."""
     if not bodies:
         return ()
     known = {body.name: body for body in bodies}
-    reached: set[str] = set()
+    found: set[str] = set()
     queue = [graph]
     while queue:
         function = queue.pop()
-        fresh = {name for it in function.statements for name in it.reads if name in known} - reached
-        reached |= fresh
+        fresh = {name for it in function.statements for name in it.reads if name in known} - found
+        found |= fresh
         queue += [known[name] for name in fresh]
-    return tuple(body for body in bodies if body.name in reached)
+    return tuple(body for body in bodies if body.name in found)
 
 
 def _calls(

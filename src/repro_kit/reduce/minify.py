@@ -12,7 +12,7 @@ from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs, Remove, apply
 from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle, Outcome
-from repro_kit.reduce.passes import cut, settings, statements, values
+from repro_kit.reduce.passes import bodies, cut, settings, statements, values
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.plain import plain
 from repro_kit.reduce.passes.shapes import shapes
@@ -24,6 +24,7 @@ _STRUCTURE = 0.75  # of the deadline: what is left makes the best so far self-co
 
 #: In order; each list is repeated until nothing in it makes progress, then all of them.
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
+    bodies.inline,
     cut.cut_end,
     cut.cut_start,
     statements.to_input,
@@ -31,6 +32,9 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
     statements.outputs,
     statements.effects,
     statements.merge_inputs,
+    bodies.same_branches,
+    bodies.inside,
+    bodies.operands,
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
     plain,

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from repro_kit.program import Program
 from repro_kit.program.values import Metadata
 
 
 class Outcome(StrEnum):
-    """What became of a program; only `SAME` is accepted."""
+    """What became of a program; only `SAME` is accepted, and `ALIKE` where a pass changes what is compiled."""
 
     SAME = "same"  # fails like the original
+    ALIKE = "alike"  # but for what another form of the same graph alters: wrapper exceptions, outer frames
     OTHER = "other"  # fails in another way
     PASS = "pass"
     INVALID = "invalid"  # broken in eager too
@@ -23,11 +24,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """The judgement on one program; `note` says in a few words what was seen."""
+    """The judgement on one program; `note` says in a few words what was seen.
+
+    `failure`, with `ALIKE`: the failure itself, in a form that `Oracle.adopt` understands.
+    """
 
     outcome: Outcome
     seconds: float = 0.0
     note: str = ""
+    failure: dict[str, Any] | None = None
 
 
 class Oracle(Protocol):
@@ -37,6 +42,10 @@ class Oracle(Protocol):
 
     def check(self, programs: Sequence[Program]) -> Iterable[Answer]:
         """One answer a program, in order, as they come. The reducer may stop reading (closing a generator)."""
+        ...
+
+    def adopt(self, answer: Answer) -> None:
+        """From now on what fails like this `ALIKE` answer is the `SAME`: its program was accepted."""
         ...
 
     def record(self, program: Program) -> Metadata:

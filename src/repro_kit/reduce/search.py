@@ -135,18 +135,19 @@ class Search:
         self.live = tuple(range(len(self.base.statements)))
         self.learn(self.oracle.record(self.program))
 
-    def first(self, proposals: Iterable[Proposal], *, fake: bool = False) -> int | None:
+    def first(self, proposals: Iterable[Proposal], *, fake: bool = False, alike: bool = False) -> int | None:
         """Judge proposals (edits on top of what is accepted) in order; accept the first that holds: its index, or None.
 
         `oracle.jobs` are judged at a time, but the first in order wins, so that the outcome does not depend on timing.
-        With `fake`, proposals that the free filter knows to be invalid are skipped.
+        With `fake`, proposals that the free filter knows to be invalid are skipped. With `alike`, a failure in another
+        form holds too.
         """
         candidates = self._candidates(proposals)
         while True:
             batch = self._batch(candidates, fake)
             if not batch:
                 return None
-            winner = self._judge(batch)
+            winner = self._judge(batch, alike)
             if winner is not None:
                 self._accept(winner)
                 return winner.index
@@ -180,13 +181,16 @@ class Search:
             if size_ < self.measure:
                 yield _Candidate(index, plan, built, size_, key)
 
-    def _judge(self, batch: Sequence[_Candidate]) -> _Candidate | None:
+    def _judge(self, batch: Sequence[_Candidate], alike: bool) -> _Candidate | None:
         """The first of `batch` that fails alike."""
         answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
         for candidate, answer in zip(batch, answers, strict=False):
             self._tell("query", answer)
             if answer.outcome is Outcome.OTHER and answer.note and answer.note not in self.others:
                 self.others[answer.note] = candidate.built.program
+            if answer.outcome is Outcome.ALIKE and alike:
+                self.oracle.adopt(answer)
+                return candidate
             if answer.outcome is Outcome.SAME:
                 return candidate
         return None

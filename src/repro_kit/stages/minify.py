@@ -12,6 +12,7 @@ from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.results import Capture, Reduction, ReductionStep
+from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
@@ -97,8 +98,15 @@ class Judge:
             return Answer(Outcome.INVALID, verdict.seconds, seen.summary())
         # A compile that takes exponential time is found in another place each time it is looked at.
         hangs = self._signature.kind is Kind.TIMEOUT
-        same = self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT)
-        return Answer(Outcome.SAME if same else Outcome.OTHER, verdict.seconds, seen.summary())
+        if self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT):
+            return Answer(Outcome.SAME, verdict.seconds, seen.summary())
+        if seen.kind is not Kind.ACCURACY and self._signature.matches(seen, Strength.REBASED):
+            return Answer(Outcome.ALIKE, verdict.seconds, seen.summary(), to_data(seen))
+        return Answer(Outcome.OTHER, verdict.seconds, seen.summary())
+
+    def adopt(self, answer: Answer) -> None:
+        """Go on with the signature of an answer that was `ALIKE`."""
+        self._signature = from_data(answer.failure, Signature)
 
     def record(self, program: Program) -> Metadata:
         """Metadata of every value; the values themselves are stored where they are small enough in all."""

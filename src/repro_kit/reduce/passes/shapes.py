@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.program.edits import Resize
+from repro_kit.program.edits import resize
 from repro_kit.program.resize import numbers_in, sizes_of
 from repro_kit.reduce.search import Proposal, Search
 
@@ -40,5 +40,5 @@ def _one(search: Search, size: int) -> Iterator[Proposal]:
 def _both(sizes: tuple[tuple[int, int], ...]) -> Iterator[Proposal]:
     """In the code as well, and in the inputs alone: a number in the code may mean something else."""
     if sizes:
-        yield [Resize(sizes, code=True)]
-        yield [Resize(sizes, code=False)]
+        yield [resize(dict(sizes), code=True)]
+        yield [resize(dict(sizes), code=False)]

@@ -1,0 +1,344 @@
+"""Calls of bodies: the higher-order operators of a program, and smaller programs that take them apart."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from repro_kit.program.program import Function, Program
+from repro_kit.program.rebuild import reached
+from repro_kit.program.statement import Statement, canonical
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How an operator passes its operands on. Positions are those of its arguments.
+
+    `groups`: arguments that hold operands, as tuples or lists; None: every argument after the bodies is one operand.
+    `carried`: the group whose operands are also results, in order. `sliced`: the group of which a body gets one slice.
+    """
+
+    groups: tuple[int, ...] | None
+    carried: int | None = None
+    sliced: int | None = None
+    body: int = 0  # which of the bodies makes the results, where not all do
+
+
+#: What `_Call.kind` knows, by the called name (torch/_higher_order_ops, and what program/desugar.py makes of it).
+_KINDS = {
+    "torch.ops.higher_order.cond": Kind((3,)),
+    "torch.cond": Kind((3,)),
+    "torch.ops.higher_order.while_loop": Kind((2, 3), carried=2, body=1),
+    "torch.ops.higher_order.map_impl": Kind((1, 2), sliced=1),
+    "torch.utils.checkpoint.checkpoint": Kind(None),
+    "flat_scan": Kind((1, 2, 3), carried=1, sliced=2),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One statement of the graph that calls bodies."""
+
+    at: int  # index of the statement
+    node: ast.Call
+    bodies: tuple[str, ...]
+    kind: Kind
+
+    def operands(self) -> list[ast.expr]:
+        """The operands, in the order of the bodies' parameters."""
+        return [operand for _, operand in self._placed()]
+
+    def slices(self) -> list[bool]:
+        """For each operand: whether a body gets a slice of it."""
+        return [group is not None and group == self.kind.sliced for group, _ in self._placed()]
+
+    def _placed(self) -> Iterator[tuple[int | None, ast.expr]]:
+        if self.kind.groups is None:
+            for it in self.node.args[len(self.node.args) - self._plain() :]:
+                yield None, it
+            return
+        for group in self.kind.groups:
+            holder = self.node.args[group] if group < len(self.node.args) else None
+            for it in holder.elts if isinstance(holder, ast.Tuple | ast.List) else ():
+                yield group, it
+
+    def _plain(self) -> int:
+        return len(self.node.args) - (0 if isinstance(self.node.func, ast.Name) else 1)
+
+    def without_operand(self, position: int) -> ast.Call:
+        """The call less one operand."""
+        if self.kind.groups is None:
+            first = len(self.node.args) - self._plain()
+            args = [it for at, it in enumerate(self.node.args) if at != first + position]
+            return ast.Call(self.node.func, args, self.node.keywords)
+        args = list(self.node.args)
+        for group in self.kind.groups:
+            holder = args[group] if group < len(args) else None
+            elements = holder.elts if isinstance(holder, ast.Tuple | ast.List) else []
+            if position < len(elements):
+                kept = [it for at, it in enumerate(elements) if at != position]
+                make = ast.List if isinstance(holder, ast.List) else ast.Tuple
+                args[group] = make(elts=kept, ctx=ast.Load())
+                break
+            position -= len(elements)
+        return ast.Call(self.node.func, args, self.node.keywords)
+
+    def carried(self) -> int:
+        """How many of the first operands are results too."""
+        if self.kind.carried is None:
+            return 0
+        holder = self.node.args[self.kind.carried]
+        return len(holder.elts) if isinstance(holder, ast.Tuple | ast.List) else 0
+
+
+def calls(program: Program) -> list[Call]:
+    """The statements of the graph that call bodies in a way that is understood, in order."""
+    names = {body.name for body in program.bodies}
+    found = []
+    for at, statement in enumerate(program.graph.statements):
+        node = statement.expression
+        if not isinstance(node, ast.Call) or names.isdisjoint(statement.reads):
+            continue
+        callee = ast.unparse(node.func)
+        bodies = [it.id for it in node.args if isinstance(it, ast.Name) and it.id in names]
+        kind = Kind(None) if callee in names else _KINDS.get(callee)
+        if kind is not None:
+            found.append(Call(at, node, tuple(bodies) or (callee,), kind))
+    return found
+
+
+def inlined(program: Program, call: Call, body: str) -> Program | None:
+    """`program` with the statements of `body`, once, in place of `call`; None when they do not fit.
+
+    Of what `call` slices, the first slice is taken: the result need not have the shape of before.
+    """
+    function = _body(program, body)
+    operands = call.operands()
+    results = _results(function)
+    if function is None or results is None or len(operands) != len(function.params):
+        return None
+    fresh = _Fresh(program.graph)
+    names: dict[str, str] = {}
+    statements: list[Statement] = []
+    for param, operand, sliced in zip(function.params, operands, call.slices(), strict=True):
+        text = ast.unparse(operand) + ("[0]" if sliced else "")
+        names[param] = text if text.isidentifier() else fresh(param)
+        if not text.isidentifier():
+            statements.append(Statement(names[param], text))
+    for it in function.statements:
+        moved = it.substitute(names)
+        if it.target is not None:
+            names[it.target] = fresh(it.target)
+            moved = Statement(names[it.target], moved.text)
+        statements.append(moved)
+    made = [canonical(None, it).substitute(names).text for it in results]
+    whole = _whole(function, made)
+    return _spliced(program, call.at, statements, made, whole)
+
+
+def _results(function: Function | None) -> list[ast.expr] | None:
+    """What a body returns, each result by itself."""
+    expression = function.returns.expression if function is not None else None
+    if isinstance(expression, ast.Tuple | ast.List):
+        return list(expression.elts)
+    return [expression] if expression is not None else None
+
+
+def _whole(function: Function, made: Sequence[str]) -> str:
+    """What the call itself stands for: its results as the body returns them."""
+    several = isinstance(function.returns.expression, ast.Tuple | ast.List)
+    return f"({', '.join(made)}{',' if len(made) == 1 else ''})" if several else made[0]
+
+
+def _spliced(program: Program, at: int, new: Sequence[Statement], made: Sequence[str], whole: str) -> Program:
+    graph = program.graph
+    target = graph.statements[at].target or ""
+    names: dict[str, str] = {}
+    before, after = list(graph.statements[:at]), []
+    for it in graph.statements[at + 1 :]:
+        part = it.getitem
+        if part is not None and part[0] == target and part[1] < len(made) and made[part[1]].isidentifier():
+            names[it.target or ""] = made[part[1]]
+        else:
+            after.append(it.substitute(names))
+    returns = graph.returns.substitute(names)
+    if any(target in it.reads for it in (*after, returns)):
+        if whole.isidentifier():
+            after = [it.substitute({target: whole}) for it in after]
+            returns = returns.substitute({target: whole})
+        else:
+            after.insert(0, canonical(target, ast.parse(whole, mode="eval").body))
+    main = graph.with_(statements=(*before, *new, *after), returns=returns)
+    return program.with_(graph=main, bodies=reached(program.bodies, main))
+
+
+def inlinings(program: Program, call: Call) -> Iterator[Program | None]:
+    """`program` with one of the bodies in place of `call`, each that makes its results."""
+    bodies = call.bodies if call.kind.body == 0 else call.bodies[call.kind.body :][:1]
+    for body in dict.fromkeys(bodies):
+        yield inlined(program, call, body)
+
+
+def all_inlined(program: Program, *, last: bool = False) -> Program | None:
+    """`program` without calls of bodies, as far as they can be inlined; with `last`, of several bodies the last one."""
+    changed: Program | None = None
+    done = 0
+    while True:
+        current = changed or program
+        left = [call for call in calls(current) if call.at >= done]
+        if not left:
+            return changed
+        found = [it for it in inlinings(current, left[0]) if it is not None]
+        done = left[0].at + (not found)
+        if found:
+            changed = found[-1 if last else 0]
+
+
+def alike(program: Program, call: Call) -> Iterator[Program | None]:
+    """`program` with one body of `call` in place of all others that take as much (the branches of a `cond`)."""
+    if call.kind.carried is not None or len(set(call.bodies)) < 2:
+        return
+    for body in call.bodies:
+        names = dict.fromkeys(call.bodies, body)
+        yield _with_statement(program, call.at, program.graph.statements[call.at].substitute(names))
+
+
+def _with_statement(program: Program, at: int, statement: Statement) -> Program:
+    statements = list(program.graph.statements)
+    statements[at] = statement
+    graph = program.graph.with_(statements=tuple(statements))
+    return program.with_(graph=graph, bodies=reached(program.bodies, graph))
+
+
+def without_operand(program: Program, call: Call, position: int) -> Program | None:
+    """`program` with one operand less, and the parameter that takes it; None while a body needs it.
+
+    What is carried from step to step goes with its result, which nobody may read then.
+    """
+    bodies = [_body(program, name) for name in dict.fromkeys(call.bodies)]
+    if position < call.carried():
+        lesser = _without_result(program, call, position)
+        if lesser is None:
+            return None
+        program, bodies = lesser, [_body(lesser, name) for name in dict.fromkeys(call.bodies)]
+    changed: dict[str, Function] = {}
+    for body in bodies:
+        if body is None or position >= len(body.params):
+            return None
+        param = body.params[position]
+        kept = _without_dead(body)
+        if any(param in it.reads for it in (*kept.statements, kept.returns)):
+            return None
+        changed[body.name] = kept.with_(params=(*body.params[:position], *body.params[position + 1 :]))
+    return _edited(program, call.bodies, lambda it: it.without_operand(position), changed)
+
+
+def without_result(program: Program, call: Call, position: int, instead: int = -1) -> Program | None:
+    """`program` with one result less; whoever reads it reads the one at `instead`. None where there is none, or while
+    it is carried on.
+    """
+    return None if position < call.carried() else _without_result(program, call, position, instead)
+
+
+def _without_result(program: Program, call: Call, position: int, instead: int = -1) -> Program | None:
+    makers = call.bodies if call.kind.body == 0 else call.bodies[call.kind.body :][:1]
+    changed: dict[str, Function] = {}
+    for name in makers:
+        body = _body(program, name)
+        results = _results(body)
+        if body is None or results is None or len(results) < 2 or position >= len(results):
+            return None
+        kept = [ast.unparse(it) for at, it in enumerate(results) if at != position]
+        changed[name] = _without_dead(body.with_(returns=_returning(body, kept)))
+    graph = program.graph
+    targets = {graph.statements[it.at].target for it in calls(program) if set(it.bodies) & set(makers)}
+    statements = []
+    for it in graph.statements:
+        part = it.getitem
+        if part is None or part[0] not in targets:
+            statements.append(it)
+        else:
+            index = instead if part[1] == position else part[1]
+            statements.append(Statement(it.target, f"{part[0]}[{index - (index > position)}]"))
+            if index < 0:
+                return None
+    bodies = tuple(changed.get(it.name, it) for it in program.bodies)
+    return program.with_(graph=graph.with_(statements=tuple(statements)), bodies=bodies)
+
+
+def _returning(body: Function, results: Sequence[str]) -> Statement:
+    listed = isinstance(body.returns.expression, ast.List)
+    inside = ", ".join(results)
+    return Statement(None, f"[{inside}]" if listed else f"({inside}{',' if len(results) == 1 else ''})")
+
+
+def _edited(
+    program: Program, bodies: Sequence[str], change: Callable[[Call], ast.Call], changed: dict[str, Function]
+) -> Program | None:
+    """`program` with every call of `bodies` changed; None where a body is called in another way too."""
+    touched = [it for it in calls(program) if set(it.bodies) & set(bodies)]
+    if any(not set(it.bodies) <= set(bodies) for it in touched):
+        return None
+    statements = list(program.graph.statements)
+    for it in touched:
+        statements[it.at] = canonical(statements[it.at].target, ast.fix_missing_locations(change(it)))
+    known = {it.at for it in touched}
+    others = [it for at, it in enumerate(statements) if at not in known]
+    if any(not set(bodies).isdisjoint(it.reads) for it in others):
+        return None
+    graph = program.graph.with_(statements=tuple(statements))
+    return program.with_(graph=graph, bodies=tuple(changed.get(it.name, it) for it in program.bodies))
+
+
+def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | None:
+    """`program` where within `body` whoever reads a value (a key) reads an earlier one instead."""
+    function = _body(program, body)
+    if function is None:
+        return None
+    known = {*function.params, *(it.target for it in function.statements)}
+    current = {old: new for old, new in names.items() if old in known and new in known}
+    if not current:
+        return None
+    followed = {old: _end(current, old) for old in current}
+    statements = tuple(it.substitute(followed) for it in function.statements)
+    lesser = _without_dead(function.with_(statements=statements, returns=function.returns.substitute(followed)))
+    bodies = tuple(lesser if it.name == body else it for it in program.bodies)
+    return program.with_(bodies=reached(bodies, program.graph))
+
+
+def _end(names: dict[str, str], name: str) -> str:
+    while name in names:
+        name = names[name]
+    return name
+
+
+def _without_dead(function: Function) -> Function:
+    """`function` less the statements whose value nobody reads; those for their effect stay."""
+    needed = set(function.returns.reads)
+    kept = []
+    for it in reversed(function.statements):
+        if it.target is None or it.target in needed:
+            kept.append(it)
+            needed.update(it.reads)
+    return replace(function, statements=tuple(reversed(kept)))
+
+
+def _body(program: Program, name: str) -> Function | None:
+    return next((it for it in program.bodies if it.name == name), None)
+
+
+class _Fresh:
+    """Names that the graph does not have yet."""
+
+    def __init__(self, graph: Function) -> None:
+        self.taken = {*graph.params, *(it.target for it in graph.statements)}
+        self.taken |= {name for it in (*graph.statements, graph.returns) for name in it.reads}
+
+    def __call__(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name in self.taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self.taken.add(name)
+        return name
