@@ -91,6 +91,7 @@ class Capture:
     verdict: Verdict | None = None  # of the program alone
     signature: Signature | None = None  # rebased on the program
     recipe: Recipe = field(default_factory=Recipe)
+    fresh: bool = False  # it fails only in an interpreter that has compiled nothing before
     note: str = ""  # why there is no program, or what had to be left out
 
 

@@ -19,7 +19,7 @@ from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.stages.options import Options
-from repro_kit.stages.oracle import open_oracle, query_timeout
+from repro_kit.stages.oracle import fresh_oracle, needs_fresh, open_oracle, query_timeout
 from repro_kit.stages.running import run_subject
 from repro_kit.stages.stop import Stop
 from repro_kit.stages.variants import Attempt, Variants
@@ -27,6 +27,7 @@ from repro_kit.ui import Ui
 
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
+_MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
 
 
 def run(case: Case, options: Options, ui: Ui) -> None:
@@ -44,6 +45,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         found, more = search.first(_runnable_attempts(case, observation))
         reasons += more
         border = "aot"
+    if found is None and search.tried and not needs_fresh(case):
+        found, border = search.first_afresh(reasons), "dynamo"
     if found is None:
         _stay_with_script(case, ui, options, graphs, reasons)
         return
@@ -134,6 +137,8 @@ class _Search:
         self.options = options
         self.verdict = Verdict(Status.INFRA)
         self.signature: Signature | None = None
+        self.tried: list[Attempt] = []  # of Dynamo's graphs
+        self.fresh = False
 
     def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
         """The first attempt that fails like the original, and why the others do not."""
@@ -151,8 +156,24 @@ class _Search:
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
                 if self._is_it(verdict):
                     return attempt, reasons
+                if verdict.status is not Status.INVALID and attempt.graph.code:
+                    self.tried.append(attempt)
                 reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_told(verdict)}")
         return None, reasons
+
+    def first_afresh(self, reasons: list[str]) -> Attempt | None:
+        """The same in fresh interpreters, for the first few: torch's first compile of all may fail, later ones not."""
+        with fresh_oracle(self.case) as oracle:
+            for attempt in self.tried[:_MOST_AFRESH]:
+                self.ui.progress(
+                    f"trying graph {attempt.graph.compile_id} in a fresh interpreter {attempt.how}".rstrip()
+                )
+                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+                if self._is_it(verdict):
+                    self.fresh = True
+                    return attempt
+        reasons.append("the same in fresh interpreters")
+        return None
 
     def _is_it(self, verdict: Verdict) -> bool:
         if verdict.status != Status.FAIL or verdict.failure is None:
@@ -199,10 +220,12 @@ def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str,
         verdict=brief(search.verdict),
         signature=search.signature,
         recipe=found.recipe,
+        fresh=search.fresh,
         note=found.how,
     )
     case.write("capture/capture.json", capture)
     if case.file.signature is None:
         case.update(signature=search.signature)
-    how = f" ({found.how})" if found.how else ""
+    words = [found.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
+    how = f" ({', '.join(filter(None, words))})" if any(words) else ""
     ui.done(f"graph {found.graph.compile_id} of {graphs} fails alone{how}: {statements} statements")

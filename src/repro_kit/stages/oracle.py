@@ -10,7 +10,7 @@ from pathlib import Path
 from repro_kit.bundle.program_repro import HANG
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
-from repro_kit.model.results import Environment
+from repro_kit.model.results import Capture, Environment
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
 from repro_kit.stages.options import Options
@@ -40,9 +40,10 @@ def shared_oracles() -> Iterator[None]:
 def open_oracle(case: Case, options: Options) -> Iterator[ZygoteOracle | SpawnOracle]:
     """An oracle in the case's interpreter.
 
-    Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters.
+    Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters. So do
+    failures that a zygote, which has compiled before it forks, does not have.
     """
-    if case.read("env.json", Environment).accelerator:
+    if needs_fresh(case) or _fails_only_afresh(case):
         with fresh_oracle(case, options.jobs) as spawn:
             yield spawn
         return
@@ -54,6 +55,15 @@ def open_oracle(case: Case, options: Options) -> Iterator[ZygoteOracle | SpawnOr
         raise
     if _SHARED.get() is None:
         zygote.close()
+
+
+def needs_fresh(case: Case) -> bool:
+    """Whether this machine allows no forking."""
+    return bool(case.read("env.json", Environment).accelerator)
+
+
+def _fails_only_afresh(case: Case) -> bool:
+    return case.has("capture/capture.json") and case.read("capture/capture.json", Capture).fresh
 
 
 def fresh_oracle(case: Case, jobs: int = 1) -> SpawnOracle:
