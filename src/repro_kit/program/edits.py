@@ -176,10 +176,10 @@ def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:
     return plan
 
 
-def apply(base: Program | Base, edits: Iterable[Edit], metadata: Metadata) -> Program | None:
-    """`base` with `edits`; None when they need an input of which nothing usable was recorded.
+def apply(base: Program | Base, edits: Iterable[Edit], metadata: Metadata, start: Plan | None = None) -> Program | None:
+    """`base` with `edits`, after those of `start`; None when they need an input of which nothing usable was recorded.
 
     Dead pure statements, unused inputs and unused bodies are left out.
     """
-    built = rebuild(base if isinstance(base, Base) else Base(base), planned(edits), metadata)
+    built = rebuild(base if isinstance(base, Base) else Base(base), planned(edits, start), metadata)
     return built.program if built is not None else None

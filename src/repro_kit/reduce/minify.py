@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs, Remove, apply
 from repro_kit.reduce.journal import Journal
+from repro_kit.reduce.neighbours import Neighbours, look_around
 from repro_kit.reduce.oracle import Answer, Oracle, Outcome
-from repro_kit.reduce.passes import bodies, cut, settings, statements, values
+from repro_kit.reduce.passes import bodies, cut, settings, statements, values, wording
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.plain import plain
 from repro_kit.reduce.passes.shapes import shapes
@@ -44,6 +45,8 @@ FINISH: tuple[Callable[[Search], None], ...] = (
     settings.marks,
     settings.recipe,
     settings.calls,
+    wording.arguments,
+    wording.public_names,
     settings.preamble,
 )
 
@@ -71,6 +74,7 @@ class Result:
     failed: int  # of `runs` of the original: fewer for a flaky failure
     runs: int
     history: tuple[Accepted, ...] = ()
+    neighbours: Neighbours = field(default_factory=Neighbours)
     others: tuple[tuple[str, Program], ...] = ()
 
 
@@ -100,10 +104,14 @@ def minify(
     start = clock()
     failed = runs = 0
     stopped: Stop = "fixpoint"
+    neighbours = Neighbours()
     try:
         failed, runs, slow = _verify(search, before)
         search.learn(oracle.record(program))
         _reduce(search, hints, slow=slow)
+        search.begin("neighbours")
+        for neighbours in look_around(search):  # noqa: B007 - the last one before a limit is the result
+            pass
     except Stopped as stop:
         stopped = stop.reason
     return Result(
@@ -117,6 +125,7 @@ def minify(
         failed=failed,
         runs=runs,
         history=tuple(search.history),
+        neighbours=neighbours,
         others=tuple(search.others.items()),
     )
 

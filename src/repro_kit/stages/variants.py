@@ -73,6 +73,8 @@ class Variants:
                 Variant(sizes="arguments", calls=calls),
                 f"{len(calls)} calls, static first",
             )
+        if graph.recipe.get("fullgraph") is False:  # it also decides which scalars are captured
+            yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
 
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
         """Calls of all graphs of the same frame that `graph` could take too, in order."""

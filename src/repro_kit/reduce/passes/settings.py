@@ -49,7 +49,7 @@ def recipe(search: Search) -> None:
         _entries(search, name)
 
 
-def reset(names: Sequence[str]) -> list[Edit]:
+def reset(names: Sequence[str]) -> list[SetRecipe]:
     """Edits that put these settings back to their default."""
     return [SetRecipe(name, getattr(_DEFAULT, name)) for name in names]
 

@@ -32,7 +32,7 @@ def bypass(search: Search) -> None:
         target = search.base.statements[at].target
         if target is None:
             continue
-        operands = [name for name in search.base.reads[at] if _alike(search, target, search.names.get(name, name))]
+        operands = [name for name in search.base.reads[at] if alike(search, target, search.names.get(name, name))]
         found = [(at, Bypass(target, search.names.get(name, name))) for name in operands]
         first += found[:1]
         further += found[1:]
@@ -43,7 +43,8 @@ def bypass(search: Search) -> None:
     sweep(search, [*first, *further], propose)  # type: ignore[arg-type]
 
 
-def _alike(search: Search, value: str, other: str) -> bool:
+def alike(search: Search, value: str, other: str) -> bool:
+    """Whether one value can take the place of another: the same shape, dtype and device."""
     mine, its = search.metadata.get(value), search.metadata.get(other)
     if not (isinstance(mine, TensorRecord) and isinstance(its, TensorRecord)):
         return False

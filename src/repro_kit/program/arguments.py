@@ -1,0 +1,99 @@
+"""Plainer ways to write one statement: fewer arguments, and the public name of its operator."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from repro_kit.program.program import Function, Program
+from repro_kit.program.rebuild import reached
+from repro_kit.program.statement import Statement, canonical
+
+_MOST_ELEMENTS = 16  # of a list, that are dropped one by one
+_OVERLOADED = "torch.ops.aten."
+#: Private homes of functions, and the public one each (torch/nn/functional.py, torch/linalg, torch/fft, torch/special).
+_HOMES = {
+    "torch._C._nn.": ("torch.nn.functional.", "torch."),
+    "torch._C._linalg.linalg_": ("torch.linalg.",),
+    "torch._C._fft.fft_": ("torch.fft.",),
+    "torch._C._special.special_": ("torch.special.",),
+}
+
+
+def fewer_arguments(statement: Statement) -> Iterator[Statement]:
+    """`statement` with one argument less, or a plainer one; which of them make sense is for others to find out."""
+    call = statement.expression
+    if not isinstance(call, ast.Call):
+        return
+    for args, keywords in _lesser(call.args, call.keywords):
+        yield canonical(statement.target, ast.Call(call.func, args, keywords))
+
+
+def _lesser(
+    args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+) -> Iterator[tuple[list[ast.expr], list[ast.keyword]]]:
+    for at in range(len(keywords)):
+        yield list(args), [*keywords[:at], *keywords[at + 1 :]]
+    if len(args) > 1:
+        yield list(args[:-1]), list(keywords)
+    for at, arg in enumerate(args):
+        for plainer in _plainer(arg):
+            yield [*args[:at], plainer, *args[at + 1 :]], list(keywords)
+    for at, keyword in enumerate(keywords):
+        for plainer in _plainer(keyword.value):
+            yield list(args), [*keywords[:at], ast.keyword(keyword.arg, plainer), *keywords[at + 1 :]]
+
+
+def _plainer(value: ast.expr) -> Iterator[ast.expr]:
+    """None or nothing for a container, and the container without each of its elements; 1 for another number."""
+    match value:
+        case ast.Dict(keys=[_, *_]):
+            yield ast.Constant(None)
+            yield ast.Dict([], [])
+            for at in range(min(len(value.keys), _MOST_ELEMENTS)):
+                yield ast.Dict([*value.keys[:at], *value.keys[at + 1 :]], [*value.values[:at], *value.values[at + 1 :]])
+        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]):
+            make = type(value)
+            yield ast.Constant(None)
+            yield make([], ast.Load())
+            for at in range(min(len(value.elts), _MOST_ELEMENTS) if len(value.elts) > 1 else 0):
+                yield make([*value.elts[:at], *value.elts[at + 1 :]], ast.Load())
+        case ast.Constant(value=int() | float() as number) if number not in (0, 1):
+            yield ast.Constant(1)
+
+
+def public_forms(statement: Statement) -> Iterator[Statement]:
+    """`statement` by public names of its operator, likeliest first; not every one exists."""
+    call = statement.expression
+    if not isinstance(call, ast.Call):
+        return
+    callee = ast.unparse(call.func)
+    if callee.startswith(_OVERLOADED) and callee.count(".") == 4:
+        name = callee.split(".")[3]
+        for home in ("torch.", "torch.nn.functional."):
+            yield _called(statement, home + name, call.args, call.keywords)
+        if call.args and isinstance(call.args[0], ast.Name):
+            yield _called(statement, f"{call.args[0].id}.{name}", call.args[1:], call.keywords)
+    if callee == "torch.ops.prims.convert_element_type.default" and len(call.args) == 2:
+        yield _called(statement, f"{ast.unparse(call.args[0])}.to", call.args[1:], [])
+    for private, homes in _HOMES.items():
+        if callee.startswith(private):
+            for home in homes:
+                yield _called(statement, home + callee.removeprefix(private), call.args, call.keywords)
+
+
+def _called(statement: Statement, callee: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Statement:
+    function = ast.parse(callee, mode="eval").body
+    return canonical(statement.target, ast.Call(function, list(args), list(keywords)))
+
+
+def with_statements(program: Program, name: str, new: dict[str, Statement]) -> Program:
+    """`program` with statements of the function `name` (keys: their lines) in another form."""
+
+    def change(function: Function) -> Function:
+        if function.name != name:
+            return function
+        return function.with_(statements=tuple(new.get(it.line, it) for it in function.statements))
+
+    graph = change(program.graph)
+    return program.with_(graph=graph, bodies=reached([change(it) for it in program.bodies], graph))

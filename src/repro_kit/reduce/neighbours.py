@@ -1,0 +1,153 @@
+"""What lies next to the result: every single removal, and the nearest program that passes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro_kit.program import Program, TensorInput, render
+from repro_kit.program.edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
+from repro_kit.program.resize import sizes_of
+from repro_kit.reduce.keep import keep
+from repro_kit.reduce.oracle import Outcome
+from repro_kit.reduce.passes.settings import reset, special
+from repro_kit.reduce.passes.statements import alike
+from repro_kit.reduce.search import Search, key_of
+
+_MOST = 40  # removals that are looked at; beyond, too much is left to call the result minimal
+_MOST_TWINS = 16  # further programs that are tried in search of one that passes
+_FIXED = ("load", "tensor", "view")  # data whose dtype the line does not choose
+_OTHER_DTYPE = {
+    None: "torch.float64",
+    "torch.float64": None,
+    "torch.int64": "torch.int32",
+    "torch.int32": "torch.int64",
+}
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One thing less, and what became of the failure. `outcome` None: there is no such program."""
+
+    what: str
+    outcome: Outcome | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A program that passes, one edit away from the result: it tells what matters."""
+
+    what: str
+    program: Program
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The result's neighbours, as far as they were looked at."""
+
+    removals: tuple[Removal, ...] = ()
+    complete: bool = False  # every single removal was looked at
+    twin: Twin | None = None
+
+    @property
+    def minimal(self) -> bool:
+        """Whether the result is 1-minimal: no single removal fails alike."""
+        return self.complete and all(it.outcome is not Outcome.SAME for it in self.removals)
+
+
+def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
+    """Every single removal from the search's program: (in words, edits)."""
+    base, live = search.base, set(search.live)
+    for unit in search.units():
+        line = base.statements[unit[0]].substitute(search.names).line
+        yield f"without `{line}`", keep(search, live.difference(unit))
+        target = base.statements[unit[0]].target
+        for name in base.reads[unit[0]]:
+            operand = search.names.get(name, name)
+            if target is not None and alike(search, target, operand):
+                yield f"`{operand}` in place of `{line}`", [Bypass(target, operand)]
+    for group in base.states:
+        if live.issuperset(group):
+            line = base.statements[group[0]].line
+            yield f"without `{line}`", [Remove(frozenset(group))]
+    if len(search.outputs) > 1:
+        for name in search.outputs:
+            yield f"not returning `{name}`", [Outputs(tuple(it for it in search.outputs if it != name))]
+
+
+def look_around(search: Search) -> Iterator[Neighbours]:
+    """What is known of the neighbours, more with each step, so that a limit costs no more than the rest."""
+    found: list[Removal] = []
+    passing: list[Twin] = []
+    proposals = list(removals(search))
+    for what, edits in proposals[:_MOST]:
+        program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
+        removal = _judged(search, what, program)
+        found.append(removal)
+        if removal.outcome is Outcome.PASS and program is not None:
+            passing.append(Twin(what, program))
+        yield Neighbours(tuple(found), twin=_nearest(search.program, passing))
+    complete = len(proposals) <= _MOST
+    for what, program in list(_tweaks(search))[:_MOST_TWINS]:
+        if _judged(search, what, program).outcome is Outcome.PASS and program is not None:
+            passing.append(Twin(what, program))
+        yield Neighbours(tuple(found), complete, _nearest(search.program, passing))
+    yield Neighbours(tuple(found), complete, _nearest(search.program, passing))
+
+
+def _judged(search: Search, what: str, program: Program | None) -> Removal:
+    if program is None or program == search.program:
+        return Removal(what, None)
+    (answer,) = search.ask([program], [key_of(render(program, footer=False))])
+    return Removal(what, answer.outcome, answer.note if answer.outcome is not Outcome.PASS else "")
+
+
+def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
+    """Programs of the same size in which one property is another one: a setting, a dtype, a shape, a layout."""
+    program = search.program
+    for edit in reset(special(search)):
+        yield f"{edit.field} at its default", _with(search, [edit])
+    tensors = [it for it in program.inputs if isinstance(it, TensorInput)]
+    for line in tensors:
+        if line.data.kind not in _FIXED:
+            other = _other_dtype(line)
+            words = f"{other or 'the default dtype'} for {line.name}"
+            yield words, _with(search, [SetInput(line.name, {"dtype": other})])
+        if line.requires_grad:
+            change = {"requires_grad": False, "parameter": False}
+            yield f"{line.name} without gradient", _with(search, [SetInput(line.name, change)])
+    floats = [it for it in tensors if it.dtype is None and it.data.kind in ("randn", "rand")]
+    if len(floats) > 1:
+        every: list[Edit] = [SetInput(it.name, {"dtype": "torch.float64"}) for it in floats]
+        yield "torch.float64 for all inputs", _with(search, every)
+    for size in sizes_of(program):
+        for new in (size - 1, size + 1):
+            if new > 0:
+                yield f"size {new} for {size}", _with(search, [resize({size: new}, code=True)])
+    for size in {it for line in tensors for it in line.data.sizes or () if it == 1}:
+        yield f"size 2 for {size}", _with(search, [resize({size: 2}, code=False)])
+
+
+def _other_dtype(line: TensorInput) -> str | None:
+    """The default dtype (None), or of inputs that have it the one next to it."""
+    if line.dtype is not None:
+        return None
+    return "torch.int32" if line.data.kind in ("randint", "arange") else "torch.float64"
+
+
+def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
+    return apply(search.base, edits, search.metadata, search.plan)
+
+
+def _nearest(program: Program, passing: Sequence[Twin]) -> Twin | None:
+    """The one whose text differs least."""
+    text = render(program, footer=False)
+    return min(passing, key=lambda it: distance(text, render(it.program, footer=False)), default=None)
+
+
+def distance(one: str, other: str) -> int:
+    """Characters that are not common to the two texts (by their longest matching blocks, `difflib`)."""
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    return len(one) + len(other) - 2 * sum(block.size for block in matcher.get_matching_blocks())

@@ -1,0 +1,75 @@
+"""What lies next to a result: single removals, and the nearest program that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from synthetic import Synthetic
+
+from repro_kit.program import Program, TensorInput, parse
+from repro_kit.reduce import Answer, Outcome, minify
+from repro_kit.reduce.neighbours import distance
+
+TEXT = """import torch
+
+RECIPE = {'dynamic': True}
+
+
+def graph(x, y):
+    a = torch.fine(x)
+    b = torch.bug0(a, y)
+    c = torch.fine(b)
+    d = torch.bug1(c)
+    return (d,)
+
+
+def calls():
+    x = torch.randn(2, 3)
+    y = torch.randn(2, 3, dtype=torch.float16)
+    return [(x, y)]
+"""
+
+
+class Half(Synthetic):
+    """Fails while both bugs are there, and an input is of half precision."""
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        for program in programs:
+            half = any(it.dtype == "torch.float16" for it in program.inputs if isinstance(it, TensorInput))
+            yield Answer(Outcome.SAME if half and self.fails(program) else Outcome.PASS)
+
+
+def test_every_single_removal_is_tried_and_none_fails() -> None:
+    found = minify(parse(TEXT), Half(["bug0", "bug1"])).neighbours
+    assert found.minimal
+    assert found.complete
+    what = [it.what for it in found.removals]
+    assert any("bug0" in it for it in what)
+    assert any("bug1" in it for it in what)
+    assert {it.outcome for it in found.removals} <= {Outcome.PASS, None}
+
+
+def test_the_twin_passes_and_tells_what_matters() -> None:
+    oracle = Half(["bug0", "bug1"])
+    result = minify(parse(TEXT), oracle)
+    twin = result.neighbours.twin
+    assert twin is not None
+    (answer,) = oracle.check([twin.program])
+    assert answer.outcome is Outcome.PASS
+    assert twin.what.startswith("the default dtype for ")
+    assert twin.program.graph == result.program.graph
+
+
+def test_a_budget_that_ends_among_the_neighbours_leaves_the_result_and_says_so() -> None:
+    whole = minify(parse(TEXT), Half(["bug0", "bug1"]))
+    searched = max(step.queries for step in whole.history)
+    cut = minify(parse(TEXT), Half(["bug0", "bug1"]), budget=whole.queries - 1)
+    assert searched < whole.queries
+    assert cut.stopped == "budget"
+    assert cut.program == whole.program
+    assert not cut.neighbours.complete
+
+
+def test_distance_counts_what_is_not_common() -> None:
+    assert distance("abc", "abc") == 0
+    assert distance("float16", "float32") == 4
