@@ -9,6 +9,7 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.rendering import render
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Status
+from repro_kit.model.results import TwinFound
 
 #: Stands for the text of `repro.py` in what `issue` returns.
 REPRO = "@@repro.py@@"
@@ -36,6 +37,7 @@ class Account:
     repro: str = ""
     log: str = ""
     minimized: str = ""  # "12 -> 1 statements"
+    twin: TwinFound | None = None  # the nearest program that passes
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
 
@@ -51,6 +53,7 @@ def issue(facts: Facts, account: Account) -> str:
         repro=REPRO if len(account.repro) <= _LONGEST_REPRO else "",
         repro_fence=fence(account.repro),
         log_fence=fence(account.log),
+        twin_fence=fence(account.twin.diff) if account.twin else "",
         versions=facts.environment.collect_env[:_LONGEST_VERSIONS].strip(),
     )
 

@@ -106,6 +106,23 @@ class ReductionStep:
 
 
 @dataclass(frozen=True)
+class RemovalTried:
+    """One thing less than the result in words, and the outcome: ``pass``, ``other: …``; "" where no program is left."""
+
+    what: str
+    outcome: str = ""
+
+
+@dataclass(frozen=True)
+class TwinFound:
+    """The nearest program that passes: the change in words, and as a unified diff of the two programs."""
+
+    what: str
+    diff: str
+    file: str = "twin.py"  # relative to `minify/`
+
+
+@dataclass(frozen=True)
 class Reduction:
     """`minify/minify.json`."""
 
@@ -118,6 +135,9 @@ class Reduction:
     steps: tuple[ReductionStep, ...] = ()
     stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
     others: tuple[str, ...] = ()  # signatures of other failures met on the way
+    minimal: bool = False  # every single removal was tried, and none fails alike
+    removals: tuple[RemovalTried, ...] = ()
+    twin: TwinFound | None = None
     note: str = ""
 
 

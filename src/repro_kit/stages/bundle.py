@@ -179,6 +179,7 @@ def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
         repro=contents.entries["repro.py"].data.decode(),
         log=_log(told, chosen),
         minimized=candidate.minimized,
+        twin=candidate.twin,
         files=_listed(contents),
         left_out=tuple(chosen.left_out),
     )

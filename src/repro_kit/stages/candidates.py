@@ -18,7 +18,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.program import Program, parse, size
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
@@ -71,7 +71,19 @@ class Candidate:
         one = "1 statement" if now == 1 else f"{now} statements"
         if reduction is None or not self.reduced:
             return f"One captured graph, {one}, not reduced."
-        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} runs."
+        minimal = ""
+        if reduction.minimal and now == reduction.statements_after:
+            minimal = (
+                f" It is 1-minimal: with any single one of {len(reduction.removals)} removals the failure is gone."
+            )
+        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} runs.{minimal}"
+
+    @property
+    def twin(self) -> TwinFound | None:
+        """The nearest program that passes, where this is the one that it is next to."""
+        reduction = self.facts.reduction
+        last = self.program is not None and self.reduced and reduction is not None
+        return reduction.twin if last and reduction and size(self.program) == reduction.statements_after else None
 
 
 def known(case: Case) -> Known:

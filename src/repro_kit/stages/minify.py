@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,13 @@ from typing import Literal
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.results import Capture, Reduction, ReductionStep
+from repro_kit.model.results import Capture, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
+from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.events import events_to
 from repro_kit.stages.options import Options
@@ -59,6 +61,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
     _write(case, result, verified)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
+    words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
     ui.done(words + stopped + ("" if verified else "; the result was NOT seen to fail in a fresh interpreter"))
 
@@ -204,6 +207,18 @@ def _fails_afresh(oracle: Oracle, program: Program, signature: Signature, inputs
     return False
 
 
+def _outcome(removal: Removal) -> str:
+    return ": ".join(filter(None, (str(removal.outcome or ""), removal.note)))
+
+
+def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
+    if twin is None:
+        return None
+    fails, passes = (render(it, footer=False).splitlines() for it in (program, twin.program))
+    diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
+    return TwinFound(twin.what, "\n".join(diff))
+
+
 def _write(case: Case, result: Result, verified: bool) -> None:
     place = case.path / "minify"
     write_atomic(place / "best.py", render(result.program).encode())
@@ -218,6 +233,10 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         steps.append(ReductionStep(step.name, step.statements, step.queries, script))
     for number, (_, program) in enumerate(result.others):
         write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
+    neighbours = result.neighbours
+    (place / "twin.py").unlink(missing_ok=True)
+    if neighbours.twin is not None:
+        write_atomic(place / "twin.py", render(neighbours.twin.program).encode())
     reduction = Reduction(
         statements_before=result.statements_before,
         statements_after=result.statements_after,
@@ -228,6 +247,9 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         steps=tuple(steps),
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
+        minimal=neighbours.minimal,
+        removals=tuple(RemovalTried(it.what, _outcome(it)) for it in neighbours.removals),
+        twin=_twin(result.program, neighbours.twin),
         note="" if result.failed == result.runs else f"the original failed in {result.failed} of {result.runs} runs",
     )
     case.write("minify/minify.json", reduction)
