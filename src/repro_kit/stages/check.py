@@ -158,11 +158,11 @@ def _read(path: Path) -> str:
 
 
 def _needs_compiler(eager: Reading) -> bool:
-    """Whether torch's own eager code calls torch.compile (flex_attention does), which refuses under the variable.
+    """Whether eager fails only under the variable: torch's own eager code calls torch.compile (flex_attention, scan).
 
-    A program's `repro.py` has run its graph in eager by then, or it would not have failed in the compiled run.
+    A program's `repro.py` has run its graph in eager before, or it would not have failed in the compiled run.
     """
-    return eager.reason.startswith("eager fails here") and "found no compiled frames" in eager.reason
+    return eager.reason.startswith("eager fails here")
 
 
 def _reasons(runs: list[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
