@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Program, TensorInput, parse, render
+from repro_kit.program.analysis import Base
+from repro_kit.program.edits import Outputs
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
+from repro_kit.reduce.search import Limits, Search
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
 
@@ -44,6 +48,23 @@ def test_culprits_on_a_path_are_all_that_is_left(places):
     result = minify(planted(places, chain=True), oracle)
     assert oracle.fails(result.program)
     assert result.statements_after == len(places)
+
+
+@settings(max_examples=40, deadline=None)
+@given(count=st.integers(8, 30), culprits=st.integers(1, 8), seed=st.integers(0, 99), chain=st.booleans())
+def test_every_statement_is_tried_alone_in_the_end(count, culprits, seed, chain):
+    places = sorted(random.Random(seed).sample(range(count), culprits))
+    result = minify(planted(places, count, seed, chain), Synthetic(bugs(places), path=chain))
+    assert result.statements_after == culprits
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_every_proposal_is_judged(jobs: int):
+    program = build(10, {})
+    oracle = Synthetic(["absent"], jobs=jobs)
+    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    assert search.first([[Outputs((f"v{at}",))] for at in range(10)]) is None
+    assert oracle.count == 10
 
 
 @settings(max_examples=20, deadline=None)

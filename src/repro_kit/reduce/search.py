@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from repro_kit.program import Program, render, size
@@ -154,7 +155,7 @@ class Search:
     def _batch(self, candidates: Iterator[_Candidate], fake: bool) -> list[_Candidate]:
         batch: list[_Candidate] = []
         while len(batch) < max(1, self.oracle.jobs):
-            more = [it for it, _ in zip(candidates, range(max(1, self.oracle.jobs) - len(batch)), strict=False)]
+            more = list(islice(candidates, max(1, self.oracle.jobs) - len(batch)))
             if not more:
                 break
             if fake:
