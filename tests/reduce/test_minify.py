@@ -69,6 +69,15 @@ def test_every_proposal_is_judged(jobs: int):
     assert oracle.count == 10
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_equal_proposals_are_judged_once_and_answers_stay_with_theirs(jobs: int):
+    program = build(10, {9: "bug0"})
+    oracle = Synthetic(["bug0"], jobs=jobs)
+    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    assert search.first([[Outputs((name,))] for name in ("v1", "v1", "v9")]) == 2
+    assert oracle.count == 2
+
+
 @settings(max_examples=20, deadline=None)
 @given(places=PLACES, seed=st.integers(0, 9))
 def test_every_accepted_program_fails_alike_and_is_no_larger(places, seed):

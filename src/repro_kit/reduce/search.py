@@ -166,6 +166,7 @@ class Search:
 
     def _candidates(self, proposals: Iterable[Proposal]) -> Iterator[_Candidate]:
         """The proposals that can be built, are smaller, and are not known to fail."""
+        seen: set[str] = set()
         for index, edits in enumerate(proposals):
             if not edits:
                 continue
@@ -175,8 +176,9 @@ class Search:
                 continue
             text = render(built.program, footer=False)
             key = key_of(text)
-            if key in self._asked:  # it was not accepted then, and would not be now
+            if key in self._asked or key in seen:  # it was not accepted then, and would not be now
                 continue
+            seen.add(key)
             size_ = measure(built.program, self.metadata, text)
             if size_ < self.measure:
                 yield _Candidate(index, plan, built, size_, key)
@@ -194,7 +196,7 @@ class Search:
 
     def ask(self, programs: Sequence[Program], keys: Sequence[str]) -> Iterator[Answer]:
         """Answers in order, from the journal where it knows them. Raises `Stopped` at a limit."""
-        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None]
+        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
         fresh: Iterator[Answer] = iter(())
         for at, key in enumerate(keys):
             self._check_limits(live=False)
