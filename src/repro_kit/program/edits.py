@@ -48,14 +48,13 @@ class ToInput:
 
 @dataclass(frozen=True)
 class Bypass:
-    """Whoever reads `value` (a statement's or an input) reads `operand` instead; an earlier name."""
+    """Whoever reads one of these values (a statement's or an input) reads the earlier one that it maps to instead."""
 
-    value: str
-    operand: str
+    values: Mapping[str, str] = field(hash=False)
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
-        return replace(plan, bypass={**plan.bypass, self.value: self.operand})
+        return replace(plan, bypass={**plan.bypass, **self.values})
 
 
 @dataclass(frozen=True)

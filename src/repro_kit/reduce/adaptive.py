@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TypeVar
 
 from repro_kit.reduce.search import Proposal, Search
@@ -33,10 +32,16 @@ def sweep(
     coarse = search.coarse
     run = _Run(0, width or len(items))
     while run.at < len(items) and not (coarse and run.crowded):
-        path = list(_failing(run, len(items)))
-        if coarse:
-            path = list(takewhile(lambda it: not it.crowded, path))
-        won = search.first((propose(items[it.at : it.at + it.width]) for it in path), fake=fake)
+        path = list[_Run]()
+
+        def proposals(run: _Run = run, path: list[_Run] = path) -> Iterator[Proposal]:
+            for it in _failing(run, len(items)):
+                if coarse and it.crowded:
+                    return
+                path.append(it)
+                yield propose(items[it.at : it.at + it.width])
+
+        won = search.first(proposals(), fake=fake)
         if won is None:
             return
         run = path[won].dropped(infer=coarse)

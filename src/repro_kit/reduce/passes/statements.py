@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from repro_kit.program.edits import Bypass, Edit, Outputs, Remove
+from repro_kit.program.edits import Bypass, Outputs, Remove
 from repro_kit.program.values import TensorRecord
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
@@ -35,18 +35,20 @@ def bypass(search: Search) -> None:
     """Let readers of a value read one that it was made from instead, where shape and dtype agree."""
     base, names = search.base, search.names
     made_of = {base.statements[at].target: [names.get(name, name) for name in base.reads[at]] for at in search.live}
-    first: list[tuple[int, Bypass]] = []
-    further: list[tuple[int, Bypass]] = []
+    first: list[tuple[int, str]] = []
+    further: list[tuple[int, str]] = []
     for at in reversed(search.live[1:-1] if search.coarse else search.live):
         target = base.statements[at].target
         if target is not None:
             sources = (_nearest(search, target, operand, made_of) for operand in made_of[target])
-            found = [(at, Bypass(target, name)) for name in dict.fromkeys(sources) if name is not None]
+            found = [(at, name) for name in dict.fromkeys(sources) if name is not None]
             first += found[:1]
             further += found[1:]
 
-    def propose(items: list[tuple[int, Bypass]]) -> Proposal:
-        return [edit for at, edit in items if at in search.live]
+    def propose(items: list[tuple[int, str]]) -> Proposal:
+        live = set(search.live)
+        values = {base.statements[at].target or "": name for at, name in items if at in live}
+        return [Bypass(values)] if values else None
 
     sweep(search, [*first, *further], propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
 
@@ -97,17 +99,17 @@ def outputs(search: Search) -> None:
 def merge_inputs(search: Search) -> None:
     """Pass one input in place of several that look alike."""
     seen: dict[object, str] = {}
-    items: list[Edit] = []
+    items: list[tuple[str, str]] = []
     for name in search.inputs:
         record = search.metadata.get(name)
         if isinstance(record, TensorRecord):
             key = (record.shape, record.stride, record.dtype, record.device, record.requires_grad)
             if key in seen:
-                items.append(Bypass(name, seen[key]))
+                items.append((name, seen[key]))
             else:
                 seen[key] = name
 
-    def propose(edits: list[Edit]) -> Proposal:
-        return edits
+    def propose(pairs: list[tuple[str, str]]) -> Proposal:
+        return [Bypass(dict(pairs))]
 
     sweep(search, items, propose)  # type: ignore[arg-type]
