@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Reduce the same failures with `repro-kit minify` and with PyTorch's own minifier, one after the other.
 
-    python scripts/bench/minify_vs_pytorch.py [SCRIPT …] [--limit SECONDS]
+    python scripts/bench/minify_vs_pytorch.py [SCRIPT …] [--limit SECONDS] [--jobs N] [--start-only]
 
 Both start from a captured graph: the capture is not timed. PyTorch's minifier is run as its documentation says
 (TORCHDYNAMO_REPRO_AFTER=aot, then the launcher that it leaves). Printed for each: queries, seconds, statements left,
-and whether the result, run alone, still fails with the signature of the original.
+whether the result, run as a script, fails with the signature of the original, and whether it still does when it is all
+that is there: another directory, and the minifier's own gone. A minifier that is stopped at the limit counts as having
+taken that long. At the end: the median ratio, and how many results hold what they promise.
 """
 
 from __future__ import annotations
@@ -13,94 +15,143 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
-from repro_kit.model.classify import failure_from_text
-from repro_kit.model.failure import Kind
+from repro_kit.model.classify import failure_from_signal, failure_from_text
+from repro_kit.model.failure import Failure, Kind
 from repro_kit.model.results import Reduction
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import size
 from repro_kit.program.from_runnable import from_runnable
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-LARGE = Path(__file__).parent / "cases" / "large.py"
-NAMES = ("inductor_cpp_compile_error", "inductor_runtime_error", "dynamic_shape_error", "inductor_accuracy")
-DEFAULT = [*(EXAMPLES / f"{name}.py" for name in NAMES), LARGE]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CASES = Path(__file__).parent / "cases"
+SMALL = ("inductor_cpp_compile_error", "inductor_runtime_error", "dynamic_shape_error", "inductor_accuracy")
+CRASH = "crash_signal"
+DEFAULT = [*(EXAMPLES / f"{name}.py" for name in (*SMALL, CRASH)), *sorted(CASES.glob("*.py"))]
+PATIENCE = 600.0  # seconds for one run of a script
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one minifier made of one case."""
+    """What one minifier made of one case; without `statements` there is no result."""
 
-    queries: int
-    seconds: float
-    statements: int | None
-    same: bool
+    queries: int = 0
+    seconds: float = 0.0
+    statements: int | None = None
+    same: bool = False  # fails with the original's signature
+    alone: bool = False  # and does so elsewhere too
+    stopped: bool = False  # at the limit
     note: str = ""
 
 
-def with_repro_kit(script: Path, place: Path, jobs: int) -> tuple[Outcome, Signature, Kind]:
-    """Collect up to the capture, then time `repro-kit minify`."""
-    tool = [sys.executable, "-m", "repro_kit"]
-    case_path = place / "case.repro"
-    collect = [
-        *tool,
-        "collect",
-        "--python",
-        sys.executable,
-        "--until",
-        "capture",
-        "--output",
-        str(case_path),
-        str(script),
-    ]
-    subprocess.run(collect, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+@dataclass(frozen=True)
+class Done:
+    """A process that ended, or was stopped (without a `code`)."""
+
+    code: int | None
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A failing script, and what it fails with."""
+
+    script: Path
+    place: Path  # an empty directory
+    signature: Signature
+    case: Path
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @property
+    def kind(self) -> Kind:
+        return self.signature.kind
+
+
+def run(command: Sequence[str | Path], place: Path, env: Mapping[str, str], limit: float) -> Done:
+    """Run in a session of its own, all of which ends with it."""
+    with (place / "stderr.txt").open("w+b") as stderr:
+        process = subprocess.Popen(
+            command, cwd=place, env=env, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
+        )
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        stderr.seek(0)
+        return Done(code, stderr.read().decode(errors="replace"))
+
+
+def capture(script: Path, place: Path) -> Subject | str:
+    """Collect up to the capture; why not, if there is no graph then."""
+    case = place / "case.repro"
+    collect = [*_TOOL, "collect", "--python", sys.executable, "--until", "capture", "--output", str(case), str(script)]
+    done = run(collect, place, os.environ, 10 * PATIENCE)
+    signature = Case.open(case).file.signature if case.exists() else None
+    if signature is None or not (case / "capture" / "program.py").exists():
+        return done.stderr.strip().rpartition("\n")[2] or "no graph was captured"
+    return Subject(script, place, signature, case)
+
+
+_TOOL = (sys.executable, "-m", "repro_kit")
+
+
+def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
+    """Time `repro-kit minify`."""
     started = time.monotonic()
-    subprocess.run([*tool, "minify", "--jobs", str(jobs), str(case_path)], check=True, stdout=subprocess.DEVNULL)
+    done = run([*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.place, os.environ, 10 * PATIENCE)
     seconds = time.monotonic() - started
-    case = Case.open(case_path)
-    made = case.read("minify/minify.json", Reduction)
-    signature = case.file.signature
-    assert signature is not None
-    return Outcome(made.queries, seconds, made.statements_after, made.verified), signature, signature.kind
+    if done.code != 0:
+        return Outcome(seconds=seconds, note=done.stderr.strip().rpartition("\n")[2])
+    made = Case.open(subject.case).read("minify/minify.json", Reduction)
+    alone = fails_alike(elsewhere(subject, subject.case / "minify" / "best.py"), subject)
+    return Outcome(made.queries, seconds, made.statements_after, made.verified, alone)
 
 
-def with_pytorch(script: Path, place: Path, original: Signature, kind: Kind, limit: float) -> Outcome:
+def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome:
     """Let torch dump its launcher, then time the launcher."""
-    env = {
-        **os.environ,
-        "TORCHDYNAMO_REPRO_AFTER": "aot",
-        "TORCHDYNAMO_REPRO_LEVEL": "4" if kind == Kind.ACCURACY else "2",
-        "TORCH_COMPILE_DEBUG_DIR": str(place),
-        "TORCHINDUCTOR_CACHE_DIR": str(place / "cache"),
-    }
-    subprocess.run([sys.executable, str(script)], cwd=place, env=env, capture_output=True, timeout=limit, check=False)
+    place = subject.place
+    env = {**subject.env, "TORCH_COMPILE_DEBUG_DIR": str(place), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")}
+    level = "4" if subject.kind is Kind.ACCURACY else "2"
+    dumping = {**env, "TORCHDYNAMO_REPRO_AFTER": "aot", "TORCHDYNAMO_REPRO_LEVEL": level}
+    run([sys.executable, subject.script], place, dumping, limit)
     launcher = next(iter(place.rglob("minifier_launcher.py")), None)
     if launcher is None:
-        return Outcome(0, 0.0, None, False, "it left no launcher")
-    for name in ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL"):
-        env.pop(name)
+        return Outcome(note="it left no launcher")
+    if start_only:
+        return Outcome(note="it left a launcher")
     started = time.monotonic()
-    note = ""
-    try:
-        subprocess.run(
-            [sys.executable, launcher], cwd=launcher.parent, env=env, capture_output=True, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired:
-        note = f"stopped after {limit:.0f} s"
+    stopped = run([sys.executable, launcher], launcher.parent, env, limit).code is None
     seconds = time.monotonic() - started
     queries = len(list((launcher.parent / "isolate").glob("*.py")))
+    note = f"stopped after {limit:.0f} s" if stopped else ""
     result = launcher.parent / "repro.py"
     if not result.exists():
-        return Outcome(queries, seconds, None, False, note or "no repro.py")
-    return Outcome(queries, seconds, _statements(result), _fails_alike(result, env, original), note)
+        return Outcome(queries, seconds, stopped=stopped, note=note or "no repro.py")
+    statements, same = _statements(result), fails_alike(result, subject)
+    moved = elsewhere(subject, result)
+    launcher.parent.rename(launcher.parent.with_name("gone"))
+    return Outcome(queries, seconds, statements, same, same and fails_alike(moved, subject), stopped, note)
+
+
+def elsewhere(subject: Subject, script: Path) -> Path:
+    """A copy of `script` in a directory of its own."""
+    return Path(shutil.copy(script, tempfile.mkdtemp(prefix="alone-", dir=subject.place)))
 
 
 def _statements(path: Path) -> int | None:
@@ -110,34 +161,101 @@ def _statements(path: Path) -> int | None:
         return None
 
 
-def _fails_alike(path: Path, env: dict[str, str], original: Signature) -> bool:
-    done = subprocess.run(
-        [sys.executable, str(path)], cwd=path.parent, env=env, capture_output=True, text=True, check=False
-    )
-    failure = failure_from_text(done.stderr) if done.returncode else None
-    return failure is not None and original.matches(signature_of(failure), Strength.REBASED)
+def fails_alike(path: Path, subject: Subject) -> bool:
+    """Whether the script fails, with the original's signature."""
+    env = {**subject.env, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(prefix="cache-")}
+    try:
+        done = run([sys.executable, path], path.parent, env, PATIENCE)
+    finally:
+        shutil.rmtree(env["TORCHINDUCTOR_CACHE_DIR"], ignore_errors=True)
+    failure = _failure(done)
+    if failure is None:
+        return False
+    if subject.kind is Kind.ACCURACY:  # each minifier says it in words of its own
+        return failure.kind is Kind.ACCURACY or "AccuracyError" in done.stderr
+    return subject.signature.matches(signature_of(failure), Strength.REBASED)
+
+
+def _failure(done: Done) -> Failure | None:
+    if not done.code:
+        return None
+    if done.code < 0:
+        return failure_from_signal(signal.Signals(-done.code).name, text=done.stderr)
+    return failure_from_text(done.stderr)
+
+
+def compared(script: Path, options: argparse.Namespace) -> tuple[Outcome, Outcome]:
+    """Both minifiers on one case."""
+    place = Path(tempfile.mkdtemp(prefix="bench-"))
+    try:
+        subject = capture(script.resolve(), place)
+        if isinstance(subject, str):
+            return Outcome(note=subject), Outcome(note="not tried")
+        return with_repro_kit(subject, options.jobs), with_pytorch(
+            subject, options.limit, start_only=options.start_only
+        )
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def print_case(name: str, ours: Outcome, theirs: Outcome) -> None:
+    for tool, it in (("repro-kit", ours), ("PyTorch", theirs)):
+        left = "" if it.statements is None else str(it.statements)
+        held = ("", "") if it.statements is None else (_yes(it.same), _yes(it.alone))
+        row = (it.queries, f"{it.seconds:.0f}", left, *held, _ratio(ours, theirs) if it is theirs else "", it.note)
+        print(f"| {name} | {tool} | " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _timed(ours: Outcome, theirs: Outcome) -> bool:
+    """Whether there are two times to compare: without a result, only that of a minifier that was stopped counts."""
+    return ours.statements is not None and (theirs.statements is not None or theirs.stopped)
+
+
+def _ratio(ours: Outcome, theirs: Outcome) -> str:
+    if not _timed(ours, theirs):
+        return ""
+    return f"{'≥ ' if theirs.stopped else ''}{theirs.seconds / ours.seconds:.1f}×"
+
+
+def print_summary(found: Mapping[str, tuple[Outcome, Outcome]]) -> None:
+    """What all cases say together."""
+    ratios = [theirs.seconds / ours.seconds for ours, theirs in found.values() if _timed(ours, theirs)]
+    if ratios:
+        print(f"\nMedian ratio of the times: {median(ratios):.1f}× ({len(ratios)} cases)")
+    for at, tool in enumerate(("repro-kit", "PyTorch")):
+        results = [both[at] for both in found.values() if both[at].statements is not None]
+        same, alone = sum(it.same for it in results), sum(it.alone for it in results)
+        if results:
+            share = f"{same} ({100 * same / len(results):.0f} %) with the same signature"
+            print(f"{tool}: {len(results)} results of {len(found)} cases; {share}; {alone} fail alike on their own")
+    kept = {name: both for name, both in found.items() if both[1].same and both[1].statements is not None}
+    larger = [
+        name for name, (ours, theirs) in kept.items() if ours.statements is None or ours.statements > theirs.statements
+    ]
+    if kept:
+        told = f"larger in {', '.join(larger)}" if larger else "never larger"
+        print(f"Where PyTorch's result keeps the signature ({len(kept)} cases), repro-kit's is {told}.")
 
 
 def main() -> None:
-    """Print one table."""
+    """Print one table, and a summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scripts", nargs="*", type=Path, default=DEFAULT)
     parser.add_argument("--limit", type=float, default=1800, help="seconds for PyTorch's minifier on one case")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--start-only", action="store_true", help="of PyTorch's minifier, only see that it starts")
     options = parser.parse_args()
-    print("| case | minifier | queries | seconds | statements | same failure | note |\n|---|---|---|---|---|---|---|")
+    print("| case | minifier | queries | seconds | statements | same failure | on its own | ratio | note |")
+    print("|---" * 9 + "|")
+    found = {}
     for script in options.scripts:
-        place = Path(tempfile.mkdtemp(prefix="bench-"))
-        try:
-            ours, signature, kind = with_repro_kit(script.resolve(), place, options.jobs)
-            theirs = with_pytorch(script.resolve(), place, signature, kind, options.limit)
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-        for name, outcome in (("repro-kit", ours), ("PyTorch", theirs)):
-            row = (outcome.queries, f"{outcome.seconds:.0f}", outcome.statements, outcome.same, outcome.note)
-            print(f"| {script.stem} | {name} | " + " | ".join(map(str, row)) + " |", flush=True)
-        if theirs.statements is not None:  # without a result there is nothing to compare
-            print(f"| {script.stem} | PyTorch / repro-kit | | {theirs.seconds / ours.seconds:.1f}× | | | |", flush=True)
+        ours, theirs = found[script.stem] = compared(script, options)
+        print_case(script.stem, ours, theirs)
+    print_summary(found)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
-"""Seconds per query: forked from the zygote, and in a fresh interpreter.
+#!/usr/bin/env python3
+"""Seconds per query and queries per second: forked from the zygote, and in a fresh interpreter; one and two at a time.
 
-Usage: python scripts/bench/zygote.py [QUERIES]. Prints a table; runs in the interpreter it is started with.
+    python scripts/bench/zygote.py [QUERIES]
+
+Prints a table; runs in the interpreter it is started with.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.runner.oracle import Oracle
@@ -28,25 +34,43 @@ def no(*args):
     raise AssertionError("no")
 lowerings[torch.ops.aten.relu.default] = no
 """
+JOBS = (1, 2)
 _SUBJECTS = {"a lowering that raises": _PROGRAM % _RAISING, "a small C++ kernel": _PROGRAM % ""}
 
 
-def median_seconds(oracle: Oracle, text: str, queries: int) -> float:
-    """Median of `queries` runs, after one that warms caches."""
-    verdicts = list(oracle.check([text] * (queries + 1), None))
-    return statistics.median(verdict.seconds for verdict in verdicts[1:])
+@dataclass(frozen=True)
+class Cost:
+    """`seconds`: median of one query; `rate`: queries per second, `jobs` at a time."""
+
+    seconds: float
+    rate: float
+
+
+def cost(oracle: Oracle, text: str, queries: int) -> Cost:
+    """Of `queries` runs, after some that warm caches."""
+    list(oracle.check([text] * oracle.jobs, None))
+    started = time.monotonic()
+    verdicts = list(oracle.check([text] * queries, None))
+    elapsed = time.monotonic() - started
+    return Cost(statistics.median(verdict.seconds for verdict in verdicts), queries / elapsed)
 
 
 def main() -> None:
-    queries = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("queries", nargs="?", type=int, default=6, help="of each kind (default: 6)")
+    queries = parser.parse_args().queries
+    print("| program | jobs | forked: s a query | queries/s | fresh: s a query | queries/s | forked / fresh |")
+    print("|---" * 7 + "|")
     with tempfile.TemporaryDirectory() as cache:
-        found = []
-        for oracle_type in (ZygoteOracle, SpawnOracle):
-            with oracle_type(sys.executable, cache=Path(cache)) as oracle:
-                found.append([median_seconds(oracle, text, queries) for text in _SUBJECTS.values()])
-    print(f"{'':24} {'forked':>8} {'fresh':>8} {'ratio':>6}")
-    for name, forked, fresh in zip(_SUBJECTS, *found, strict=True):
-        print(f"{name:24} {forked:8.2f} {fresh:8.2f} {fresh / forked:6.1f}")
+        for jobs in JOBS:
+            with (
+                ZygoteOracle(sys.executable, cache=Path(cache), jobs=jobs) as forking,
+                SpawnOracle(sys.executable, cache=Path(cache), jobs=jobs) as spawning,
+            ):
+                for name, text in _SUBJECTS.items():
+                    forked, fresh = cost(forking, text, queries), cost(spawning, text, queries)
+                    cells = [f"{it.seconds:.2f} | {it.rate:.2f}" for it in (forked, fresh)]
+                    print(f"| {name} | {jobs} | {' | '.join(cells)} | {forked.rate / fresh.rate:.1f}× |", flush=True)
 
 
 if __name__ == "__main__":

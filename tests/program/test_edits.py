@@ -136,13 +136,13 @@ def test_nothing_is_made_up_for_a_value_that_was_not_recorded():
 
 
 def test_a_bypass_follows_bypasses():
-    edited = apply(program(SPLIT), [Bypass("b", "second"), Bypass("second", "first")], {})
+    edited = apply(program(SPLIT), [Bypass({"b": "second"}), Bypass({"second": "first"})], {})
     assert lines(edited) == ["a = x + y", "split = torch.split(a, 2)", "first = split[0]", "c = first.sum()"]
 
 
 def test_unused_inputs_go_from_every_place():
     base = program(SPLIT).with_(calls=(("x", "y"), ("y", "x")))
-    edited = apply(base, [Bypass("a", "x"), Calls((0,))], {})
+    edited = apply(base, [Bypass({"a": "x"}), Calls((0,))], {})
     assert edited is not None
     assert (edited.graph.params, edited.calls, [it.line for it in edited.inputs]) == (
         ("x",),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,11 @@ from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Program, TensorInput, parse, render, size
+from repro_kit.program.analysis import Base
+from repro_kit.program.edits import Outputs
+from repro_kit.program.values import TensorRecord
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
+from repro_kit.reduce.search import Limits, Search
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
 
@@ -47,6 +53,32 @@ def test_culprits_on_a_path_are_all_that_is_left(places):
     assert result.statements_after == len(places)
 
 
+@settings(max_examples=40, deadline=None)
+@given(count=st.integers(8, 30), culprits=st.integers(1, 8), seed=st.integers(0, 99), chain=st.booleans())
+def test_every_statement_is_tried_alone_in_the_end(count, culprits, seed, chain):
+    places = sorted(random.Random(seed).sample(range(count), culprits))
+    result = minify(planted(places, count, seed, chain), Synthetic(bugs(places), path=chain))
+    assert result.statements_after == culprits
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_every_proposal_is_judged(jobs: int):
+    program = build(10, {})
+    oracle = Synthetic(["absent"], jobs=jobs)
+    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    assert search.first([[Outputs((f"v{at}",))] for at in range(10)]) is None
+    assert oracle.count == 10
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_equal_proposals_are_judged_once_and_answers_stay_with_theirs(jobs: int):
+    program = build(10, {9: "bug0"})
+    oracle = Synthetic(["bug0"], jobs=jobs)
+    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    assert search.first([[Outputs((name,))] for name in ("v1", "v1", "v9")]) == 2
+    assert oracle.count == 2
+
+
 @settings(max_examples=20, deadline=None)
 @given(places=PLACES, seed=st.integers(0, 9))
 def test_every_accepted_program_fails_alike_and_is_no_larger(places, seed):
@@ -72,6 +104,35 @@ def test_queries_grow_with_the_logarithm():
         program = build(count, {count // 3: "bug0", count * 2 // 3: "bug1"}, chain=True)
         counts[count] = minify(program, oracle).queries
     assert counts[1600] < 2 * counts[100]
+
+
+@pytest.mark.parametrize("count", [300, 1600])
+@pytest.mark.parametrize("culprits", [2, 4, 8])
+@pytest.mark.parametrize("chain", [True, False])
+def test_queries_stay_near_the_lower_bound(count: int, culprits: int, chain: bool):
+    places = sorted(random.Random(count).sample(range(count), culprits))
+    gap = (places[-1] - places[0]) / (culprits - 1)
+    result = minify(planted(places, count, chain=chain), Synthetic(bugs(places), path=chain))
+    assert result.statements_after == culprits
+    assert result.queries <= 1.4 * (2 * math.log2(count) + culprits * (2 * math.log2(gap) + 1))
+
+
+@settings(max_examples=20, deadline=None)
+@given(places=PLACES, seed=st.integers(0, 50), chain=st.booleans())
+def test_the_end_does_not_depend_on_the_number_of_jobs(places, seed, chain):
+    program = planted(places, seed=seed, chain=chain)
+    ends = [minify(program, Synthetic(bugs(places), path=chain, jobs=jobs)).program for jobs in (1, 2, 3)]
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_value_is_bypassed_by_one_further_up():
+    class Wide(Synthetic):
+        def record(self, program):
+            known = super().record(program)
+            return known | {f"v{at}": TensorRecord((6,), (1,)) for at in (3, 4)}
+
+    program = planted([2, 6], 8, chain=True)
+    assert minify(program, Wide(bugs([2, 6]), path=True)).statements_after == 2
 
 
 def test_a_hint_finds_a_lone_culprit_at_once():

@@ -50,6 +50,11 @@ class Base:
         return {name: frozenset(members.get(root.get(name, name), ())) | {name} for name in mutated}
 
     @cached_property
+    def effective(self) -> frozenset[int]:
+        """Statements that may matter though nobody reads their value."""
+        return frozenset(at for at, effects in enumerate(self.effects) if effects.state or effects.mutates)
+
+    @cached_property
     def states(self) -> list[tuple[int, ...]]:
         """Statements that set state, in groups that stay together (enter with exit)."""
         return groups(self.statements, [at for at, effects in enumerate(self.effects) if effects.state])

@@ -50,14 +50,13 @@ class ToInput:
 
 @dataclass(frozen=True)
 class Bypass:
-    """Whoever reads `value` (a statement's or an input) reads `operand` instead; an earlier name."""
+    """Whoever reads one of these values (a statement's or an input) reads the earlier one that it maps to instead."""
 
-    value: str
-    operand: str
+    values: Mapping[str, str] = field(hash=False)
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
-        return replace(plan, bypass={**plan.bypass, self.value: self.operand})
+        return replace(plan, bypass={**plan.bypass, **self.values})
 
 
 @dataclass(frozen=True)
@@ -151,21 +150,26 @@ class Preamble:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The program that the other edits make becomes another one; None: it cannot.
+    """The program that the other edits make becomes another one, less what is dead then; None: it cannot.
 
     What was recorded of the base may not hold for it: whoever gets one accepted goes on from it as a new base.
     """
 
     change: Callable[[Program], Program | None]
+    tidy: bool = True  # something may be dead then
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
-        return replace(plan, rewrites=(*plan.rewrites, self.change))
+        return replace(plan, rewrites=(*plan.rewrites, self._tidied if self.tidy else self.change))
+
+    def _tidied(self, program: Program) -> Program | None:
+        changed = self.change(program)
+        return None if changed is None else apply(changed, [], {})
 
 
 def resize(sizes: Mapping[int, int], *, code: bool) -> Rewrite:
     """Numbers become others in the sizes of inputs, with `code` in statements too."""
-    return Rewrite(partial(resized, sizes=sizes, code=code))
+    return Rewrite(partial(resized, sizes=sizes, code=code), tidy=False)
 
 
 def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:

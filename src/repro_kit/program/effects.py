@@ -79,8 +79,8 @@ def op_name(statement: Statement) -> str:
     """The operator's bare name: ``relu`` for ``torch.relu(x)``, ``x.relu()``, ``torch.ops.aten.relu.default(x)``."""
     node = statement.expression
     match node:
-        case ast.Call(func=func):
-            return _bare(ast.unparse(func))
+        case ast.Call():
+            return _bare(statement.callee)
         case ast.BinOp(op=op) | ast.UnaryOp(op=op):
             return _OPERATORS.get(type(op), "")
         case ast.Compare(ops=[op]):
@@ -110,7 +110,7 @@ def effects_of(statement: Statement) -> Effects:
     call = statement.expression
     if not isinstance(call, ast.Call):
         return Effects(view=isinstance(call, ast.Subscript | ast.Attribute | ast.Name))
-    callee, name = ast.unparse(call.func), op_name(statement)
+    callee, name = statement.callee, op_name(statement)
     mutated = tuple(dict.fromkeys(filter(None, _mutated(call, callee, name))))
     state = bool(_STATE.search(name)) and not mutated
     view = name in _VIEWS or isinstance(call.func, ast.Name)

@@ -9,7 +9,7 @@ from typing import Any
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import Input, Mark, TensorInput, names_of
 from repro_kit.program.program import Function, Program
-from repro_kit.program.statement import Statement
+from repro_kit.program.statement import tuple_of
 from repro_kit.program.values import Metadata, input_for
 
 
@@ -36,22 +36,21 @@ class Built:
 
     program: Program
     live: tuple[int, ...]
+    names: Mapping[str, str]  # what stands for a name of the base that was bypassed
 
 
 def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
     """The program of `plan`; None when it needs an input of which nothing usable was recorded."""
-    names = resolved(plan.bypass)
     gone = plan.removed | {base.index[it] for it in (*plan.inputs, *plan.bypass) if it in base.index}
-    outputs = base.outputs if plan.outputs is None else plan.outputs
-    live, needed = _live(base, gone, [names.get(name, name) for name in outputs], names)
-    made_at = sorted(base.index[name] for name in needed if name not in base.params)
-    fresh = [base.statements[at].target or "" for at in made_at if at in gone]
+    found = _reached(base, gone, base.outputs if plan.outputs is None else plan.outputs, plan.bypass)
+    fresh = [base.statements[at].target or "" for at in sorted(found.missing)]
     made = {name: input_for(_free(name, base.taken), metadata.get(name)) for name in fresh}
     if any(line is None for line in made.values()):
         return None
     new = {name: line for name, line in made.items() if line is not None}
-    graph = _graph(base, plan, names, live, (*(it for it in base.program.graph.params if it in needed), *new))
-    inputs, calls = _calls(base, plan, needed, new)
+    params = (*(it for it in base.program.graph.params if it in found.needed), *new)
+    graph = _graph(base, plan, found, params)
+    inputs, calls = _calls(base, plan, found.needed, new)
     program = base.program
     made_of = Program(
         graph=graph,
@@ -68,58 +67,87 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
         if rewritten is None:
             return None
         made_of = rewritten
-    return Built(made_of, tuple(live))
+    return Built(made_of, tuple(found.live), found.names)
 
 
-def resolved(bypass: Mapping[str, str]) -> dict[str, str]:
-    """Bypasses of bypassed operands followed to the end."""
-    found: dict[str, str] = {}
-    for name in bypass:
-        chain, last = [name], bypass[name]
-        while last in bypass and last not in found:
-            chain.append(last)
-            last = bypass[last]
-        last = found.get(last, last)
-        found.update(dict.fromkeys(chain, last))
-    return found
+@dataclass(frozen=True)
+class _Reached:
+    """What matters for the outputs of a plan."""
+
+    live: list[int]  # statements, in order
+    needed: set[str]  # what they and the outputs read
+    missing: list[int]  # statements that are gone but whose values are read
+    changed: set[int]  # statements that read something else than in the base
+    names: dict[str, str]  # what they read for what
 
 
-def _live(
-    base: Base, gone: frozenset[int] | set[int], outputs: Sequence[str], names: Mapping[str, str]
-) -> tuple[list[int], set[str]]:
-    """Statements that matter for `outputs`, in order, and every name that they and the outputs read.
+def _reached(
+    base: Base, gone: frozenset[int] | set[int], outputs: Sequence[str], bypass: Mapping[str, str]
+) -> _Reached:
+    """Go from the outputs backwards.
 
     A statement for its effect matters; a mutation only while something that may share the memory is read later, or the
     memory is that of an input (the caller sees it).
     """
-    needed = set(outputs)
-    live = []
-    for at in range(len(base.statements) - 1, -1, -1):
-        if at in gone:
-            continue
-        target, effects = base.statements[at].target, base.effects[at]
-        matters = effects.state or (target is not None and target in needed)
-        if not matters and effects.mutates:
-            matters = any(_seen(base.families[name], needed, base) for name in effects.mutates)
-        if matters:
-            live.append(at)
-            needed.update(names.get(name, name) for name in base.reads[at])
-    live.reverse()
-    return live, needed
+    found = _Reached([], set(), [], set(), {})
+    needed, index, wanted = found.needed, base.index, bytearray(len(base.statements))
+    for at in base.effective - gone:
+        wanted[at] = True
+    at, reads = len(wanted), outputs
+    while at >= 0:
+        for name in reads:
+            read = name
+            if name in bypass:
+                read = _resolved(name, bypass, found.names)
+                found.changed.add(at)
+            if read not in needed:
+                needed.add(read)
+                made_at = index.get(read)
+                if made_at is not None and made_at in gone:
+                    found.missing.append(made_at)
+                elif made_at is not None:
+                    wanted[made_at] = True
+        at = wanted.rfind(True, 0, at)
+        while at in base.effective and not _matters(base, at, needed):
+            at = wanted.rfind(True, 0, at)
+        if at >= 0:
+            found.live.append(at)
+            reads = base.reads[at]
+    found.live.reverse()
+    return found
+
+
+def _resolved(name: str, bypass: Mapping[str, str], names: dict[str, str]) -> str:
+    """What stands for `name`, bypasses of bypassed values followed to the end; noted in `names` if another."""
+    chain = []
+    while name in bypass and name not in names:
+        chain.append(name)
+        name = bypass[name]
+    last = names.get(name, name)
+    names.update(dict.fromkeys(chain, last))
+    return last
+
+
+def _matters(base: Base, at: int, needed: set[str]) -> bool:
+    effects = base.effects[at]
+    if effects.state or base.statements[at].target in needed:
+        return True
+    return any(_seen(base.families[name], needed, base) for name in effects.mutates)
 
 
 def _seen(family: frozenset[str], needed: set[str], base: Base) -> bool:
     return not needed.isdisjoint(family) or not base.params.isdisjoint(family)
 
 
-def _graph(base: Base, plan: Plan, names: Mapping[str, str], live: Sequence[int], params: tuple[str, ...]) -> Function:
-    function = base.program.graph
-    statements = tuple(base.statements[at].substitute(names) if names else base.statements[at] for at in live)
+def _graph(base: Base, plan: Plan, reached: _Reached, params: tuple[str, ...]) -> Function:
+    function, names = base.program.graph, reached.names
+    as_is, changed = base.statements, reached.changed
+    statements = tuple(as_is[at].substitute(names) if at in changed else as_is[at] for at in reached.live)
     if plan.outputs is None:
         returns = function.returns.substitute(names)
     else:
         kept = tuple(dict.fromkeys(names.get(name, name) for name in plan.outputs))
-        returns = Statement(None, f"({', '.join(kept)}{',' if len(kept) == 1 else ''})")
+        returns = tuple_of(kept)
     return Function(function.name, params, statements, returns)
 
 

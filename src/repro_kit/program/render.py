@@ -66,7 +66,7 @@ def render_calls(program: Program) -> str:
 
 
 def _block(head: str, lines: Sequence[str]) -> str:
-    return "\n    ".join([head, *("\n    ".join(line.split("\n")) for line in lines)]) + "\n"
+    return "\n".join([head, *lines]).replace("\n", "\n    ") + "\n"
 
 
 def _loads(program: Program) -> bool:

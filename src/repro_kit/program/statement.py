@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ class Statement:
     target: str | None
     text: str
 
-    @property
+    @cached_property
     def line(self) -> str:
         """The statement as it stands in the program."""
         return self.text if self.target is None else f"{self.target} = {self.text}"
@@ -36,6 +36,14 @@ class Statement:
     def expression(self) -> ast.expr | None:
         """The syntax tree of `text` when it is an expression."""
         return self.node.value if isinstance(self.node, ast.Expr) else None
+
+    @cached_property
+    def callee(self) -> str:
+        """Text of what is called; empty when the statement is no call."""
+        call = self.expression
+        if not isinstance(call, ast.Call):
+            return ""
+        return self.text.encode()[call.func.col_offset : call.func.end_col_offset].decode()
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
@@ -81,14 +89,35 @@ class Statement:
 
     def substitute(self, names: Mapping[str, str]) -> Statement:
         """This statement with names that it reads replaced; itself when none is concerned."""
-        if not any(name in names for name in self.reads):
+        if names.keys().isdisjoint(self.reads):
             return self
-        data = self.text.encode()
-        pieces, at = [], 0
-        for start, end, name in self._slots:
-            pieces += [data[at:start], names.get(name, name).encode()]
-            at = end
-        return Statement(self.target, b"".join([*pieces, data[at:]]).decode())
+        reads = tuple(names.get(name, name) for name in self.reads)
+        known = self._substituted.get(reads)
+        if known is None:
+            data = self.text.encode()
+            pieces, at = [], 0
+            for start, end, name in self._slots:
+                pieces += [data[at:start], names.get(name, name).encode()]
+                at = end
+            known = Statement(self.target, b"".join([*pieces, data[at:]]).decode())
+            self._substituted[reads] = _told(known, reads, self.constants)
+        return known
+
+    @cached_property
+    def _substituted(self) -> dict[tuple[str, ...], Statement]:
+        """Statements that `substitute` made, by what they read."""
+        return {}
+
+
+def tuple_of(names: Sequence[str]) -> Statement:
+    """The expression ``(a, b)``."""
+    return _told(Statement(None, f"({', '.join(names)}{',' if len(names) == 1 else ''})"), names, 0)
+
+
+def _told(statement: Statement, reads: Sequence[str], constants: int) -> Statement:
+    """`statement`, with what need not be read off its text: the reducer makes thousands of these."""
+    statement.__dict__.update(reads=tuple(dict.fromkeys(reads)), constants=constants)
+    return statement
 
 
 def canonical(target: str | None, node: ast.AST) -> Statement:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from repro_kit.program.edits import Edit, Outputs, Remove
 from repro_kit.program.values import ScalarRecord
@@ -17,37 +18,44 @@ def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:
     """
     live = set(search.live)
     wanted = live.intersection(statements)
-    kept = wanted | _state(search, wanted)
-    gone = live - kept
+    kept = sorted(wanted | _state(search, wanted, live))
+    gone = live.difference(kept)
+    if not gone:
+        return None
     outputs = _outputs(search, kept, gone)
-    return [Remove(frozenset(gone)), Outputs(outputs)] if outputs and gone else None
+    return [Remove(frozenset(gone)), Outputs(outputs)] if outputs else None
 
 
-def _state(search: Search, kept: set[int]) -> set[int]:
+def _state(search: Search, kept: set[int], live: set[int]) -> set[int]:
     """State-setting statements in force at `kept`; a group that only surrounds nothing of it goes."""
-    if not kept:
+    if not kept or not search.base.states:
         return set()
     low, high = min(kept), max(kept)
-    live = set(search.live)
     return {at for group in search.base.states if group[0] < high and group[-1] > low for at in group if at in live}
 
 
-def _outputs(search: Search, kept: set[int], gone: set[int]) -> tuple[str, ...]:
+def _outputs(search: Search, kept: Sequence[int], gone: set[int]) -> tuple[str, ...]:
     base = search.base
-    names = search.names
-    read_by_gone = {names.get(name, name) for at in gone for name in base.reads[at]}
     returned = dict.fromkeys(search.outputs)
-    defined = [base.statements[at].target or "" for at in sorted(kept)]
-    state = {at for group in base.states for at in group}
-    values = [name for name in defined if name and base.index[name] not in state and not _is_scalar(search, name)]
-    found = [name for name in values if name in read_by_gone or name in returned]
+    asked_for = _read(search, gone).union(returned)
+    defined = [base.statements[at].target or "" for at in kept]
+    found = [name for name in defined if name in asked_for and _is_value(search, name)]
     found += [name for name in returned if name in base.params]
     if not found or all(name in base.params for name in found):
-        read_by_kept = {names.get(name, name) for at in kept for name in base.reads[at]}
-        found += [name for name in values if name not in read_by_kept]
-        found += [name for at in sorted(kept) for name in base.effects[at].mutates if name not in base.params]
+        read_by_kept = _read(search, kept)
+        found += [name for name in defined if name not in read_by_kept and _is_value(search, name)]
+        found += [name for at in kept for name in base.effects[at].mutates if name not in base.params]
     return tuple(dict.fromkeys(found))
 
 
-def _is_scalar(search: Search, name: str) -> bool:
-    return isinstance(search.metadata.get(name), ScalarRecord)
+def _read(search: Search, statements: Iterable[int]) -> set[str]:
+    """Names that statements read, as they stand now."""
+    read = set(chain.from_iterable(search.base.reads[at] for at in statements))
+    return {search.names.get(name, name) for name in read}
+
+
+def _is_value(search: Search, name: str) -> bool:
+    """Whether a graph can return `name`: not a number, nor the handle of a state."""
+    at = search.base.index.get(name)
+    state = at is None or search.base.effects[at].state
+    return not state and not isinstance(search.metadata.get(name), ScalarRecord)

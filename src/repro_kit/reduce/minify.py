@@ -24,12 +24,11 @@ _SLOW = 20.0  # seconds of one run, from which on one run has to do
 _STRUCTURE = 0.75  # of the deadline: what is left makes the best so far self-contained
 
 #: In order; each list is repeated until nothing in it makes progress, then all of them.
+CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, cut.cut_end, cut.cut_start, cut.ends)
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.inline,
-    cut.cut_end,
-    cut.cut_start,
-    statements.to_input,
     statements.bypass,
+    statements.to_input,
     statements.outputs,
     statements.effects,
     statements.merge_inputs,
@@ -196,25 +195,17 @@ def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
 
 
 def _to_the_end(search: Search) -> None:
+    """Quickly to what is nearly minimal; then until nothing can be plainer and no single statement can go."""
+    search.coarse = True
+    for it in CUTS:
+        _run(search, it)
+    _fixpoint(search, STRUCTURE)
+    search.coarse = False
     steps = -1
     while steps != len(search.history):
         steps = len(search.history)
-        _coarse_to_fine(search)
         _fixpoint(search, FINISH)
-
-
-def _coarse_to_fine(search: Search) -> None:
-    """The structural passes, first as long as each makes quick progress, then to the last statement."""
-    steps = -1
-    while steps != len(search.history):
-        search.coarse = True
         _fixpoint(search, STRUCTURE)
-        search.coarse = False
-        steps = len(search.history)
-        for it in STRUCTURE:
-            _run(search, it)
-            if len(search.history) != steps:
-                break
 
 
 def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> None:

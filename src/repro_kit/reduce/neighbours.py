@@ -67,7 +67,7 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
         for name in base.reads[unit[0]]:
             operand = search.names.get(name, name)
             if target is not None and alike(search, target, operand):
-                yield f"`{operand}` in place of `{line}`", [Bypass(target, operand)]
+                yield f"`{operand}` in place of `{line}`", [Bypass({target: operand})]
     for group in base.states:
         if live.issuperset(group):
             line = base.statements[group[0]].line

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from repro_kit.program import Program, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Edit, planned
-from repro_kit.program.rebuild import Built, Plan, rebuild, resolved
+from repro_kit.program.rebuild import Built, Plan, rebuild
 from repro_kit.program.values import Metadata
 from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle, Outcome
@@ -88,6 +89,7 @@ class Search:
     def __post_init__(self) -> None:
         self.program = self.base.program
         self.live: tuple[int, ...] = tuple(range(len(self.base.statements)))
+        self.names: Mapping[str, str] = {}  # what stands for a name of the base that was bypassed
         text = render(self.program, footer=False)
         self.measure = measure(self.program, self.metadata, text)
         self._asked: set[str] = set()
@@ -99,15 +101,10 @@ class Search:
         return len(self._asked)
 
     @property
-    def names(self) -> dict[str, str]:
-        """What stands now for a name of the base that was bypassed."""
-        return resolved(self.plan.bypass)
-
-    @property
     def outputs(self) -> tuple[str, ...]:
         """Names that the graph returns."""
-        known = self.base.index.keys() | self.base.params
-        return tuple(name for name in self.program.graph.outputs if name in known)
+        base = self.base
+        return tuple(name for name in self.program.graph.outputs if name in base.index or name in base.params)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -132,7 +129,7 @@ class Search:
     def rebase(self) -> None:
         """Go on from the best program as a new base, with its values recorded anew: the old ones no longer hold."""
         self.base, self.plan = Base(self.program), Plan()
-        self.live = tuple(range(len(self.base.statements)))
+        self.live, self.names = tuple(range(len(self.base.statements))), {}
         self.learn(self.oracle.record(self.program))
 
     def first(self, proposals: Iterable[Proposal], *, fake: bool = False, alike: bool = False) -> int | None:
@@ -155,7 +152,7 @@ class Search:
     def _batch(self, candidates: Iterator[_Candidate], fake: bool) -> list[_Candidate]:
         batch: list[_Candidate] = []
         while len(batch) < max(1, self.oracle.jobs):
-            more = [it for it, _ in zip(candidates, range(max(1, self.oracle.jobs) - len(batch)), strict=False)]
+            more = list(islice(candidates, max(1, self.oracle.jobs) - len(batch)))
             if not more:
                 break
             if fake:
@@ -166,6 +163,7 @@ class Search:
 
     def _candidates(self, proposals: Iterable[Proposal]) -> Iterator[_Candidate]:
         """The proposals that can be built, are smaller, and are not known to fail."""
+        seen: set[str] = set()
         for index, edits in enumerate(proposals):
             if not edits:
                 continue
@@ -175,8 +173,9 @@ class Search:
                 continue
             text = render(built.program, footer=False)
             key = key_of(text)
-            if key in self._asked:  # it was not accepted then, and would not be now
+            if key in self._asked or key in seen:  # it was not accepted then, and would not be now
                 continue
+            seen.add(key)
             size_ = measure(built.program, self.metadata, text)
             if size_ < self.measure:
                 yield _Candidate(index, plan, built, size_, key)
@@ -197,7 +196,7 @@ class Search:
 
     def ask(self, programs: Sequence[Program], keys: Sequence[str]) -> Iterator[Answer]:
         """Answers in order, from the journal where it knows them. Raises `Stopped` at a limit."""
-        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None]
+        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
         fresh: Iterator[Answer] = iter(())
         for at, key in enumerate(keys):
             self._check_limits(live=False)
@@ -231,7 +230,8 @@ class Search:
             raise Stopped("deadline")
 
     def _accept(self, winner: _Candidate) -> None:
-        self.plan, self.program, self.live = winner.plan, winner.built.program, winner.built.live
+        self.plan, self.program = winner.plan, winner.built.program
+        self.live, self.names = winner.built.live, winner.built.names
         self.measure = winner.measure
         self.history.append(Accepted(self.name, self.program, size(self.program), self.queries))
         self._tell("accepted")

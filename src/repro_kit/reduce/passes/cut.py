@@ -28,6 +28,13 @@ def cut_start(search: Search) -> None:
         low, high = (probes[won], probes[won - 1] if won else high) if won is not None else (low, probes[-1])
 
 
+def ends(search: Search) -> None:
+    """Keep nothing between what the cuts found to start and to end the failure."""
+    blocks = _blocks(search)
+    if len(blocks) > 2:
+        search.first([keep(search, [*blocks[0], *blocks[-1]])])
+
+
 def _probes(low: int, high: int, jobs: int) -> list[int]:
     """Up to `jobs` points strictly between, evenly spaced, ascending."""
     count = min(max(1, jobs), high - low - 1)

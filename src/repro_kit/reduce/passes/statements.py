@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from repro_kit.program.edits import Bypass, Edit, Outputs, Remove
+from collections.abc import Mapping, Sequence
+
+from repro_kit.program.edits import Bypass, Outputs, Remove
 from repro_kit.program.values import TensorRecord
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search import Proposal, Search
+
+_NEAR = 32  # values that are looked at for one that is like another
 
 
 def tidy(search: Search) -> None:
@@ -16,31 +20,50 @@ def tidy(search: Search) -> None:
 
 def to_input(search: Search) -> None:
     """Replace runs of statements by inputs with their recorded values."""
+    units = search.units()
 
     def propose(units: list[tuple[int, ...]]) -> Proposal:
         gone = {at for unit in units for at in unit}
         return keep(search, [at for at in search.live if at not in gone]) if gone.intersection(search.live) else None
 
-    sweep(search, search.units(), propose)  # type: ignore[arg-type]
+    if search.coarse:
+        units = units[1:-1]  # the cuts have found what starts and what ends the failure
+    sweep(search, units, propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
 
 
 def bypass(search: Search) -> None:
-    """Let readers of a value read one of its operands instead, where shape and dtype agree."""
-    first: list[tuple[int, Bypass]] = []
-    further: list[tuple[int, Bypass]] = []
-    for at in reversed(search.live):
-        target = search.base.statements[at].target
-        if target is None:
-            continue
-        operands = [name for name in search.base.reads[at] if alike(search, target, search.names.get(name, name))]
-        found = [(at, Bypass(target, search.names.get(name, name))) for name in operands]
-        first += found[:1]
-        further += found[1:]
+    """Let readers of a value read one that it was made from instead, where shape and dtype agree."""
+    base, names = search.base, search.names
+    made_of = {base.statements[at].target: [names.get(name, name) for name in base.reads[at]] for at in search.live}
+    first: list[tuple[int, str]] = []
+    further: list[tuple[int, str]] = []
+    for at in reversed(search.live[1:-1] if search.coarse else search.live):
+        target = base.statements[at].target
+        if target is not None:
+            sources = (_nearest(search, target, operand, made_of) for operand in made_of[target])
+            found = [(at, name) for name in dict.fromkeys(sources) if name is not None]
+            first += found[:1]
+            further += found[1:]
 
-    def propose(items: list[tuple[int, Bypass]]) -> Proposal:
-        return [edit for at, edit in items if at in search.live]
+    def propose(items: list[tuple[int, str]]) -> Proposal:
+        live = set(search.live)
+        values = {base.statements[at].target or "": name for at, name in items if at in live}
+        return [Bypass(values)] if values else None
 
-    sweep(search, [*first, *further], propose)  # type: ignore[arg-type]
+    sweep(search, [*first, *further], propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
+
+
+def _nearest(search: Search, target: str, operand: str, made_of: Mapping[str | None, Sequence[str]]) -> str | None:
+    """`operand`, or the nearest value that it was made from, whichever is like the `target`."""
+    level, seen = [operand], {operand}
+    while level and len(seen) < _NEAR:
+        found = next((name for name in level if alike(search, target, name)), None)
+        if found is not None:
+            return found
+        above = dict.fromkeys(it for name in level for it in made_of.get(name, ()))
+        level = [name for name in above if name not in seen]
+        seen.update(level)
+    return None
 
 
 def alike(search: Search, value: str, other: str) -> bool:
@@ -77,17 +100,17 @@ def outputs(search: Search) -> None:
 def merge_inputs(search: Search) -> None:
     """Pass one input in place of several that look alike."""
     seen: dict[object, str] = {}
-    items: list[Edit] = []
+    items: list[tuple[str, str]] = []
     for name in search.inputs:
         record = search.metadata.get(name)
         if isinstance(record, TensorRecord):
             key = (record.shape, record.stride, record.dtype, record.device, record.requires_grad)
             if key in seen:
-                items.append(Bypass(name, seen[key]))
+                items.append((name, seen[key]))
             else:
                 seen[key] = name
 
-    def propose(edits: list[Edit]) -> Proposal:
-        return edits
+    def propose(pairs: list[tuple[str, str]]) -> Proposal:
+        return [Bypass(dict(pairs))]
 
     sweep(search, items, propose)  # type: ignore[arg-type]

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""How many queries the reducer makes, and how much time it takes itself, against oracles that need no torch.
+
+    python scripts/bench/queries.py [--seed N] [--runs N] [--jobs N] [--quick]
+
+The first table has, for graphs of 10 to 2,000 statements of which 1, 2, 4 or 8 make the bug, the queries and in
+parentheses 2·log2 n + k·(2·log2 gap + 1), which two bisections and a galloping search for k culprits with that mean gap
+between them need; then the statements left beyond the culprits, and the processor time that the reducer takes for
+itself per query. The second table has two graphs of 193 statements next to what PyTorch's minifier needed for a
+transformer of that size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "reduce"))
+
+from synthetic import Synthetic, build
+from transformer import Shaped, transformer
+
+from repro_kit.program import Program
+from repro_kit.program.analysis import Base
+from repro_kit.reduce import Answer, Result, minify
+
+SIZES = (10, 30, 100, 300, 1000, 2000)
+CULPRITS = (1, 2, 4, 8)
+LARGE = 193
+#: (culprits, on a path): queries and statements left of PyTorch's minifier (torch 2.13.0, aten transformer, 193 nodes)
+PYTORCH = {(1, False): (30, 1.2), (2, True): (228, 12.0), (2, False): (686, 18.5), (4, False): (466, 23.5)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One reduction: `own`, seconds of processor time between an answer and the next question."""
+
+    result: Result
+    culprits: int
+    bound: float
+    own: list[float]
+
+    @property
+    def extra(self) -> int:
+        """Statements left that are no culprits."""
+        return self.result.statements_after - self.culprits
+
+
+class Timed:
+    """An oracle that notes how long it is not asked."""
+
+    def __init__(self, oracle: Synthetic) -> None:
+        self.jobs, self.record, self.fake_valid = oracle.jobs, oracle.record, oracle.fake_valid
+        self._oracle = oracle
+        self._answered: float | None = None
+        self.own: list[float] = []
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        if self._answered is not None:
+            self.own.append(time.process_time() - self._answered)
+        for answer in self._oracle.check(programs):
+            self._answered = time.process_time()
+            yield answer
+
+
+def run(program: Program, oracle: Synthetic, places: Sequence[int]) -> Run:
+    """Reduce, with the culprits at `places`."""
+    count, culprits = len(program.graph.statements), len(places)
+    gap = (places[-1] - places[0]) / (culprits - 1) if culprits > 1 else 1
+    timed = Timed(oracle)
+    result = minify(program, timed)
+    bound = 2 * math.log2(count) + culprits * (2 * math.log2(gap) + 1)
+    return Run(result, culprits, bound, timed.own)
+
+
+def planted(places: Sequence[int]) -> dict[int, str]:
+    return {at: f"bug{number}" for number, at in enumerate(places)}
+
+
+def synthetic(count: int, culprits: int, *, path: bool, seed: int, jobs: int) -> Run:
+    """A chain with the culprits on it, or a random graph with the culprits anywhere."""
+    places = sorted(random.Random(f"{seed} {count} {culprits}").sample(range(count), culprits))
+    program = build(count, planted(places), seed, chain=path)
+    return run(program, Synthetic(list(planted(places).values()), path=path, jobs=jobs), places)
+
+
+def on_random_graph(culprits: int, *, path: bool, seed: int, jobs: int) -> Run:
+    places = _places(build(LARGE, {}, seed), culprits, path, random.Random(seed))
+    program = build(LARGE, planted(places), seed)
+    return run(program, Synthetic(list(planted(places).values()), path=path, jobs=jobs), places)
+
+
+def on_transformer(culprits: int, *, path: bool, seed: int, jobs: int) -> Run:
+    places = _places(transformer(LARGE, {})[0], culprits, path, random.Random(seed))
+    program, shapes = transformer(LARGE, planted(places))
+    return run(program, Shaped(shapes, list(planted(places).values()), path=path, jobs=jobs), places)
+
+
+def _places(program: Program, culprits: int, path: bool, rng: random.Random) -> list[int]:
+    """Statements at random; with `path`, each is made from the one before."""
+    base = Base(program)
+    everything = range(len(base.statements))
+    if not path:
+        return sorted(rng.sample(everything, culprits))
+    while True:
+        places = [rng.choice(everything)]
+        while len(places) < culprits and (further := _made_from(base, places[-1])):
+            places.append(rng.choice(further))
+        if len(places) == culprits:
+            return places
+
+
+def _made_from(base: Base, start: int) -> list[int]:
+    reached = {start}
+    for at in range(start + 1, len(base.statements)):
+        if any(base.index.get(name) in reached for name in base.reads[at]):
+            reached.add(at)
+    return sorted(reached - {start})
+
+
+def print_growth(sizes: Sequence[int], options: argparse.Namespace) -> None:
+    heads = [f"k = {culprits}" for culprits in CULPRITS]
+    print("| culprits | n |", " | ".join(heads), "| extra statements | own ms a query: median | mean | max |")
+    print("|---" * (len(CULPRITS) + 6) + "|")
+    for path in (True, False):
+        for count in sizes:
+            cells, own, extra = [], [], 0
+            for culprits in CULPRITS:
+                runs = [
+                    synthetic(count, culprits, path=path, seed=options.seed + at, jobs=options.jobs)
+                    for at in range(options.runs)
+                ]
+                queries, bound = mean(it.result.queries for it in runs), mean(it.bound for it in runs)
+                cells.append(f"{queries:.0f} ({bound:.0f})")
+                own += [1e3 * seconds for it in runs for seconds in it.own]
+                extra += sum(it.extra for it in runs)
+            where = "on a chain" if path else "anywhere"
+            times = f"{median(own):.2f} | {mean(own):.2f} | {max(own):.0f}"
+            print(f"| {where} | {count} | {' | '.join(cells)} | {extra} | {times} |", flush=True)
+
+
+def print_large(options: argparse.Namespace) -> None:
+    print("| graph of 193 statements | culprits | queries: mean | max | statements left | PyTorch |")
+    print("|---" * 6 + "|")
+    graphs: dict[str, Callable[..., Run]] = {"random, one shape": on_random_graph, "transformer": on_transformer}
+    for name, make in graphs.items():
+        for (culprits, path), (queries, left) in PYTORCH.items():
+            runs = [
+                make(culprits, path=path, seed=options.seed + at, jobs=options.jobs) for at in range(5 * options.runs)
+            ]
+            made = [it.result.queries for it in runs]
+            ours = f"{mean(made):.0f} | {max(made)} | {mean(it.result.statements_after for it in runs):.1f}"
+            where = f"{culprits}, {'on a path' if path else 'anywhere'}"
+            print(f"| {name} | {where} | {ours} | {queries} queries, {left} left |", flush=True)
+
+
+def main() -> None:
+    """Print both tables, and how long the analysis of the largest graph takes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=4, help="graphs for each cell (five times as many in table two)")
+    parser.add_argument("--jobs", type=int, default=1, help="programs that the oracle judges at a time")
+    parser.add_argument("--quick", action="store_true", help="up to 300 statements only")
+    options = parser.parse_args()
+    sizes = [it for it in SIZES if it <= 300 or not options.quick]
+    print_growth(sizes, options)
+    print()
+    print_large(options)
+    program = build(sizes[-1], {})
+    started = time.process_time()
+    Base(program)
+    print(f"\nBase(program) for {sizes[-1]} statements: {1e3 * (time.process_time() - started):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
