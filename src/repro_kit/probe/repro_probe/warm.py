@@ -9,7 +9,7 @@ import sys
 import time
 
 from repro_probe import evaluate
-from repro_probe.children import redirect, write_all
+from repro_probe.children import die_with_parent, redirect, write_all
 
 #: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
 _WARM_UP = """
@@ -93,6 +93,7 @@ def _modules_of_a_query(scratch, threads):
     pid = os.fork()
     if pid == 0:
         try:
+            die_with_parent()
             redirect(place)
             evaluate.settle(request)
             evaluate.evaluate(request, lambda told: None, threads)
