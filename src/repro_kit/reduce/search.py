@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from repro_kit.program import Program, render, size
@@ -17,6 +17,9 @@ from repro_kit.reduce.oracle import Answer, Oracle, Outcome
 from repro_kit.reduce.order import Measure, measure
 
 Stop = Literal["fixpoint", "deadline", "budget"]
+#: Of several runs of one program, the first of these counts. What eager says does not change from run to run.
+_TELLING = (Outcome.SAME, Outcome.INVALID, Outcome.ALIKE, Outcome.OTHER, Outcome.PASS, Outcome.INFRA)
+_DECIDED = _TELLING[:2]
 Proposal = Sequence[Edit] | None
 
 
@@ -214,14 +217,22 @@ class Search:
     def _run(self, programs: Sequence[Program]) -> Iterable[Answer]:
         if self.repeats == 1:
             yield from self.oracle.check(programs)
-            return
-        for program in programs:
-            answers = []
-            for answer in self.oracle.check([program] * self.repeats):
+        else:
+            yield from map(self._repeated, programs)
+
+    def _repeated(self, program: Program) -> Answer:
+        """The answer that says most among `repeats` runs; one that says all ends them. Raises `Stopped`."""
+        answers: list[Answer] = []
+        jobs = max(1, self.oracle.jobs)
+        while len(answers) < self.repeats and not (answers and answers[-1].outcome in _DECIDED):
+            if answers:
+                self._check_limits(live=True)
+            for answer in self.oracle.check([program] * min(jobs, self.repeats - len(answers))):
                 answers.append(answer)
-                if answer.outcome is Outcome.SAME:
+                if answer.outcome in _DECIDED:
                     break
-            yield answers[-1]
+        found = min(answers, key=lambda it: _TELLING.index(it.outcome))
+        return replace(found, seconds=sum(it.seconds for it in answers))
 
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:
