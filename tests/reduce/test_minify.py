@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -136,21 +135,6 @@ def test_an_original_that_does_not_fail_is_refused():
 def test_a_failure_without_compute_is_refused():
     with pytest.raises(CannotReduce, match="does not depend on the graph"):
         minify(planted([3]), Synthetic([]))
-
-
-def test_a_flaky_failure_is_judged_by_repetition():
-    class Flaky(Synthetic):
-        rng = random.Random(1)
-
-        def check(self, programs):
-            for answer in super().check(programs):
-                hit = answer.outcome is Outcome.SAME and self.rng.random() < 0.6
-                yield answer if hit else Answer(Outcome.PASS)
-
-    oracle = Flaky(["bug0"])
-    result = minify(planted([30]), oracle)
-    assert 0 < result.failed <= result.runs
-    assert oracle.fails(result.program)
 
 
 def test_other_failures_are_kept_aside():

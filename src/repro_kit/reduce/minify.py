@@ -119,7 +119,7 @@ def minify(
             pass
     except Stopped as stop:
         stopped = stop.reason
-    failed, runs = _failed(original), len(original)
+    failed, runs = _failed(original), _judged(original)
     return Result(
         program=search.program,
         statements_before=size(program),
@@ -154,9 +154,9 @@ def _measure(search: Search, answers: list[Answer]) -> None:
             search.program,
             answers,
         )
-    if _failed(answers) < len(answers):
+    if _failed(answers) < _judged(answers):
         _run_original(search, answers, _MOST)
-    search.repeats = repeats_for(_failed(answers), len(answers))
+    search.repeats = repeats_for(_failed(answers), _judged(answers))
 
 
 def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
@@ -169,6 +169,10 @@ def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
 
 def _failed(answers: Sequence[Answer]) -> int:
     return sum(it.outcome is Outcome.SAME for it in answers)
+
+
+def _judged(answers: Sequence[Answer]) -> int:
+    return sum(it.outcome is not Outcome.INFRA for it in answers)
 
 
 def _is_slow(answers: Sequence[Answer]) -> bool:

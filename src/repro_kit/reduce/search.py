@@ -48,6 +48,7 @@ class Accepted:
     program: Program
     statements: int
     queries: int  # made so far
+    seconds: float  # since the search began
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,8 @@ class Search:
     def _accept(self, winner: _Candidate) -> None:
         self.plan, self.program, self.live = winner.plan, winner.built.program, winner.built.live
         self.measure = winner.measure
-        self.history.append(Accepted(self.name, self.program, size(self.program), self.queries))
+        seconds = self.limits.clock() - self._start
+        self.history.append(Accepted(self.name, self.program, size(self.program), self.queries, seconds))
         self._tell("accepted")
 
     def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:

@@ -27,6 +27,7 @@ from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
 _CHECKS = 3  # of the result, when it does not fail at once
+_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # any other failure is the same every time, unless seen not to be
 
 
 def run(case: Case, options: Options, ui: Ui) -> None:
@@ -58,7 +59,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             on_event=on_event,
         )
         ui.progress("checking the result in a fresh interpreter")
-        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
+        runs = max(result.repeats, _CHECKS if capture.signature.kind in _VARYING else 1)
+        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout, runs)
     _write(case, result, verified)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
@@ -195,15 +197,15 @@ def _stock_inputs(source: Path, target: Path) -> None:
                 shutil.copyfile(file, target / file.name)
 
 
-def _fails_afresh(oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float) -> bool:
-    """Whether the result fails alike in fresh interpreters with an empty cache."""
-    for _ in range(_CHECKS):
+def _fails_afresh(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+) -> bool:
+    """Whether the result fails alike in one of `runs` fresh interpreters with an empty cache."""
+    for _ in range(runs):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
         fails = verdict.failure is not None and verdict.status is Status.FAIL
         if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
             return True
-        if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
-            break  # an exception is the same every time
     return False
 
 
@@ -219,6 +221,16 @@ def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
     return TwinFound(twin.what, "\n".join(diff))
 
 
+def _note(result: Result) -> str:
+    """How often a flaky failure was seen, and what that means for the result; empty for one that always came."""
+    if result.failed == result.runs:
+        return ""
+    return (
+        f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
+        f"{result.repeats} times, so that one which fails as often was missed with a chance of {result.missed:.0%}"
+    )
+
+
 def _write(case: Case, result: Result, verified: bool) -> None:
     place = case.path / "minify"
     write_atomic(place / "best.py", render(result.program).encode())
@@ -230,7 +242,7 @@ def _write(case: Case, result: Result, verified: bool) -> None:
     for number, step in enumerate(result.history):
         script = f"history/{number:03d}.py"
         write_atomic(place / script, render(step.program).encode())
-        steps.append(ReductionStep(step.name, step.statements, step.queries, script))
+        steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
         write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
     neighbours = result.neighbours
@@ -250,6 +262,7 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(it.what, _outcome(it)) for it in neighbours.removals),
         twin=_twin(result.program, neighbours.twin),
-        note="" if result.failed == result.runs else f"the original failed in {result.failed} of {result.runs} runs",
+        repeats=result.repeats,
+        note=_note(result),
     )
     case.write("minify/minify.json", reduction)
