@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
+
+import orjson
 
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
@@ -37,8 +40,6 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
     program = parse((case.path / "capture" / "program.py").read_text(encoding="utf-8"))
     place = case.path / "minify"
-    for name in ("history", "also"):
-        shutil.rmtree(place / name, ignore_errors=True)
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with (
         events_to(options.events, _shown(ui)) as on_event,
@@ -53,7 +54,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             judge,
             hints=_hints(capture.verdict.failure if capture.verdict else None),
             before=[judge.answer(capture.verdict)] if capture.verdict else [],
-            journal=Journal(place / "journal.jsonl"),
+            journal=Journal(place / "journal.jsonl", about=judge.about),
             budget=options.budget,
             deadline=options.deadline,
             on_event=on_event,
@@ -87,6 +88,12 @@ class Judge:
         self._signature = signature
         self._inputs = inputs
         self._timeout = timeout
+
+    @property
+    def about(self) -> str:
+        """What its answers depend on beside the program, in short."""
+        parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python)
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer a program, in order; closing the iterator kills what is under way."""
@@ -146,8 +153,9 @@ def _until(capture: Capture, program: Program) -> Literal["native"] | None:
 
 
 def _affordable(program: Program, known: Metadata) -> list[str]:
-    """Values worth storing, the smallest first, until they fill the limit."""
+    """Values worth storing, the smallest first, until they fill the limit; none in the place of a stored input."""
     targets = {statement.target for statement in program.graph.statements if statement.target}
+    targets -= {name.removesuffix(".pt") for name in program.stored}
     sized = []
     for name in targets:
         value = known.get(name)
@@ -187,14 +195,14 @@ def _shown(ui: Ui) -> Callable[[Event], None]:
 
 
 def _stock_inputs(source: Path, target: Path) -> None:
-    """The captured values where candidates look for them; linked, since they may be large."""
-    target.mkdir(parents=True, exist_ok=True)
+    """The captured values where candidates look for them, and nothing else; linked, since they may be large."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     for file in source.glob("*.pt"):
-        if not (target / file.name).exists():
-            try:
-                os.link(file, target / file.name)
-            except OSError:  # another file system, or one without links
-                shutil.copyfile(file, target / file.name)
+        try:
+            os.link(file, target / file.name)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(file, target / file.name)
 
 
 def _fails_afresh(
@@ -233,6 +241,9 @@ def _note(result: Result) -> str:
 
 def _write(case: Case, result: Result, verified: bool) -> None:
     place = case.path / "minify"
+    (place / "minify.json").unlink(missing_ok=True)  # it speaks of the files below, and is written when all are there
+    for name in ("history", "also"):
+        shutil.rmtree(place / name, ignore_errors=True)
     write_atomic(place / "best.py", render(result.program).encode())
     kept = set(result.program.stored)
     for file in (place / "inputs").glob("*.pt"):

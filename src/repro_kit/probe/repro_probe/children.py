@@ -44,7 +44,7 @@ class Fork:
             die_with_parent()
             redirect(request["scratch"])
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             for descriptor in private:
                 os.close(descriptor)
@@ -158,7 +158,23 @@ def redirect(scratch):
         os.close(file)
 
 
-def die_with_parent():
+def die_with_parent(number=signal.SIGKILL):
     """A server that is killed takes its children along, where the system offers that."""
     if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
+class ParentGone(BaseException):
+    """The process that started this one has ended."""
+
+
+def end_with_parent():
+    """Raise `ParentGone` in the main thread when this process's parent ends."""
+    me, parent = os.getpid(), os.getppid()
+
+    def look(*_):
+        if os.getpid() == me and os.getppid() != parent:  # the signal comes too when the thread that started us ends
+            raise ParentGone
+
+    signal.signal(signal.SIGHUP, look)
+    die_with_parent(signal.SIGHUP)

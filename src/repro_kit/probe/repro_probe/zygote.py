@@ -18,7 +18,7 @@ import sys
 import time
 
 from repro_probe import strays
-from repro_probe.children import Fork, Spawn, write_all
+from repro_probe.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.describe import describe_fault
 from repro_probe.warm import import_torch
 
@@ -128,7 +128,6 @@ class Server:
         self._unread = b""
         self._wake = os.pipe()  # readable when a child has exited
         self._listen_for_exits()
-        strays.adopt()
 
     def _listen_for_exits(self):
         for descriptor in self._wake:
@@ -211,8 +210,14 @@ def main(scratch, how="fork"):
     """Get ready, say so, serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply
-    start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
-    Server(scratch, channel, start).run()
+    strays.adopt()
+    end_with_parent()  # stdin tells that too, but nobody reads it while torch is imported
+    try:
+        start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
+        Server(scratch, channel, start).run()
+    except ParentGone:
+        strays.end(())
+        shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)  # torch's own clean-up takes a second, and there is nothing left to clean up
 
 
