@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -165,16 +166,19 @@ def die_with_parent(number=signal.SIGKILL):
 
 
 class ParentGone(BaseException):
-    """The process that started this one has ended."""
+    """The process at the other end of stdin has ended."""
 
 
 def end_with_parent():
-    """Raise `ParentGone` in the main thread when this process's parent ends."""
-    me, parent = os.getpid(), os.getppid()
+    """Raise `ParentGone` in the main thread when this process's parent ends, or has ended."""
+    me = os.getpid()
+    stdin = select.poll()
+    stdin.register(0, 0)  # that it was hung up is told unasked
 
     def look(*_):
-        if os.getpid() == me and os.getppid() != parent:  # the signal comes too when the thread that started us ends
+        if os.getpid() == me and stdin.poll(0):  # the signal comes too when only the thread that started us ends
             raise ParentGone
 
     signal.signal(signal.SIGHUP, look)
     die_with_parent(signal.SIGHUP)
+    look()

@@ -211,8 +211,8 @@ def main(scratch, how="fork"):
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply
     strays.adopt()
-    end_with_parent()  # stdin tells that too, but nobody reads it while torch is imported
     try:
+        end_with_parent()  # nobody reads stdin while torch is imported
         start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
         Server(scratch, channel, start).run()
     except ParentGone:
