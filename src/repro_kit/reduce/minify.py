@@ -119,6 +119,7 @@ def minify(
             pass
     except Stopped as stop:
         stopped = stop.reason
+    search.end(stopped)
     failed, runs = _failed(original), _judged(original)
     return Result(
         program=search.program,

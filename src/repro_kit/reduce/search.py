@@ -53,13 +53,14 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Event:
-    """Progress: a pass began, a query was answered, a smaller program was accepted."""
+    """Progress: a pass began, a query was answered, a smaller program was accepted, the search ended."""
 
-    kind: Literal["pass", "query", "accepted"]
+    kind: Literal["pass", "query", "accepted", "end"]
     name: str  # of the pass
     statements: int  # left
     queries: int
-    answer: Answer | None = None
+    answer: Answer | None = None  # of a query
+    stopped: Stop | None = None  # why it ended
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,10 @@ class Search:
         """Note which pass runs."""
         self.name = name
         self._tell("pass")
+
+    def end(self, stopped: Stop) -> None:
+        """Note why the search ended."""
+        self.on_event(Event("end", self.name, self.measure[0], self.queries, stopped=stopped))
 
     def learn(self, metadata: Metadata) -> None:
         """Take what was recorded of the base's values."""

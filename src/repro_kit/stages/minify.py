@@ -6,12 +6,13 @@ import difflib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import orjson
 
+from repro_kit.bundle.curve import curve
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
@@ -20,10 +21,11 @@ from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
-from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
+from repro_kit.reduce import Answer, Journal, Outcome, Result, minify
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.events import events_to
+from repro_kit.stages.live import shown
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
 from repro_kit.ui import Ui
@@ -42,7 +44,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     place = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with (
-        events_to(options.events, _shown(ui)) as on_event,
+        events_to(options.events, shown(ui, options.deadline)) as on_event,
         fresh_oracle(case) as afresh,
         open_oracle(case, options) as oracle,
     ):
@@ -184,16 +186,6 @@ def _hints(failure: Failure | None) -> list[str]:
     return [*failure.origins, *words, *(link.message for link in failure.exceptions if "cpp_fused" in link.message)]
 
 
-def _shown(ui: Ui) -> Callable[[Event], None]:
-    """What shows the search as it goes."""
-
-    def show(event: Event) -> None:
-        step = event.name.replace("_", " ")
-        ui.progress(f"{event.statements} statements left, {event.queries} queries, {step}")
-
-    return show
-
-
 def _stock_inputs(source: Path, target: Path) -> None:
     """The captured values where candidates look for them, and nothing else; linked, since they may be large."""
     shutil.rmtree(target, ignore_errors=True)
@@ -276,4 +268,5 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         repeats=result.repeats,
         note=_note(result),
     )
+    write_atomic(place / "curve.svg", curve(reduction).encode())
     case.write("minify/minify.json", reduction)
