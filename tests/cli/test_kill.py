@@ -149,8 +149,8 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Pat
 def victims(process: subprocess.Popen[str], whom: str) -> list[psutil.Process]:
     """The forking server below a running command, or the queries below that."""
     found = []
-    for child in psutil.Process(process.pid).children():
-        with suppress(psutil.Error):
+    with suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children():
             if child.cmdline()[-1:] == ["fork"]:
                 found += [child] if whom == "server" else child.children()
     return found
@@ -160,15 +160,16 @@ def test_a_killed_server_or_query_changes_nothing(program: Path, tmp_path: Path)
     whole, hurt = Runs(program, tmp_path / "whole"), Runs(program, tmp_path / "hurt")
     whole.start().communicate(timeout=300)
     process = hurt.start()
-    killed: list[int] = []
+    killed: list[str] = []
     for whom in ("query", "server", "query"):
         enough = len(hurt.answers()) + 4
-        while process.poll() is None and (len(hurt.answers()) < enough or not victims(process, whom)):
+        found: list[psutil.Process] = []
+        while process.poll() is None and not found:
             time.sleep(0.02)
-        with suppress(psutil.Error):
-            found = victims(process, whom)
-            found[0].kill()
-            killed.append(found[0].pid)
+            found = victims(process, whom) if len(hurt.answers()) >= enough else []
+        for it in found[:1]:
+            it.kill()
+            killed.append(whom)
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 0, out
     assert len(killed) == 3

@@ -194,7 +194,6 @@ class Search:
         """The first of `batch` that fails alike."""
         answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
         for candidate, answer in zip(batch, answers, strict=False):
-            self._tell("query", answer)
             if answer.outcome is Outcome.OTHER and answer.note and answer.note not in self.others:
                 self.others[answer.note] = candidate.built.program
             if answer.outcome is Outcome.ALIKE and alike:
@@ -218,6 +217,7 @@ class Search:
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
+            self._tell("query", answer)
             yield answer
 
     def _run(self, programs: Sequence[Program]) -> Iterable[Answer]:
