@@ -40,6 +40,8 @@ RECORDS = st.sampled_from(
     ]
 )
 
+GENERATED = data().filter(lambda it: it.kind != "load")
+
 
 def unbound(program: Program) -> Iterator[str]:
     """Names that functions and lines read before anything of theirs binds them: globals, in a program that is one."""
@@ -81,7 +83,7 @@ def edits(draw, program: Program):
         else st.nothing(),
         st.builds(Outputs, st.lists(value, min_size=1, max_size=3).map(tuple)),
         st.builds(SetInput, st.sampled_from(tensors), changes) if tensors else st.nothing(),
-        st.builds(SetData, st.sampled_from(tensors), data()) if tensors else st.nothing(),
+        st.builds(SetData, st.sampled_from(tensors), GENERATED) if tensors else st.nothing(),
         st.builds(SetRecipe, st.just("dynamic"), st.none() | st.booleans()),
         st.just(DropMarks()),
         st.builds(Calls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
