@@ -93,7 +93,7 @@ def edits(draw, program: Program):
     return draw(st.lists(st.one_of(kinds), max_size=5))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> None:
     program = source.draw(programs())
@@ -119,7 +119,7 @@ def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> Non
     assert size(edited) <= size(program)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_without_edits_only_what_is_dead_goes(source: st.DataObject) -> None:
     program = source.draw(programs())
