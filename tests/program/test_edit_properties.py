@@ -18,12 +18,12 @@ from repro_kit.program.edits import (
     Outputs,
     Preamble,
     Remove,
-    Resize,
     SetData,
     SetInput,
     SetRecipe,
     ToInput,
     planned,
+    resize,
 )
 from repro_kit.program.inputs import names_of
 from repro_kit.program.rebuild import rebuild
@@ -88,7 +88,7 @@ def edits(draw, program: Program):
         st.just(DropMarks()),
         st.builds(Calls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
         st.builds(Preamble, st.just("B = 2"), st.just(())),
-        st.builds(Resize, st.just(((3, 2), (2, 1))), st.booleans()),
+        st.builds(resize, st.just({3: 2, 2: 1}), code=st.booleans()),
     ]
     return draw(st.lists(st.one_of(kinds), max_size=5))
 
