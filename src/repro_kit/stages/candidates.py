@@ -83,8 +83,9 @@ class Candidate:
     def twin(self) -> TwinFound | None:
         """The nearest program that passes, where this is the one that it is next to."""
         reduction = self.facts.reduction
-        last = self.program is not None and self.reduced and reduction is not None
-        return reduction.twin if last and reduction and size(self.program) == reduction.statements_after else None
+        if self.program is None or reduction is None or not self.reduced:
+            return None
+        return reduction.twin if size(self.program) == reduction.statements_after else None
 
 
 def known(case: Case) -> Known:
