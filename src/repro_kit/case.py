@@ -20,6 +20,7 @@ from repro_kit.model.signature import Signature
 T = TypeVar("T")
 
 SCHEMA = 1
+CASE_FILE = "case.toml"
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")
 
 #: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
@@ -98,7 +99,7 @@ class Case:
     def open(cls, path: Path) -> Case:
         """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
         try:
-            data = tomllib.loads((path / "case.toml").read_text(encoding="utf-8"))
+            data = tomllib.loads((path / CASE_FILE).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -114,7 +115,7 @@ class Case:
 
     def save(self) -> None:
         """Write `case.toml`."""
-        write_atomic(self.path / "case.toml", tomli_w.dumps(_without_none(to_data(self.file))).encode())
+        write_atomic(self.path / CASE_FILE, tomli_w.dumps(_without_none(to_data(self.file))).encode())
 
     def update(self, **changes: Any) -> None:
         """Replace fields of `case.toml` and save it."""

@@ -87,3 +87,25 @@ def test_interrupted_json(work):
     out, _ = interrupt(process, signal.SIGINT)
     data = json.loads(out)
     assert (data["exit"], data["error"], data["stages"][0]["status"]) == (130, "interrupted", "interrupted")
+
+
+def test_a_stage_that_is_killed_is_not_done(work):
+    start(work, "none", "collect", "--until", "minify", "train.py").communicate(timeout=60)
+    process = start(work, "minify", "minify", "train.repro")
+    ready = next(line for line in process.stderr if line.startswith("ready"))
+    process.kill()
+    os.kill(int(ready.split()[1]), signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert Case.open(work / "train.repro").stage("minify").status == "interrupted"
+    out, _ = start(work, "none", "collect", "--until", "minify", "train.py").communicate(timeout=60)
+    assert out.count("done before") == 3
+    assert Case.open(work / "train.repro").stage("minify").status == "done"
+
+
+def test_a_case_that_was_killed_while_it_was_made_is_made_anew(work):
+    (work / "train.repro").mkdir()
+    (work / "train.repro" / ".case.toml.k2x9").write_text("sch")
+    process = start(work, "none", "collect", "--until", "observe", "train.py")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert Case.open(work / "train.repro").stage("observe").status == "done"

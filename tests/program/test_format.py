@@ -6,18 +6,14 @@ import ast
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from strategies import functions, programs
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.recipe import Recipe
 from repro_kit.program import (
     Data,
-    Function,
     Mark,
     OpaqueInput,
-    Program,
-    ScalarInput,
-    Statement,
     Strided,
     TensorInput,
     parse,
@@ -25,7 +21,6 @@ from repro_kit.program import (
     size,
     without_marks,
 )
-from repro_kit.program.statement import canonical
 
 TEXT = '''"""Free text."""
 # repro-kit program 1
@@ -142,97 +137,7 @@ def test_a_text_that_is_no_program_is_refused_with_its_line(text, message):
         parse(text)
 
 
-SIZES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
-NUMBERS = st.integers(-9, 9) | st.floats(allow_nan=False) | st.booleans()
-
-
-@st.composite
-def data(draw):
-    kind = draw(st.sampled_from(["randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "load"]))
-    sizes = draw(SIZES)
-    match kind:
-        case "full":
-            return Data("full", sizes, (draw(NUMBERS),))
-        case "randint":
-            return Data("randint", sizes, (0, draw(st.integers(1, 9))))
-        case "load":
-            return Data("load", None, ("v.pt",))
-    return Data(kind, sizes)
-
-
-@st.composite
-def tensors(draw, name):
-    values = draw(data())
-    loaded = values.kind == "load"
-    return TensorInput(
-        name,
-        values,
-        draw(st.none() | st.builds(Strided, SIZES, SIZES, st.integers(0, 3))),
-        None if loaded else draw(st.sampled_from([None, "torch.float16", "torch.int64"])),
-        None if loaded else draw(st.sampled_from([None, "cuda", "cuda:1"])),
-        draw(st.booleans()),
-        draw(st.booleans()),
-    )
-
-
-EXPRESSIONS = [
-    "torch.relu({a})",
-    "{a} + {b}",
-    "{a}[0]",
-    "{a}[(slice(None, None, 2), None, ...)]",
-    "{a}.view(-1, {b}.size(0))",
-    "-{a} ** 2",
-    "torch.cat([{a}, {b}], dim=-1)",
-    "torch.full((2,), inf)",
-    "torch.ops.aten.add.Tensor({a}, {b}, alpha=1.5)",
-    "'größe {a}'",
-    "[it + {a} for it in {b}]",
-]
-EFFECTS = ["{a}[0] = {b}", "{a} += {b}", "torch._C._set_grad_enabled(False)", "{a}.add_({b})"]
-
-
-@st.composite
-def functions(draw, name, params):
-    names, statements = list(params), []
-    for at in range(draw(st.integers(0, 6))):
-        template = draw(st.sampled_from(EXPRESSIONS + EFFECTS))
-        text = template.format(a=draw(st.sampled_from(names)), b=draw(st.sampled_from(names)))
-        node = ast.parse(text).body[0]
-        target = None if template in EFFECTS else f"v{at}"
-        statements.append(canonical(target, node.value if isinstance(node, ast.Expr) else node))
-        names += [target] if target else []
-    returned = draw(st.sampled_from(["({a},)", "[{a}, {b}]", "(({a}, None), {b})", "{a}"]))
-    text = returned.format(a=draw(st.sampled_from(names)), b=draw(st.sampled_from(names)))
-    return Function(name, tuple(params), tuple(statements), canonical(None, ast.parse(text, mode="eval").body))
-
-
-@st.composite
-def programs(draw):
-    params = [f"x{at}" for at in range(draw(st.integers(1, 3)))]
-    graph = draw(functions("graph", params))
-    bodies = draw(st.lists(st.sampled_from(["body_0", "body_1"]), unique=True))
-    for name in bodies:
-        call = Statement(f"hop_{name}", f"torch.ops.higher_order.cond(True, {name}, {name}, ({params[0]},))")
-        graph = graph.with_(statements=(*graph.statements, call))
-    inputs = [draw(tensors(name) | st.builds(ScalarInput, st.just(name), NUMBERS | st.none())) for name in params]
-    return Program(
-        graph=graph,
-        bodies=tuple(draw(functions(name, ["a", "b"])) for name in bodies),
-        inputs=tuple(inputs),
-        calls=(tuple(params),) * draw(st.integers(1, 2)),
-        recipe=Recipe(
-            dynamic=draw(st.none() | st.booleans()),
-            autocast=draw(st.none() | st.just(Autocast(dtype="float16"))),
-            config=draw(st.dictionaries(st.sampled_from(["inductor.a", "dynamo.b"]), NUMBERS | st.text())),
-        ),
-        preamble=draw(
-            st.sampled_from(["", "A = 1", "# note\n@torch.library.custom_op('a::b', mutates_args=())\ndef f(x): ..."])
-        ),
-        doc=draw(st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"))),
-    )
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_every_program_survives_its_text(program):
     assert parse(render(program)) == program

@@ -43,7 +43,10 @@ def command(
 
 
 def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """The accepted steps: pass, statements, queries so far, script. Raises ReproKitError without a reduction."""
+    """The accepted steps: pass, statements, queries and seconds so far, script.
+
+    Raises ReproKitError without a reduction.
+    """
     from repro_kit.case import Case
     from repro_kit.model.results import Reduction
     from repro_kit.model.serialize import to_data
@@ -56,8 +59,11 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     steps = case.read("minify/minify.json", Reduction).steps
     ui = shared.make_ui(shared.merged(ctx))
     rows = [
-        [str(at), it.name.replace("_", " "), str(it.statements), str(it.queries), str(case.path / "minify" / it.file)]
+        [
+            *(str(at), it.name.replace("_", " "), str(it.statements), str(it.queries), f"{it.seconds:.1f}"),
+            str(case.path / "minify" / it.file),
+        ]
         for at, it in enumerate(steps)
     ]
-    ui.table("", ["step", "pass", "statements", "queries", "script"], rows)
+    ui.table("", ["step", "pass", "statements", "queries", "seconds", "script"], rows)
     ui.result([to_data(it) for it in steps])

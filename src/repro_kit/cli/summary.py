@@ -36,6 +36,8 @@ def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
     yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is not known")
     yield "size", _size(outcome)
+    if outcome.flaky:
+        yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:
         yield "error", outcome.error or "a stage failed"
         yield "case", str(outcome.case)

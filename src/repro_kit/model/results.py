@@ -103,6 +103,7 @@ class ReductionStep:
     statements: int
     queries: int
     file: str  # relative to `minify/`
+    seconds: float = 0.0  # since the reduction began
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class Reduction:
     minimal: bool = False  # every single removal was tried, and none fails alike
     removals: tuple[RemovalTried, ...] = ()
     twin: TwinFound | None = None
-    note: str = ""
+    repeats: int = 1  # runs of a program before it counted as not failing: more for a flaky failure
+    note: str = ""  # how often a flaky failure was seen, and how sure the judgement on candidates is
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs, Remove, apply
+from repro_kit.reduce.flaky import chance_to_miss, repeats_for
 from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.neighbours import Neighbours, look_around
 from repro_kit.reduce.oracle import Answer, Oracle, Outcome
@@ -20,6 +21,7 @@ from repro_kit.reduce.passes.shapes import shapes
 from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
 
 _RUNS = 3  # of the original, to see whether it always fails
+_MOST = 10  # of one that does not, to see how often it does
 _SLOW = 20.0  # seconds of one run, from which on one run has to do
 _STRUCTURE = 0.75  # of the deadline: what is left makes the best so far self-contained
 
@@ -72,6 +74,8 @@ class Result:
     stopped: Stop
     failed: int  # of `runs` of the original: fewer for a flaky failure
     runs: int
+    repeats: int = 1  # runs of a candidate before it counted as not failing
+    missed: float = 0.0  # chance that one which fails as often as the original did not in any of them
     history: tuple[Accepted, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
     others: tuple[tuple[str, Program], ...] = ()
@@ -101,18 +105,21 @@ def minify(
         Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event
     )
     start = clock()
-    failed = runs = 0
+    original: list[Answer] = list(before)
     stopped: Stop = "fixpoint"
     neighbours = Neighbours()
     try:
-        failed, runs, slow = _verify(search, before)
+        _measure(search, original)
+        _check_trivial(search)
         search.learn(oracle.record(program))
-        _reduce(search, hints, slow=slow)
+        _reduce(search, hints, slow=_is_slow(original))
         search.begin("neighbours")
         for neighbours in look_around(search):  # noqa: B007 - the last one before a limit is the result
             pass
     except Stopped as stop:
         stopped = stop.reason
+    search.end(stopped)
+    failed, runs = _failed(original), _judged(original)
     return Result(
         program=search.program,
         statements_before=size(program),
@@ -123,46 +130,68 @@ def minify(
         stopped=stopped,
         failed=failed,
         runs=runs,
+        repeats=search.repeats,
+        missed=chance_to_miss(failed, runs, search.repeats) if search.repeats > 1 else 0.0,
         history=tuple(search.history),
         neighbours=neighbours,
         others=tuple(search.others.items()),
     )
 
 
-def _verify(search: Search, before: Sequence[Answer]) -> tuple[int, int, bool]:
-    """(how often the original failed alike, of how many runs, whether these are slow).
+def _measure(search: Search, answers: list[Answer]) -> None:
+    """Run the original until it is known how often it fails; more often when it does not always.
 
-    A flaky failure makes the search repeat its queries.
-
-    A program that only returns an input must not fail, or the judgement is about something else than the graph.
+    `answers` are what is known, and grow. A flaky failure makes the search repeat its queries.
     """
     search.begin("verify")
-    program, trivial = search.program, _trivial(search)
-    key = key_of(render(program, footer=False))
-    answers = list(before) or list(search.ask([program], [f"{key}#0"]))
-    slow = answers[0].outcome is Outcome.SAME and answers[0].seconds >= _SLOW
-    asked = [] if slow else [(program, f"{key}#{at}") for at in range(len(answers), _RUNS)]
-    if trivial is not None:
-        asked.insert(0, (trivial, key_of(render(trivial, footer=False))))
-    found = list(search.ask([it for it, _ in asked], [it for _, it in asked]))
-    answers += found if trivial is None else found[1:]
-    failed = sum(it.outcome is Outcome.SAME for it in answers)
-    if not failed:
+    _run_original(search, answers, 1)
+    if not _is_slow(answers):
+        _run_original(search, answers, _RUNS)
+    if not _failed(answers):
         seen = "; ".join(dict.fromkeys(f"{it.outcome}{': ' + it.note if it.note else ''}" for it in answers))
         raise CannotReduce(
             f"The program did not fail as expected in {len(answers)} runs ({seen}); nothing to reduce.",
-            program,
+            search.program,
             answers,
         )
-    if trivial is not None and found[0].outcome is Outcome.SAME:
+    if _failed(answers) < _judged(answers):
+        _run_original(search, answers, _MOST)
+    search.repeats = repeats_for(_failed(answers), _judged(answers))
+
+
+def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
+    """Run it until it has been run `runs` times, as many at a time as the oracle can."""
+    key = key_of(render(search.program, footer=False))
+    while len(answers) < runs:
+        numbers = range(len(answers), min(runs, len(answers) + max(1, search.oracle.jobs)))
+        answers += search.ask([search.program] * len(numbers), [f"{key}#{at}" for at in numbers])
+
+
+def _failed(answers: Sequence[Answer]) -> int:
+    return sum(it.outcome is Outcome.SAME for it in answers)
+
+
+def _judged(answers: Sequence[Answer]) -> int:
+    return sum(it.outcome is not Outcome.INFRA for it in answers)
+
+
+def _is_slow(answers: Sequence[Answer]) -> bool:
+    """Whether one run has to do."""
+    return answers[0].outcome is Outcome.SAME and answers[0].seconds >= _SLOW
+
+
+def _check_trivial(search: Search) -> None:
+    """A program that only returns an input must not fail, or the judgement is about something else than the graph."""
+    trivial = _trivial(search)
+    if trivial is None:
+        return
+    answers = list(search.ask([trivial], [key_of(render(trivial, footer=False))]))
+    if _failed(answers):
         raise CannotReduce(
             "A graph that only returns its input fails alike: the failure does not depend on the graph.",
             trivial,
-            found[:1],
+            answers,
         )
-    if failed < len(answers):
-        search.repeats = 2 * _RUNS // failed
-    return failed, len(answers), slow
 
 
 def _trivial(search: Search) -> Program | None:

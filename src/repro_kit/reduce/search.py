@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
@@ -18,6 +18,9 @@ from repro_kit.reduce.oracle import Answer, Oracle, Outcome
 from repro_kit.reduce.order import Measure, measure
 
 Stop = Literal["fixpoint", "deadline", "budget"]
+#: Of several runs of one program, the first of these counts. What eager says does not change from run to run.
+_TELLING = (Outcome.SAME, Outcome.INVALID, Outcome.ALIKE, Outcome.OTHER, Outcome.PASS, Outcome.INFRA)
+_DECIDED = _TELLING[:2]
 Proposal = Sequence[Edit] | None
 
 
@@ -46,17 +49,19 @@ class Accepted:
     program: Program
     statements: int
     queries: int  # made so far
+    seconds: float  # since the search began
 
 
 @dataclass(frozen=True)
 class Event:
-    """Progress: a pass began, a query was answered, a smaller program was accepted."""
+    """Progress: a pass began, a query was answered, a smaller program was accepted, the search ended."""
 
-    kind: Literal["pass", "query", "accepted"]
+    kind: Literal["pass", "query", "accepted", "end"]
     name: str  # of the pass
     statements: int  # left
     queries: int
-    answer: Answer | None = None
+    answer: Answer | None = None  # of a query
+    stopped: Stop | None = None  # why it ended
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,10 @@ class Search:
         self.name = name
         self._tell("pass")
 
+    def end(self, stopped: Stop) -> None:
+        """Note why the search ended."""
+        self.on_event(Event("end", self.name, self.measure[0], self.queries, stopped=stopped))
+
     def learn(self, metadata: Metadata) -> None:
         """Take what was recorded of the base's values."""
         self.metadata = metadata
@@ -184,7 +193,6 @@ class Search:
         """The first of `batch` that fails alike."""
         answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
         for candidate, answer in zip(batch, answers, strict=False):
-            self._tell("query", answer)
             if answer.outcome is Outcome.OTHER and answer.note and answer.note not in self.others:
                 self.others[answer.note] = candidate.built.program
             if answer.outcome is Outcome.ALIKE and alike:
@@ -208,19 +216,28 @@ class Search:
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
+            self._tell("query", answer)
             yield answer
 
     def _run(self, programs: Sequence[Program]) -> Iterable[Answer]:
         if self.repeats == 1:
             yield from self.oracle.check(programs)
-            return
-        for program in programs:
-            answers = []
-            for answer in self.oracle.check([program] * self.repeats):
+        else:
+            yield from map(self._repeated, programs)
+
+    def _repeated(self, program: Program) -> Answer:
+        """The answer that says most among `repeats` runs; one that says all ends them. Raises `Stopped`."""
+        answers: list[Answer] = []
+        jobs = max(1, self.oracle.jobs)
+        while len(answers) < self.repeats and not (answers and answers[-1].outcome in _DECIDED):
+            if answers:
+                self._check_limits(live=True)
+            for answer in self.oracle.check([program] * min(jobs, self.repeats - len(answers))):
                 answers.append(answer)
-                if answer.outcome is Outcome.SAME:
+                if answer.outcome in _DECIDED:
                     break
-            yield answers[-1]
+        found = min(answers, key=lambda it: _TELLING.index(it.outcome))
+        return replace(found, seconds=sum(it.seconds for it in answers))
 
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:
@@ -233,7 +250,8 @@ class Search:
         self.plan, self.program = winner.plan, winner.built.program
         self.live, self.names = winner.built.live, winner.built.names
         self.measure = winner.measure
-        self.history.append(Accepted(self.name, self.program, size(self.program), self.queries))
+        seconds = self.limits.clock() - self._start
+        self.history.append(Accepted(self.name, self.program, size(self.program), self.queries, seconds))
         self._tell("accepted")
 
     def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:

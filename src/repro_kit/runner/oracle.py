@@ -41,6 +41,7 @@ class Oracle:
         jobs: int = 1,
         memory: int | None = None,
     ) -> None:
+        self.python = python
         self.jobs = jobs
         self.queries = 0
         self._how = how
@@ -165,8 +166,12 @@ class Oracle:
                         yield index, {"status": "infra", "text": str(died)}
                     continue
                 if reply["id"] in running:  # not one that was cancelled
+                    index, request = running.pop(reply["id"])
+                    if reply.get("signal") == "SIGKILL" and sent[index] < 2:
+                        waiting.appendleft((index, request))  # by somebody else (the system, short of memory)
+                        continue
                     self.queries += 1
-                    yield running.pop(reply["id"])[0], reply
+                    yield index, reply
         finally:
             with suppress(ServerDied):
                 for identity in running:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+import psutil
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.runner.launch import PROBE
@@ -108,6 +109,8 @@ class Server:
             process.stdout.close()
             self._unread = b""
             if self._scratch is not None:
+                if process.returncode:
+                    _end_strays(str(self._scratch))
                 shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -166,3 +169,14 @@ class Server:
         if "torch." in last and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
             return ReproKitError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
         return ReproKitError(f"{self._python} cannot import torch ({last}); repair that installation.", Exit.FAILED)
+
+
+def _end_strays(scratch: str) -> None:
+    """Kill what a server that was itself killed has left: whatever has its directory on its command line or around it.
+
+    Children of queries, that is; they have sessions of their own.
+    """
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if any(scratch in text for text in (*process.cmdline(), *process.environ().values())):
+                process.kill()

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,13 @@ def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str
     directory = case.absolute() / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
     try:
         if copy_of is not None:
-            shutil.copytree(copy_of, directory / "inductor", ignore_dangling_symlinks=True)
+            shutil.copytree(
+                copy_of,
+                directory / "inductor",
+                ignore=shutil.ignore_patterns("precompiled_headers"),  # large, and torch finds them where they are
+                copy_function=_copy_what_stays,
+                ignore_dangling_symlinks=True,
+            )
         (directory / "inductor").mkdir(parents=True, exist_ok=True)
         yield {
             "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
@@ -64,3 +70,9 @@ def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str
         }
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _copy_what_stays(source: str, target: str) -> None:
+    """Copy a file, unless it is gone: the cache may be in use, and what is written to it is renamed in the end."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(source, target)

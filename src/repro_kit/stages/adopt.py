@@ -34,7 +34,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     is made of another one; Stop when none of them fails.
     """
     captured = case.path / "capture" / "program.py"
-    if captured.is_file():
+    if captured.is_file() and case.stage("capture") is not None:
         if captured.read_text(encoding="utf-8") not in map(render, programs):
             raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")

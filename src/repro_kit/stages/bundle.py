@@ -115,6 +115,7 @@ def _attempt(case: Case, told: Known, candidate: Candidate, options: Options, ui
             candidate.facts.signature,
             timeout=candidate.limit + _MARGIN,
             project=Path(case.file.subject.cwd),
+            tries=told.reduction.repeats if told.reduction else 1,
             on_tick=ui.progress,
         )
     finally:

@@ -76,7 +76,8 @@ class Candidate:
             minimal = (
                 f" It is 1-minimal: with any single one of {len(reduction.removals)} removals the failure is gone."
             )
-        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} runs.{minimal}"
+        note = f" {_sentence(reduction.note)}" if reduction.note else ""
+        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
 
     @property
     def twin(self) -> TwinFound | None:
@@ -145,7 +146,7 @@ def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
     """Where there are programs, and why each is not the smallest."""
     if told.reduction is not None:
         yield case.path / "minify/best.py", ""
-        if told.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH):  # not the same every time
+        if told.reduction.repeats > 1 or told.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH):  # not always the same
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"

@@ -75,14 +75,16 @@ def check_repro(
     *,
     timeout: float,
     project: Path | None = None,
+    tries: int = 1,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
     """Run `directory`/repro.py with and without torch.compile; up to three times where it does not fail as expected.
 
-    `timeout` in seconds, for one run. `project`: the user's directory, which must not be on the path.
+    `timeout` in seconds, for one run. `project`: the user's directory, which must not be on the path. `tries`: runs of
+    a flaky failure before it counts as absent, where these are more.
     """
     runs: list[RunOfRepro] = []
-    while not runs or (not all(run.same for run in runs) and len(runs) < _TRIES):
+    while not runs or _undecided(runs, tries):
         on_tick(f"running repro.py, time {len(runs) + 1}")
         one = run_repro(python, directory, timeout=timeout, project=project)
         runs.append(replace(one, same=is_same(one.reading, signature, Strength.REBASED)))
@@ -91,6 +93,11 @@ def check_repro(
     on_tick("running repro.py without torch.compile")
     eager = run_repro(python, directory, timeout=timeout, project=project, compiled=False)
     return Check(tuple(runs), eager, tuple(_reasons(runs, eager)))
+
+
+def _undecided(runs: list[RunOfRepro], tries: int) -> bool:
+    same = sum(run.same for run in runs)
+    return same < len(runs) and len(runs) < (_TRIES if same else max(_TRIES, tries))
 
 
 def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:

@@ -91,6 +91,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> S
         status: StageStatus = "done"
         ending: BaseException | None = None
         try:
+            _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # unless it gets to say otherwise
             stage.load().run(case, options, ui)
         except Stop as stop:
             status, ending = "stopped", stop

@@ -20,7 +20,8 @@ def events_to(path: str | None, also: Listener) -> Iterator[Listener]:
     """A listener that passes events on to `also`, and appends each to the file at `path`, if any.
 
     A line: ``{"time", "kind", "pass", "statements", "queries"}``, time in seconds since the epoch; of a query also
-    ``"outcome"``, ``"seconds"`` and ``"note"``. Raises ReproKitError when the file cannot be written.
+    ``"outcome"``, ``"seconds"`` and ``"note"``, of the end ``"stopped"``.
+    Raises ReproKitError when the file cannot be written.
     """
     if path is None:
         yield also
@@ -49,4 +50,6 @@ def _line(event: Event) -> dict[str, object]:
     if event.answer is not None:
         answer = event.answer
         line |= {"outcome": str(answer.outcome), "seconds": answer.seconds, "note": answer.note}
+    if event.stopped is not None:
+        line["stopped"] = event.stopped
     return line

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import orjson
+
+from repro_kit.bundle.curve import curve
 from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
@@ -17,16 +21,18 @@ from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
-from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
+from repro_kit.reduce import Answer, Journal, Outcome, Result, minify
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.events import events_to
+from repro_kit.stages.live import shown
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
 _CHECKS = 3  # of the result, when it does not fail at once
+_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # any other failure is the same every time, unless seen not to be
 
 
 def run(case: Case, options: Options, ui: Ui) -> None:
@@ -36,11 +42,9 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
     program = parse((case.path / "capture" / "program.py").read_text(encoding="utf-8"))
     place = case.path / "minify"
-    for name in ("history", "also"):
-        shutil.rmtree(place / name, ignore_errors=True)
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with (
-        events_to(options.events, _shown(ui)) as on_event,
+        events_to(options.events, shown(ui, options.deadline)) as on_event,
         fresh_oracle(case) as afresh,
         open_oracle(case, options) as oracle,
     ):
@@ -52,13 +56,14 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             judge,
             hints=_hints(capture.verdict.failure if capture.verdict else None),
             before=[judge.answer(capture.verdict)] if capture.verdict else [],
-            journal=Journal(place / "journal.jsonl"),
+            journal=Journal(place / "journal.jsonl", about=judge.about),
             budget=options.budget,
             deadline=options.deadline,
             on_event=on_event,
         )
         ui.progress("checking the result in a fresh interpreter")
-        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
+        runs = max(result.repeats, _CHECKS if capture.signature.kind in _VARYING else 1)
+        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout, runs)
     _write(case, result, verified)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
@@ -85,6 +90,12 @@ class Judge:
         self._signature = signature
         self._inputs = inputs
         self._timeout = timeout
+
+    @property
+    def about(self) -> str:
+        """What its answers depend on beside the program, in short."""
+        parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python)
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer a program, in order; closing the iterator kills what is under way."""
@@ -144,8 +155,9 @@ def _until(capture: Capture, program: Program) -> Literal["native"] | None:
 
 
 def _affordable(program: Program, known: Metadata) -> list[str]:
-    """Values worth storing, the smallest first, until they fill the limit."""
+    """Values worth storing, the smallest first, until they fill the limit; none in the place of a stored input."""
     targets = {statement.target for statement in program.graph.statements if statement.target}
+    targets -= {name.removesuffix(".pt") for name in program.stored}
     sized = []
     for name in targets:
         value = known.get(name)
@@ -174,36 +186,26 @@ def _hints(failure: Failure | None) -> list[str]:
     return [*failure.origins, *words, *(link.message for link in failure.exceptions if "cpp_fused" in link.message)]
 
 
-def _shown(ui: Ui) -> Callable[[Event], None]:
-    """What shows the search as it goes."""
-
-    def show(event: Event) -> None:
-        step = event.name.replace("_", " ")
-        ui.progress(f"{event.statements} statements left, {event.queries} queries, {step}")
-
-    return show
-
-
 def _stock_inputs(source: Path, target: Path) -> None:
-    """The captured values where candidates look for them; linked, since they may be large."""
-    target.mkdir(parents=True, exist_ok=True)
+    """The captured values where candidates look for them, and nothing else; linked, since they may be large."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     for file in source.glob("*.pt"):
-        if not (target / file.name).exists():
-            try:
-                os.link(file, target / file.name)
-            except OSError:  # another file system, or one without links
-                shutil.copyfile(file, target / file.name)
+        try:
+            os.link(file, target / file.name)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(file, target / file.name)
 
 
-def _fails_afresh(oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float) -> bool:
-    """Whether the result fails alike in fresh interpreters with an empty cache."""
-    for _ in range(_CHECKS):
+def _fails_afresh(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+) -> bool:
+    """Whether the result fails alike in one of `runs` fresh interpreters with an empty cache."""
+    for _ in range(runs):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
         fails = verdict.failure is not None and verdict.status is Status.FAIL
         if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
             return True
-        if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
-            break  # an exception is the same every time
     return False
 
 
@@ -219,8 +221,21 @@ def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
     return TwinFound(twin.what, "\n".join(diff))
 
 
+def _note(result: Result) -> str:
+    """How often a flaky failure was seen, and what that means for the result; empty for one that always came."""
+    if result.failed == result.runs:
+        return ""
+    return (
+        f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
+        f"{result.repeats} times, so that one which fails as often was missed with a chance of {result.missed:.0%}"
+    )
+
+
 def _write(case: Case, result: Result, verified: bool) -> None:
     place = case.path / "minify"
+    (place / "minify.json").unlink(missing_ok=True)  # it speaks of the files below, and is written when all are there
+    for name in ("history", "also"):
+        shutil.rmtree(place / name, ignore_errors=True)
     write_atomic(place / "best.py", render(result.program).encode())
     kept = set(result.program.stored)
     for file in (place / "inputs").glob("*.pt"):
@@ -230,7 +245,7 @@ def _write(case: Case, result: Result, verified: bool) -> None:
     for number, step in enumerate(result.history):
         script = f"history/{number:03d}.py"
         write_atomic(place / script, render(step.program).encode())
-        steps.append(ReductionStep(step.name, step.statements, step.queries, script))
+        steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
         write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
     neighbours = result.neighbours
@@ -250,6 +265,8 @@ def _write(case: Case, result: Result, verified: bool) -> None:
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(it.what, _outcome(it)) for it in neighbours.removals),
         twin=_twin(result.program, neighbours.twin),
-        note="" if result.failed == result.runs else f"the original failed in {result.failed} of {result.runs} runs",
+        repeats=result.repeats,
+        note=_note(result),
     )
+    write_atomic(place / "curve.svg", curve(reduction).encode())
     case.write("minify/minify.json", reduction)

@@ -40,6 +40,7 @@ class Outcome:
     sentence: str | None = None  # the ablation's, naming the layer
     statements: int | None = None
     statements_before: int | None = None
+    flaky: str | None = None  # how often it fails, and how sure the reduction is
     verified: bool = False
     level: str | None = None  # "program" or "script"
     reason: str | None = None  # why it is not verified, or not minimized
@@ -91,6 +92,7 @@ def outcome(
         sentence=(ablation.sentence or None) if ablation else None,
         statements=reduction.statements_after if reduction else captured,
         statements_before=reduction.statements_before if reduction else captured,
+        flaky=(reduction.note or None) if reduction else None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,
         reason=(bundle.reason or None) if bundle else None,

@@ -7,7 +7,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from repro_kit.case import Case, Subject
+from repro_kit.case import CASE_FILE, Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.subject import command
 
@@ -41,7 +41,7 @@ def bundle_path(case: Path) -> Path:
 
 def is_case(path: Path) -> bool:
     """Whether a case is at `path`, damaged or not."""
-    return (path / "case.toml").is_file()
+    return (path / CASE_FILE).is_file()
 
 
 def stem(subject: Subject) -> str:
@@ -63,7 +63,8 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> tup
     if fresh and is_case(path):
         _remove(path)
     if not is_case(path):
-        if path.is_dir() and any(path.iterdir()):
+        begun = f".{CASE_FILE}."  # what a kill leaves of a case that was about to be made
+        if path.is_dir() and not all(it.name.startswith(begun) for it in path.iterdir()):
             raise ReproKitError(f"{path} is there already and is no case; choose another place with --output.")
         case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"))
         if failure:

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -25,22 +26,29 @@ class Fork:
     def prepare(self, env):
         """Nothing to do: this process is what children are made of."""
 
-    def __call__(self, request, write_end):
-        """Start a child that reports to `write_end`: its process id, and how to wait for its exit code."""
+    def waiting(self):
+        """Process ids of what was prepared."""
+        return set()
+
+    def __call__(self, request, write_end, private):
+        """Start a child that reports to `write_end` and has none of the descriptors in `private`."""
         pid = os.fork()
         if pid == 0:
-            self._live(request, write_end)
-        return pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            self._live(request, write_end, private)
+        return Forked(pid)
 
-    def _live(self, request, write_end):
+    def _live(self, request, write_end, private):
         """The child's whole life; never returns."""
         code = 1
         try:
             os.setsid()
             die_with_parent()
             redirect(request["scratch"])
-            for number in (signal.SIGINT, signal.SIGTERM):
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
+            for descriptor in private:
+                os.close(descriptor)
             evaluate.settle(request)
             evaluate.limit(request.get("memory"))
 
@@ -56,6 +64,28 @@ class Fork:
             sys.stderr.flush()
             sys.stdout.flush()
             os._exit(code)  # no finalizers: they belong to the parent
+
+
+class Forked:
+    """A forked child, to wait for as for a `subprocess.Popen`."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self._code = None
+
+    def poll(self):
+        """The exit code (negative: the signal); None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self):
+        """The exit code, once it has ended."""
+        return self._wait(0)
+
+    def _wait(self, options):
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, options)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
 
 class Spawn:
@@ -79,8 +109,12 @@ class Spawn:
             )
         self._ready = (dict(env), process, mine)
 
-    def __call__(self, request, write_end):
+    def waiting(self):
         """Like `Fork`."""
+        return set() if self._ready is None else {self._ready[1].pid}
+
+    def __call__(self, request, write_end, private):
+        """Like `Fork`; a new interpreter has no descriptor that it is not given."""
         env = _environment(request)
         if self._ready is None or self._ready[0] != env or self._ready[1].poll() is not None:
             self.prepare(env)
@@ -90,7 +124,7 @@ class Spawn:
             json.dump(request, file)
         with channel, contextlib.suppress(OSError):  # one that died has no reply, which is noticed
             socket.send_fds(channel, [path.encode()], [write_end])
-        return process.pid, process.wait
+        return process
 
     def _discard(self):
         if self._ready is not None:
@@ -125,7 +159,26 @@ def redirect(scratch):
         os.close(file)
 
 
-def die_with_parent():
+def die_with_parent(number=signal.SIGKILL):
     """A server that is killed takes its children along, where the system offers that."""
     if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
+class ParentGone(BaseException):
+    """The process at the other end of stdin has ended."""
+
+
+def end_with_parent():
+    """Raise `ParentGone` in the main thread when this process's parent ends, or has ended."""
+    me = os.getpid()
+    stdin = select.poll()
+    stdin.register(0, 0)  # that it was hung up is told unasked
+
+    def look(*_):
+        if os.getpid() == me and stdin.poll(0):  # the signal comes too when only the thread that started us ends
+            raise ParentGone
+
+    signal.signal(signal.SIGHUP, look)
+    die_with_parent(signal.SIGHUP)
+    look()

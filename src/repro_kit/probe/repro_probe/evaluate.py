@@ -216,17 +216,24 @@ def settle(request):
     dump_at(request["ends"] - min(1.0, left / 10), fault)
 
 
-def limit(memory):
-    """No core files; at most `memory` bytes of address space on top of what is mapped already (None: no limit).
+_LARGEST = 4 << 30  # bytes of one file
 
-    Address space, because what does not fit then fails where it is asked for, as an exception that tells where; a
-    watch on resident memory would come too late or kill without a word.
+
+def limit(memory):
+    """No core files, no file that fills the disk; at most `memory` bytes of address space (None: no limit).
+
+    That is on top of what is mapped already. Address space, because what does not fit then fails where it is asked for,
+    as an exception that tells where; a watch on resident memory would come too late or kill without a word. Processes
+    are not limited: the system counts all that the user has.
     """
     try:
         import resource
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    largest = _LARGEST if hard == resource.RLIM_INFINITY else min(hard, _LARGEST)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     if memory:
         try:
             with open("/proc/self/statm", encoding="ascii") as file:

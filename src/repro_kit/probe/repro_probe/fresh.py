@@ -12,6 +12,7 @@ import sys
 import traceback
 
 from repro_probe import children, evaluate
+from repro_probe.whole_files import build_whole
 
 
 def main(descriptor):
@@ -40,6 +41,7 @@ def _import_torch():
         importlib.import_module(name)
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
+    build_whole()
     pick_vec_isa()  # its probe is found in the shared cache from the second query on
     gc.collect()
     gc.freeze()  # so that looking for garbage after the query is quick

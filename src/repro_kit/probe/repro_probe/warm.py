@@ -9,7 +9,8 @@ import sys
 import time
 
 from repro_probe import evaluate
-from repro_probe.children import redirect, write_all
+from repro_probe.children import die_with_parent, redirect, write_all
+from repro_probe.whole_files import build_whole
 
 #: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
 _WARM_UP = """
@@ -34,6 +35,7 @@ def import_torch(scratch):
     import torch._inductor.compile_fx
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
+    build_whole()
     pick_vec_isa()  # compiles a probe and keeps the answer
     for name in _known_modules(scratch, threads):
         # What a query makes up itself, such as the module of a kernel, is not to be found here.
@@ -93,6 +95,7 @@ def _modules_of_a_query(scratch, threads):
     pid = os.fork()
     if pid == 0:
         try:
+            die_with_parent()
             redirect(place)
             evaluate.settle(request)
             evaluate.evaluate(request, lambda told: None, threads)

@@ -1,8 +1,8 @@
 """A process that has imported torch and forks per query: requests and replies are JSON lines on stdin and stdout.
 
 Forking is safe here because this process never runs a parallel operator, starts no thread and never touches an
-accelerator. Each child has a session, a directory and limits of its own; whatever becomes of it, its group is killed
-and its directory removed before the reply goes out.
+accelerator. Each child has a session, a directory and limits of its own, and none of this process's descriptors;
+whatever becomes of it, all that it started is killed and its directory removed before the reply goes out.
 
 ``python -m repro_probe.zygote SCRATCH [spawn]``: SCRATCH is the directory for what the children leave behind, removed
 at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
@@ -17,18 +17,20 @@ import signal
 import sys
 import time
 
-from repro_probe.children import Fork, Spawn, write_all
+from repro_probe import strays
+from repro_probe.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.describe import describe_fault
 from repro_probe.warm import import_torch
 
 _TAIL = 20000  # bytes of stderr that go into a reply
 _GRACE = 10.0  # seconds that a child may take to exit once it has replied
+_LONGEST = 64 << 20  # bytes of a line that a child reports: what is longer is not ours
 
 
 class Child:
-    """One query under way."""
+    """One query under way. `private`: descriptors of this process that are none of its business."""
 
-    def __init__(self, request, scratch, start):
+    def __init__(self, request, scratch, start, private):
         self.request = request
         self.scratch = os.path.join(scratch, f"query-{request['id']}")
         os.makedirs(self.scratch)
@@ -36,34 +38,50 @@ class Child:
         self.deadline = self.started + request["timeout"]
         self.phase = self.reply = None
         self.timed_out = False
-        self._unread = b""
+        self._unread = bytearray()
         self.pipe, write_end = os.pipe()
+        os.set_blocking(self.pipe, False)
         ends = time.time() + request["timeout"]
-        self.pid, self._wait = start({**request, "scratch": self.scratch, "ends": ends}, write_end)
+        self.process = start({**request, "scratch": self.scratch, "ends": ends}, write_end, [*private, self.pipe])
         os.close(write_end)
 
     def read(self):
-        """Take in what the child reports; False at the end."""
-        data = os.read(self.pipe, 1 << 16)
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            told = json.loads(line)
-            self.phase = told.get("phase", self.phase)
-            if "reply" in told:
-                self.reply = told["reply"]
-                self.deadline = min(self.deadline, time.monotonic() + _GRACE)
+        """Take in a piece of what the child reports; False when there is none, now or ever."""
+        try:
+            data = os.read(self.pipe, 1 << 16)
+        except BlockingIOError:
+            return False
+        self._unread += data
+        if b"\n" in data:
+            *lines, self._unread = self._unread.split(b"\n")
+            for line in lines:
+                self._take(line)
+        elif len(self._unread) > _LONGEST:
+            self._unread.clear()
         return bool(data)
 
+    def _take(self, line):
+        """Note a phase or the reply. The program can write to the pipe as well: anything else is passed over."""
+        with contextlib.suppress(ValueError, RecursionError):
+            told = json.loads(line)
+            if isinstance(told, dict):
+                self.phase = told.get("phase", self.phase)
+                if isinstance(told.get("reply"), dict):
+                    self.reply = told["reply"]
+                    self.deadline = min(self.deadline, time.monotonic() + _GRACE)
+
     def kill(self):
-        """Kill the child and everything it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        """Kill the child and its group."""
+        for kill in (os.killpg, os.kill):  # one that has just been forked has no group yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(self.process.pid, signal.SIGKILL)
 
     def finish(self):
         """Wait for the end, clean up; the whole reply."""
+        code = self.process.wait()
+        while self.read():
+            pass
         os.close(self.pipe)
-        code = self._wait()
-        self.kill()
         signal_name = signal.Signals(-code).name if code < 0 and not self.timed_out else None
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
         reply = judge_end(self, signal_name, text, fault)
@@ -104,16 +122,27 @@ class Server:
         self.scratch = scratch
         self.channel = channel
         self.start = start
-        self.children = {}  # by pipe
+        self.children = {}  # by id of the request
         self.selector = selectors.DefaultSelector()
         self.selector.register(0, selectors.EVENT_READ)
         self._unread = b""
+        self._wake = os.pipe()  # readable when a child has exited
+        self._listen_for_exits()
+
+    def _listen_for_exits(self):
+        for descriptor in self._wake:
+            os.set_blocking(descriptor, False)
+        self.selector.register(self._wake[0], selectors.EVENT_READ)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self):
-        """Serve until stdin ends; then kill what still runs."""
+        """Say that all is ready, and serve until stdin ends; then kill what still runs."""
         try:
-            while self._turn():
-                pass
+            with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+                self._tell({"ready": True})
+                while self._turn():
+                    pass
         finally:
             for child in list(self.children.values()):
                 self._end(child, kill=True)
@@ -124,12 +153,17 @@ class Server:
             if key.fd == 0:
                 if not self._read_requests():
                     return False
-            elif key.fd in self.children and not self.children[key.fd].read():
-                self._answer(self._end(self.children[key.fd]))
+            elif key.fd == self._wake[0]:
+                os.read(key.fd, 1 << 16)
+            elif not key.data.read():
+                self.selector.unregister(key.fd)  # closed; it is over when it exits
         now = time.monotonic()
-        for child in [child for child in self.children.values() if child.deadline < now]:
-            child.timed_out = True  # also when it has exited, but something it left behind holds the pipe open
-            self._answer(self._end(child, kill=True))
+        for child in list(self.children.values()):
+            if child.process.poll() is not None:
+                self._tell(self._end(child))
+            elif child.deadline < now:
+                child.timed_out = True
+                self._tell(self._end(child, kill=True))
         return True
 
     def _patience(self):
@@ -144,25 +178,31 @@ class Server:
             if "prepare" in request:
                 self.start.prepare(request["prepare"])
             elif "cancel" in request:
-                for child in [c for c in self.children.values() if c.request["id"] == request["cancel"]]:
-                    self._end(child, kill=True)
+                if request["cancel"] in self.children:
+                    self._end(self.children[request["cancel"]], kill=True)
             else:
                 self._begin(request)
         return bool(data)
 
     def _begin(self, request):
-        child = Child(request, self.scratch, self.start)
-        self.children[child.pipe] = child
-        self.selector.register(child.pipe, selectors.EVENT_READ)
+        pipes = [child.pipe for child in self.children.values()]
+        child = Child(request, self.scratch, self.start, [self.channel, *self._wake, *pipes])
+        self.children[request["id"]] = child
+        self.selector.register(child.pipe, selectors.EVENT_READ, child)
 
     def _end(self, child, kill=False):
-        self.selector.unregister(child.pipe)
-        del self.children[child.pipe]
+        with contextlib.suppress(KeyError):  # it has closed its end before
+            self.selector.unregister(child.pipe)
+        del self.children[child.request["id"]]
         if kill:
             child.kill()
+        child.process.wait()
+        child.kill()  # its group
+        others = {it.process.pid for it in self.children.values()} | self.start.waiting()
+        strays.end(others, child.scratch if self.children else None)
         return child.finish()
 
-    def _answer(self, reply):
+    def _tell(self, reply):
         write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 
@@ -170,9 +210,14 @@ def main(scratch, how="fork"):
     """Get ready, say so, serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply
-    start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
-    write_all(channel, json.dumps({"ready": True}).encode() + b"\n")
-    Server(scratch, channel, start).run()
+    strays.adopt()
+    try:
+        end_with_parent()  # nobody reads stdin while torch is imported
+        start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
+        Server(scratch, channel, start).run()
+    except ParentGone:
+        strays.end(())
+        shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)  # torch's own clean-up takes a second, and there is nothing left to clean up
 
 

@@ -1,0 +1,133 @@
+"""Whatever edits are put together: what comes out is a program, or nothing does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import data, programs
+
+from repro_kit.program import Program, TensorInput, parse, render, size
+from repro_kit.program.analysis import Base
+from repro_kit.program.edits import (
+    Bypass,
+    Calls,
+    DropMarks,
+    Outputs,
+    Preamble,
+    Remove,
+    SetData,
+    SetInput,
+    SetRecipe,
+    ToInput,
+    planned,
+    resize,
+)
+from repro_kit.program.inputs import names_of
+from repro_kit.program.rebuild import rebuild
+from repro_kit.program.values import ScalarRecord, TensorRecord
+
+RECORDS = st.sampled_from(
+    [
+        TensorRecord((2, 3), (3, 1), storage="0", file="stored.pt"),
+        TensorRecord((2, 3), (1, 2), 4, "torch.float16", "cuda", True, "1", 0.0, 1.0),
+        TensorRecord((0,), (1,), 0, "torch.int64", "cpu", False, "2", None, None),
+        TensorRecord((), (), 0, "torch.bool", "cpu", False, "3", 0, 1),
+        ScalarRecord(4),
+        None,
+    ]
+)
+
+GENERATED = data().filter(lambda it: it.kind != "load")
+
+
+def unbound(program: Program) -> Iterator[str]:
+    """Names that functions and lines read before anything of theirs binds them: globals, in a program that is one."""
+    for function in program.functions():
+        known = set(function.params)
+        for statement in function.statements:
+            yield from (name for name in statement.reads if name not in known)
+            known |= {statement.target} - {None}
+        yield from (name for name in function.outputs if name not in known)
+    bound: set[str] = set()
+    for line in program.inputs:
+        yield from (name for name in line.reads if name not in bound)
+        bound.update(names_of(line))
+
+
+def twice(program: Program) -> list[str]:
+    """Names that are bound more than once where they may be bound once."""
+    groups = [[*it.params, *(one.target for one in it.statements if one.target)] for it in program.functions()]
+    groups.append([name for line in program.inputs for name in names_of(line)])
+    return [name for names in groups for name, count in Counter(names).items() if count > 1]
+
+
+@st.composite
+def edits(draw, program: Program):
+    """A few edits of every kind, as passes may propose them: in any order, about the same things, about nothing."""
+    params, statements = program.graph.params, program.graph.statements
+    values = [*params, *(it.target for it in statements if it.target)]
+    tensors = [it.name for it in program.inputs if isinstance(it, TensorInput)]
+    value = st.sampled_from(values)
+    at = st.integers(0, len(values) - 1)
+    changes = st.fixed_dictionaries(
+        {}, optional={"requires_grad": st.booleans(), "parameter": st.booleans(), "strided": st.none()}
+    )
+    kinds = [
+        st.builds(Remove, st.frozensets(st.integers(0, max(0, len(statements) - 1)) if statements else st.nothing())),
+        st.builds(ToInput, value),
+        st.tuples(at, at).filter(lambda it: it[0] != it[1]).map(lambda it: Bypass({values[max(it)]: values[min(it)]}))
+        if len(values) > 1
+        else st.nothing(),
+        st.builds(Outputs, st.lists(value, min_size=1, max_size=3).map(tuple)),
+        st.builds(SetInput, st.sampled_from(tensors), changes) if tensors else st.nothing(),
+        st.builds(SetData, st.sampled_from(tensors), GENERATED) if tensors else st.nothing(),
+        st.builds(SetRecipe, st.just("dynamic"), st.none() | st.booleans()),
+        st.just(DropMarks()),
+        st.builds(Calls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
+        st.builds(Preamble, st.just("B = 2"), st.just(())),
+        st.builds(resize, st.just({3: 2, 2: 1}), code=st.booleans()),
+    ]
+    return draw(st.lists(st.one_of(kinds), max_size=5))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> None:
+    program = source.draw(programs())
+    values = [*program.graph.params, *(it.target for it in program.graph.statements if it.target)]
+    metadata = source.draw(st.dictionaries(st.sampled_from(values), RECORDS, max_size=len(values)))
+    base = Base(program)
+    plan = planned(source.draw(edits(program)))
+    built = rebuild(base, plan, metadata)
+    if built is None:
+        return
+    edited = built.program
+    assert parse(render(edited)) == edited
+    assert twice(edited) == []
+    assert set(unbound(edited)) <= set(unbound(program))
+    bound = {name for line in edited.inputs for name in names_of(line)}
+    assert edited.calls
+    for call in edited.calls:
+        assert len(call) == len(edited.graph.params)
+        assert bound.issuperset(call)
+    assert built.live == tuple(sorted(built.live))
+    assert len(built.live) == len(edited.graph.statements)
+    assert {it.name for it in edited.bodies} <= {it.name for it in program.bodies}
+    assert size(edited) <= size(program)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_without_edits_only_what_is_dead_goes(source: st.DataObject) -> None:
+    program = source.draw(programs())
+    base = Base(program)
+    built = rebuild(base, planned([]), {})
+    assert built is not None
+    assert built.program.graph.returns == program.graph.returns
+    gone = [it for at, it in enumerate(program.graph.statements) if at not in built.live]
+    left = {name for it in built.program.graph.statements for name in it.reads} | set(program.graph.outputs)
+    assert left.isdisjoint(it.target for it in gone if it.target)
+    assert {at for group in base.states for at in group} <= set(built.live)

@@ -1,0 +1,95 @@
+"""Candidates that do what they can to harm: nothing of them stays behind, and others are judged as always."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from texts import failing_backend, program
+
+from repro_kit.model.failure import Status, Verdict
+from repro_kit.runner.zygote import ZygoteOracle
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+SLEEP = "import subprocess, sys; subprocess.Popen(['sleep', '1000'], start_new_session=True, env={}, cwd='/')"
+DAEMON = (
+    "pid = os.fork()\n"
+    "    if pid == 0:\n"
+    "        os.setsid()\n"
+    "        if os.fork() == 0:\n"
+    "            os.chdir('/')\n"
+    "            import time; time.sleep(1000)\n"
+    "        os._exit(0)\n"
+    "    os.waitpid(pid, 0)"
+)
+OURS = (
+    "for fd in [int(it) for it in os.listdir('/proc/self/fd') if int(it) > 2]:\n"
+    "        try: {}\n"
+    "        except OSError: pass"
+)
+
+KINDS = {
+    "pass": (program(), Status.PASS),
+    "fail": (failing_backend("raise ValueError('no')"), Status.FAIL),
+    "invalid": (program("y = x @ x\nreturn (y,)"), Status.INVALID),
+    "crash": (failing_backend("os.abort()"), Status.FAIL),
+    "hang": (failing_backend("import time; time.sleep(1000)"), Status.FAIL),
+    "mute": (failing_backend("os._exit(0)"), Status.INFRA),
+    "session": (failing_backend(SLEEP), Status.PASS),
+    "daemon": (failing_backend(DAEMON), Status.PASS),
+    "memory": (program(calls="x = torch.ones(1 << 40)\nreturn [(x,)]"), Status.INVALID),
+    "flood": (failing_backend("print('x' * 50_000_000, flush=True); os.write(2, b'y' * 50_000_000)"), Status.PASS),
+    "closer": (failing_backend(OURS.format("os.close(fd)")), Status.INFRA),
+    "closed and hangs": (
+        failing_backend(OURS.format("os.close(fd)") + "\n    import time; time.sleep(1000)"),
+        Status.FAIL,
+    ),
+    "garbage": (failing_backend(OURS.format("os.write(fd, b'\\xff[{\\n{\"reply\": 1}\\n[[\\n')")), Status.PASS),
+}
+SLOW = ("hang", "closed and hangs")  # they take their whole time-out
+
+
+def ask(zygote: ZygoteOracle, names: list[str]) -> list[Verdict]:
+    """One verdict a kind; those that hang are the only ones for which time is short."""
+    quick = [name for name in names if name not in SLOW]
+    found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=60), strict=True))
+    hang = [name for name in names if name in SLOW]
+    found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=6), strict=True))
+    return [found[name] for name in names]
+
+
+def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    me = psutil.Process()
+    with ZygoteOracle(sys.executable, jobs=2) as zygote:
+        assert next(iter(zygote.check([program()], None))).status is Status.PASS
+        (server,) = me.children()
+        (scratch,) = tmp_path.iterdir()
+        before = server.num_fds(), me.num_fds(), server.memory_info().rss
+        for _ in range(4):
+            verdicts = ask(zygote, list(KINDS))
+            assert {name: it.status for name, it in zip(KINDS, verdicts, strict=True)} == {
+                name: status for name, (_, status) in KINDS.items()
+            }
+        assert me.children() == [server], "the server was never started anew"
+        assert server.children(recursive=True) == []
+        assert [it.name for it in scratch.iterdir()] == ["server.txt"]
+        assert (server.num_fds(), me.num_fds()) == before[:2]
+        assert server.memory_info().rss < before[2] + (20 << 20)
+    assert not me.children(recursive=True)
+    assert list(tmp_path.iterdir()) == []
+    assert not [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1000"]]
+
+
+def test_a_server_that_is_killed_leaves_nothing_of_its_queries(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    started = tmp_path / "started"
+    sleeper = f"import subprocess; subprocess.Popen(['sleep', '1001']); open({str(started)!r}, 'a').write('x')"
+    murder = failing_backend(sleeper + "; os.kill(os.getppid(), 9); signal.pause()")
+    with ZygoteOracle(sys.executable) as zygote:
+        (verdict,) = zygote.check([murder], None, timeout=30)
+    assert (verdict.status, started.read_text()) == (Status.INFRA, "xx")
+    assert not [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1001"]]
+    assert [it.name for it in tmp_path.iterdir()] == ["started"]
