@@ -203,6 +203,7 @@ def _variables(request: Mapping[str, Any]) -> dict[str, str]:
 
 def _verdict(reply: Mapping[str, Any]) -> Verdict:
     verdict = classify_reply(reply)
+    verdict = replace(verdict, fallback_random=bool(reply.get("fallback_random")))
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.events import events_to
+from repro_kit.stages.judging import with_tolerance
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
 from repro_kit.ui import Ui
@@ -55,7 +57,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             on_event=on_event,
         )
         ui.progress("checking the result in a fresh interpreter")
-        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout)
+        program, verified = _verified(afresh, result.program, capture.signature, place / "inputs", timeout)
+    result = replace(result, program=program)
     _write(case, result, verified)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
@@ -98,6 +101,8 @@ class Judge:
         # A compile that takes exponential time is found in another place each time it is looked at.
         hangs = self._signature.kind is Kind.TIMEOUT
         same = self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT)
+        if verdict.fallback_random:  # as it stands, the program would differ from eager without the bug too
+            return Answer(Outcome.OTHER, verdict.seconds, f"{seen.summary()}, with fallback_random on")
         return Answer(Outcome.SAME if same else Outcome.OTHER, verdict.seconds, seen.summary())
 
     def record(self, program: Program) -> Metadata:
@@ -184,16 +189,30 @@ def _stock_inputs(source: Path, target: Path) -> None:
                 shutil.copyfile(file, target / file.name)
 
 
-def _fails_afresh(oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float) -> bool:
-    """Whether the result fails alike in fresh interpreters with an empty cache."""
+def _verified(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float
+) -> tuple[Program, bool]:
+    """(the result, whether it fails alike in fresh interpreters); with a tolerance where the usual is too tight."""
+    failure = _fails_afresh(oracle, program, signature, inputs, timeout)
+    if failure is None:
+        return program, False
+    stated = with_tolerance(program, failure)
+    kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout) is not None
+    return stated if kept else program, True
+
+
+def _fails_afresh(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float
+) -> Failure | None:
+    """The failure of the result in a fresh interpreter with an empty cache, when it is alike."""
     for _ in range(_CHECKS):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
         fails = verdict.failure is not None and verdict.status is Status.FAIL
         if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
-            return True
+            return verdict.failure
         if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
             break  # an exception is the same every time
-    return False
+    return None
 
 
 def _write(case: Case, result: Result, verified: bool) -> None:
