@@ -49,7 +49,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         result = minify(
             program,
             judge,
-            hints=_hints(capture.verdict.failure if capture.verdict else None),
+            hints=judge.hints(program, capture.verdict.failure if capture.verdict else None),
             before=[judge.answer(capture.verdict)] if capture.verdict else [],
             journal=Journal(place / "journal.jsonl"),
             budget=options.budget,
@@ -57,12 +57,12 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             on_event=on_event,
         )
         ui.progress("checking the result in a fresh interpreter")
-        program, verified = _verified(afresh, result.program, capture.signature, place / "inputs", timeout)
-    result = replace(result, program=program)
-    _write(case, result, verified)
+        smallest, fails = verified(afresh, result.program, capture.signature, place / "inputs", timeout)
+    result = replace(result, program=smallest)
+    _write(case, result, fails)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    ui.done(words + stopped + ("" if verified else "; the result was NOT seen to fail in a fresh interpreter"))
+    ui.done(words + stopped + ("" if fails else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
 class Judge:
@@ -117,6 +117,13 @@ class Judge:
         if names:
             _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
         return records(calls[0]) if calls else known
+
+    def hints(self, program: Program, failure: Failure | None) -> list[str]:
+        """What the failure tells to start from; for a wrong result, the values where it begins."""
+        if failure is None or failure.kind is not Kind.ACCURACY:
+            return _hints(failure)
+        self._ui.progress("looking where the values begin to differ")
+        return self._oracle.diverge(render(program), self._inputs, timeout=self._timeout)
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each runs in eager, judged with fake tensors."""
@@ -189,7 +196,7 @@ def _stock_inputs(source: Path, target: Path) -> None:
                 shutil.copyfile(file, target / file.name)
 
 
-def _verified(
+def verified(
     oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float
 ) -> tuple[Program, bool]:
     """(the result, whether it fails alike in fresh interpreters); with a tolerance where the usual is too tight."""

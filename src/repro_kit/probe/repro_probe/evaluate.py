@@ -179,7 +179,19 @@ def _record(request, step, threads):
         raise Invalid from error
 
 
-_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record}
+def _diverge(request, step, threads):
+    from repro_probe import diverge
+
+    program = _load(request, step, threads)
+    step("compile")
+    try:
+        names = diverge.first_names(program, request["text"])
+    except Exception as error:  # with all values as outputs it may be another program; a hint costs nothing to lack
+        return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
+    return {"status": "pass", "phase": "exit", "names": names}
+
+
+_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record, "diverge": _diverge}
 
 
 def settle(request):

@@ -73,16 +73,17 @@ class Evidence:
 
 def worst_difference(eager, compiled, tolerance, evidence=None):
     """The worst difference as a dict (model/failure.py, Difference), or None."""
-    found = _differences(eager, compiled, tolerance, evidence or Evidence())
+    found = differences(eager, compiled, tolerance, evidence or Evidence())
     return min(found, key=lambda d: _SEVERITY.index(d["kind"]), default=None)
 
 
 def places_that_differ(one, other, tolerance, evidence=None):
     """The places at which two outcomes differ, in any way, in order."""
-    return list(dict.fromkeys(d["where"] for d in _differences(one, other, tolerance, evidence or Evidence())))
+    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, evidence or Evidence())))
 
 
-def _differences(eager, compiled, tolerance, evidence):
+def differences(eager, compiled, tolerance, evidence):
+    """Every difference, as `difference` makes them."""
     unlike = set()
     for number, (one, other) in enumerate(zip(eager.outputs, compiled.outputs)):
         if one[1] != other[1]:
