@@ -4,15 +4,18 @@ A comparison, a choice among equal values or a conversion to integers can turn a
 another result altogether. Where nudged runs of eager disagree among themselves, a compiled result may be any of theirs.
 """
 
+import math
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from repro_probe import outcome
 from repro_probe.choices import CHOOSERS, is_index
 
 _PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
 _EPSILONS = 2.0  # the largest nudge; the functions of vectorised libraries are right to a few units in the last place
+_GROWTH = 0.25  # how the error of a sum grows with the root of the number of its terms, if they are added one by one
 #: Results that are written as they come: nothing in them was rounded.
 _EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index", "gather", "embedding"}
 
@@ -34,16 +37,19 @@ class _Nudge(TorchDispatchMode):
         in_place = function._schema.is_mutable
         if in_place and not (isinstance(result, torch.Tensor) and args and result is args[0]):
             return result  # of several tensors, or none: too rare to be worth telling apart
-        pointwise = torch.Tag.pointwise in function.tags
+        terms = None if torch.Tag.pointwise in function.tags else _largest((args, kwargs))
 
         def nudged(tensor):
-            moved = self._nudged(tensor, pointwise)
+            moved = self._nudged(tensor, terms)
             return tensor if moved is None else tensor.copy_(moved) if in_place else moved
 
         return tree_map_only(torch.Tensor, nudged, result)
 
-    def _nudged(self, tensor, relative):
-        """`tensor` with its inexact elements moved; None where it has none. Small whole numbers are taken as exact."""
+    def _nudged(self, tensor, terms):
+        """`tensor` with its inexact elements moved, or None. Small whole numbers are taken as exact.
+
+        `terms`: how many elements it was made of, where each may be a sum; None for an operator on single elements.
+        """
         if tensor.layout != torch.strided or tensor.is_quantized or not tensor.numel():
             return None
         if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.element_size() == 1:
@@ -55,9 +61,10 @@ class _Nudge(TorchDispatchMode):
         exact = ~usable
         if not tensor.is_complex():
             exact |= (wide == wide.round()) & (size * epsilon < 0.25)
-        if not relative and usable.any():  # the terms of a sum may be larger than the sum
+        if terms is not None and usable.any():  # the terms of a sum may be larger than the sum
             size = size.clamp(min=float(size[usable].square().mean().sqrt()))
-        noise = self._noise(wide) * size * (_EPSILONS * epsilon)
+        growth = max(1.0, _GROWTH * math.sqrt((terms or 0) / tensor.numel()))
+        noise = self._noise(wide) * size * (_EPSILONS * growth * epsilon)
         moved = torch.where(exact, wide, wide + noise).to(tensor.dtype)
         return torch.empty_like(tensor).copy_(moved)
 
@@ -85,6 +92,11 @@ class _Nudge(TorchDispatchMode):
         if isinstance(result, torch.Tensor):
             return again
         return type(result)([new if is_index(old) else old for old, new in zip(result, again)])
+
+
+def _largest(arguments):
+    """Elements of the largest tensor among `arguments`."""
+    return max((leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)), default=0)
 
 
 def nudged_runs(program):
