@@ -5,6 +5,7 @@ another result altogether. Where nudged runs of eager disagree among themselves,
 """
 
 import math
+import time
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,6 +15,7 @@ from repro_probe import outcome
 from repro_probe.choices import CHOOSERS, is_index
 
 _PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
+_SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
 _EPSILONS = 2.0  # the largest nudge; the functions of vectorised libraries are right to a few units in the last place
 _GROWTH = 0.25  # how the error of a sum grows with the root of the number of its terms, if they are added one by one
 #: Results that are written as they come: nothing in them was rounded.
@@ -21,12 +23,15 @@ _EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index
 
 
 class _Nudge(TorchDispatchMode):
-    def __init__(self, seed, direction):
+    def __init__(self, seed, direction, until):
         super().__init__()
+        self.until = until
         self.generator = torch.Generator().manual_seed(seed)
         self.direction = direction
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if time.monotonic() > self.until:
+            raise TimeoutError("no time for another run")
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         name = function._schema.name.partition("::")[2]
@@ -100,13 +105,13 @@ def _largest(arguments):
 
 
 def nudged_runs(program):
-    """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made."""
-    found = []
+    """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
+    found, until = [], time.monotonic() + _SECONDS
     for seed in range(_PAIRS):
         for direction in (1.0, -1.0):
             try:
-                with _Nudge(seed, direction):
+                with _Nudge(seed, direction, until):
                     found.append(outcome.run(program, program.graph, lambda step, number: None))
-            except Exception:  # a size or an index that follows from nudged values may be out of bounds: no evidence
+            except Exception:  # a size or an index that follows from nudged values may be out of bounds
                 continue
     return found
