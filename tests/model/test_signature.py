@@ -16,7 +16,7 @@ from repro_kit.model.classify import (
 from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.normalise import normalise
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.trace import compile_failures, read
 
 RECORDED = Path(__file__).parent.parent / "trace" / "fixtures"
@@ -191,6 +191,15 @@ def test_each_kind_of_difference_is_a_failure_of_its_own(kind):
     alike = {"value", "nan"} if kind in ("value", "nan") else {kind}
     for strength in (Strength.REBASED, Strength.CROSS_VERSION):
         assert {other for other in KINDS if one.matches(difference(other, rel=1e-6), strength)} == alike
+
+
+def test_a_run_that_shows_several_differences_is_told_by_the_one_that_is_meant():
+    shown = {kind: Difference(kind, f"output {at}", max_rel=0.5) for at, kind in enumerate(("dtype", "nan", "stride"))}
+    failure = Failure(Kind.ACCURACY, difference=shown["dtype"], also=(shown["nan"], shown["stride"]))
+    assert focused(failure, difference("stride")).difference == shown["stride"]
+    assert focused(failure, difference("value")).difference == shown["nan"], "a user's check calls it a value"
+    assert focused(failure, difference("dtype")) is failure
+    assert focused(failure, difference("alias")) is failure
 
 
 def test_the_users_own_check_and_the_programs_difference_are_one_failure():

@@ -60,6 +60,12 @@ def test_the_size_of_a_difference_is_reported(oracle: ZygoteOracle) -> None:
     assert difference.fraction == pytest.approx(1 / 12)
 
 
+def test_every_kind_of_difference_of_a_run_is_told(oracle: ZygoteOracle) -> None:
+    failure = judge(oracle, spoiling("(out * 2).double(), args[0] + 2", body="y = x + 1\nreturn (y, y * 1)")).failure
+    assert failure is not None and failure.difference is not None
+    assert failure.difference.kind == "dtype" and [it.kind for it in failure.also] == ["value"]
+
+
 def test_an_unspoiled_program_passes(oracle: ZygoteOracle) -> None:
     assert judge(oracle, spoiling("out", calls=LEAF, backward="randn")).status is Status.PASS
 

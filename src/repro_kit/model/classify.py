@@ -61,7 +61,8 @@ def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
         difference = from_data(reply["difference"], Difference)
         told = reply.get("tolerance")
         tolerance = from_data(told, tuple[float, float]) if told else None
-        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, tolerance=tolerance)
+        also = from_data(reply.get("also") or [], tuple[Difference, ...])
+        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)

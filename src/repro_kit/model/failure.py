@@ -88,6 +88,7 @@ class Failure:
     exit_status: int | None = None
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
+    also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
     tolerance: tuple[float, float] | None = None  # (rtol, atol) to tell it by, where that is not the usual one
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from repro_kit.model import native
@@ -137,6 +137,19 @@ class Signature:
 
     def _same_message(self, other: Signature, likeness: float) -> bool:
         return same_message(self.message, other.message, likeness=likeness)
+
+
+def focused(failure: Failure, target: Signature) -> Failure:
+    """`failure` told by the difference that `target` is about, where one run shows differences of several kinds."""
+    if failure.difference is None or target.difference is None:
+        return failure
+    shown = [failure.difference, *failure.also]
+    family = ("value", "nan") if target.difference in ("value", "nan") else ()
+    alike = [it for it in shown if it.kind == target.difference] or [it for it in shown if it.kind in family]
+    if not alike or alike[0] is failure.difference:
+        return failure
+    rest = tuple(it for it in shown if it is not alike[0])
+    return replace(failure, difference=alike[0], also=rest)
 
 
 def signature_of(failure: Failure) -> Signature:

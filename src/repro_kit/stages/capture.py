@@ -13,7 +13,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.brief import brief
 from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.results import Artifact, Capture, Observation
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.tolerance import is_loose
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
@@ -178,10 +178,11 @@ class _Search:
     def _is_it(self, verdict: Verdict) -> bool:
         if verdict.status != Status.FAIL or verdict.failure is None:
             return False
-        signature = signature_of(verdict.failure)
+        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
+        signature = signature_of(failure)
         like = signature.kind == self.kind if self.target is None else self.target.matches(signature, Strength.REBASED)
         if like:
-            self.verdict, self.signature = verdict, signature
+            self.verdict, self.signature = replace(verdict, failure=failure), signature
         return like
 
 

@@ -13,7 +13,7 @@ from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.results import Capture, Reduction, ReductionStep
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Event, Journal, Outcome, Result, minify
@@ -95,7 +95,7 @@ class Judge:
         if verdict.status is Status.PASS or verdict.failure is None:
             outcome = Outcome.PASS if verdict.status in (Status.PASS, Status.FLAKY) else Outcome(verdict.status.value)
             return Answer(outcome, verdict.seconds, verdict.note)
-        seen = signature_of(verdict.failure)
+        seen = signature_of(focused(verdict.failure, self._signature))
         if verdict.status is Status.INVALID:
             return Answer(Outcome.INVALID, verdict.seconds, seen.summary())
         # A compile that takes exponential time is found in another place each time it is looked at.
@@ -214,9 +214,9 @@ def _fails_afresh(
     """The failure of the result in a fresh interpreter with an empty cache, when it is alike."""
     for _ in range(_CHECKS):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
-        fails = verdict.failure is not None and verdict.status is Status.FAIL
-        if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
-            return verdict.failure
+        failure = focused(verdict.failure, signature) if verdict.failure else None
+        if failure and verdict.status is Status.FAIL and signature.matches(signature_of(failure), Strength.REBASED):
+            return failure
         if signature.kind not in (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY):
             break  # an exception is the same every time
     return None

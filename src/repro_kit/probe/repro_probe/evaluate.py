@@ -120,7 +120,7 @@ def _compare(program, eager, compiled):
     """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
     from repro_probe import judge, verdict
 
-    if judge.worst_difference(eager, compiled, judge.Tolerance(program.recipe)) is None:
+    if not judge.kinds_of_difference(eager, compiled, judge.Tolerance(program.recipe)):
         return {}
     with_eager_random = functools.partial(_with_eager_random, program)
     return verdict.reconsider(program, eager, compiled, with_eager_random)

@@ -71,10 +71,14 @@ class Evidence:
         self.ignore = ignore
 
 
-def worst_difference(eager, compiled, tolerance, evidence=None):
-    """The worst difference as a dict (model/failure.py, Difference), or None."""
-    found = differences(eager, compiled, tolerance, evidence or Evidence())
-    return min(found, key=lambda d: _SEVERITY.index(d["kind"]), default=None)
+def kinds_of_difference(eager, compiled, tolerance, evidence=None):
+    """The largest difference of each kind as a dict (model/failure.py, Difference), the worst kind first."""
+    largest = {}
+    for found in differences(eager, compiled, tolerance, evidence or Evidence()):
+        known = largest.setdefault(found["kind"], found)
+        if found["max_rel"] > known["max_rel"]:
+            largest[found["kind"]] = found
+    return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
 
 
 def places_that_differ(one, other, tolerance, evidence=None):

@@ -34,8 +34,17 @@ def reconsider(program, eager, compiled, with_eager_random):
 
 
 def _reply(found, notes):
-    tolerance = found.pop("tolerance", None) if found else None
-    return {"difference": found, "tolerance": tolerance, "note": "; ".join(notes)}
+    tolerance = found.tolerance if found else None
+    worst, *also = found.differences if found else [None]
+    return {"difference": worst, "also": also, "tolerance": tolerance, "note": "; ".join(notes)}
+
+
+class _Found:
+    """What nothing excuses: one difference of each kind, and the tolerance to show it by (None: the usual one)."""
+
+    def __init__(self, differences, tolerance=None):
+        self.differences = differences
+        self.tolerance = tolerance
 
 
 def _with_fallback(program, eager, with_eager_random, notes):
@@ -48,7 +57,7 @@ def _with_fallback(program, eager, with_eager_random, notes):
 
 
 def _look(program, eager, compiled, notes, ignore=()):
-    """The difference between `eager` and `compiled` that nothing excuses, or None; says in `notes` what was excused."""
+    """What differs between `eager` and `compiled` and nothing excuses, or None; says in `notes` what was excused."""
     tolerance = judge.Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
@@ -58,16 +67,16 @@ def _look(program, eager, compiled, notes, ignore=()):
         tolerance = judge.Tolerance(program.recipe, factor=judge.WITHOUT_REFERENCE)
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = judge.Evidence(best, ignore={*unstable, *ignore})
-    found = judge.worst_difference(eager, compiled, tolerance, evidence)
-    if found is None or found["kind"] not in _OF_ROUNDING:
-        return found
-    evidence = _with_rounding(program, evidence, notes)
-    found = judge.worst_difference(eager, compiled, tolerance, evidence)
-    if found is None:
-        _note(notes, "what differs is a matter of ties or of rounding")
-    elif found["kind"] == "value" and not found["exact"] and not tolerance.stated:
-        found["tolerance"] = margin.tolerance(eager, compiled, best, found["where"])
-    return found
+    found = judge.kinds_of_difference(eager, compiled, tolerance, evidence)
+    if any(one["kind"] in _OF_ROUNDING for one in found):
+        evidence = _with_rounding(program, evidence, notes)
+        found = judge.kinds_of_difference(eager, compiled, tolerance, evidence)
+        if not found:
+            _note(notes, "what differs is a matter of ties or of rounding")
+    values = [one for one in found if one["kind"] == "value" and not one["exact"]]
+    if values and not tolerance.stated:
+        return _Found(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
+    return _Found(found) if found else None
 
 
 def _with_rounding(program, evidence, notes):
