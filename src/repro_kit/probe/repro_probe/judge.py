@@ -81,9 +81,9 @@ def kinds_of_difference(eager, compiled, tolerance, evidence=None):
     return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
 
 
-def places_that_differ(one, other, tolerance, evidence=None):
+def places_that_differ(one, other, tolerance):
     """The places at which two outcomes differ, in any way, in order."""
-    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, evidence or Evidence())))
+    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, Evidence())))
 
 
 def differences(eager, compiled, tolerance, evidence):
