@@ -61,6 +61,9 @@ def test_assert_closes_numbers_become_the_difference():
         ("The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2]).", "shape"),
         ("The values for attribute 'stride()' do not match: (1,) != (2,).", "stride"),
         ("Not equal to tolerance rtol=1e-07\nMax absolute difference among violations: 0.5", "value"),
+        ("Scalars are not equal!\nAbsolute difference: 3\n\nThe failure occurred for item ['strides'][0][0]", "stride"),
+        ("The length of the sequences mismatch: 2 != 1\n\nThe failure occurred for item ['aliases']", "alias"),
+        ("None mismatch: None is not tensor([1.])\n\nThe failure occurred for item ['gradients'][1]", "structure"),
     ],
 )
 def test_kinds_of_difference(message, kind):

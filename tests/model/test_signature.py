@@ -16,7 +16,7 @@ from repro_kit.model.classify import (
 from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.normalise import normalise
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.trace import compile_failures, read
 
 RECORDED = Path(__file__).parent.parent / "trace" / "fixtures"
@@ -164,15 +164,42 @@ def test_recorded_failures_are_all_different():
         assert same == [one]
 
 
-def difference(kind="value", rel=0.5):
-    return signature_of(Failure(Kind.ACCURACY, difference=Difference(kind, "output 0", max_rel=rel)))
+KINDS = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
 
 
-def test_a_difference_must_keep_its_kind_and_a_share_of_its_size():
+def difference(kind="value", rel=0.5, **more):
+    return signature_of(Failure(Kind.ACCURACY, difference=Difference(kind, "output 0", max_rel=rel, **more)))
+
+
+def test_a_difference_must_keep_a_share_of_its_size():
     assert difference().matches(difference(rel=0.06))
     assert not difference().matches(difference(rel=0.04))
-    assert not difference().matches(difference("nan"))
     assert difference(rel=1e9).matches(difference(rel=0.2)), "more than 100 % is simply wrong"
+    assert not difference(rel=1e9).matches(difference(rel=0.02))
+
+
+def test_a_wrong_integer_is_simply_wrong():
+    index = difference(rel=0.001, exact=True)
+    assert difference(rel=0.9).matches(index) and index.matches(difference(rel=0.2))
+    assert not index.matches(difference(rel=0.001)), "rounding"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_difference_is_a_failure_of_its_own(kind):
+    one = difference(kind)
+    assert [other for other in KINDS if one.matches(difference(other))] == [kind]
+    alike = {"value", "nan"} if kind in ("value", "nan") else {kind}
+    for strength in (Strength.REBASED, Strength.CROSS_VERSION):
+        assert {other for other in KINDS if one.matches(difference(other, rel=1e-6), strength)} == alike
+
+
+def test_a_run_that_shows_several_differences_is_told_by_the_one_that_is_meant():
+    shown = {kind: Difference(kind, f"output {at}", max_rel=0.5) for at, kind in enumerate(("dtype", "nan", "stride"))}
+    failure = Failure(Kind.ACCURACY, difference=shown["dtype"], also=(shown["nan"], shown["stride"]))
+    assert focused(failure, difference("stride")).difference == shown["stride"]
+    assert focused(failure, difference("value")).difference == shown["nan"], "a user's check calls it a value"
+    assert focused(failure, difference("dtype")) is failure
+    assert focused(failure, difference("alias")) is failure
 
 
 def test_the_users_own_check_and_the_programs_difference_are_one_failure():

@@ -12,6 +12,7 @@ from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, K
 from repro_kit.model.frames import is_compiler, is_compiling, is_generated, torch_path
 from repro_kit.model.ops import op_in
 from repro_kit.model.serialize import from_data
+from repro_kit.model.tolerance import stated_tolerance
 from repro_kit.model.tracebacks import short
 
 _OOM = re.compile(
@@ -57,7 +58,11 @@ def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
     if reply.get("signal"):
         return failure_from_signal(str(reply["signal"]), text=text, stack=stack, phase=phase)
     if reply.get("difference"):
-        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=from_data(reply["difference"], Difference))
+        difference = from_data(reply["difference"], Difference)
+        told = reply.get("tolerance")
+        tolerance = from_data(told, tuple[float, float]) if told else None
+        also = from_data(reply.get("also") or [], tuple[Difference, ...])
+        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)
@@ -77,7 +82,16 @@ def failure_from_exceptions(
     kind = _kind(chain)
     difference = native.difference_in(chain[-1].message) if kind is Kind.ACCURACY and chain else None
     op = next(filter(None, (op_in(link.message) for link in reversed(chain))), None)
-    return Failure(kind, phase, exceptions=chain, text=text, difference=difference, compile_id=compile_id, op=op)
+    return Failure(
+        kind,
+        phase,
+        exceptions=chain,
+        text=text,
+        difference=difference,
+        tolerance=stated_tolerance(chain[-1]) if chain else None,
+        compile_id=compile_id,
+        op=op,
+    )
 
 
 def failure_from_signal(

@@ -74,6 +74,7 @@ class Difference:
     max_rel: float = 0.0
     fraction: float = 0.0  # of elements outside the tolerance
     detail: str = ""
+    exact: bool = False  # of integers or booleans: any difference of values is simply wrong
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Failure:
     exit_status: int | None = None
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
+    also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) to tell it by, where that is not the usual one
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
     op: str | None = None  # "aten.index_put.default", where the failure names one
@@ -113,3 +116,4 @@ class Verdict:
     failure: Failure | None = None
     seconds: float = 0.0
     note: str = ""
+    fallback_random: bool = False  # it fails with that setting on, which its recipe lacks

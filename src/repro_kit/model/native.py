@@ -36,6 +36,10 @@ _SHARE = re.compile(r"Mismatched elements: (\d+) / (\d+)")
 _ATTRIBUTE = re.compile(
     r"The values for attribute '([\w()]+)' do not match|\b(shape|dtype)s? (?:do not match|mismatch)"
 )
+#: What a `repro.py` compares besides values (bundle/program_repro.py), by the name it has there.
+_COMPARED = re.compile(r"The failure occurred for item (?:\[\d+\])?\['(strides|requires_grad|aliases)'\]")
+_FORMS = {"strides": "stride", "requires_grad": "requires_grad", "aliases": "alias"}
+_STRUCTURE = re.compile(r"The length of the sequences mismatch: |\bNone mismatch: ")
 
 
 def last_words(text: str) -> str:
@@ -90,6 +94,11 @@ def difference_in(message: str) -> Difference | None:
     if attribute:
         name = (attribute[1] or attribute[2]).removesuffix("()")
         return Difference(name, "", detail=message[:500])
+    compared = _COMPARED.search(message)
+    if compared:
+        return Difference(_FORMS[compared[1]], "", detail=message[:500])
+    if _STRUCTURE.search(message):
+        return Difference("structure", "", detail=message[:500])
     relative, absolute, share = _MAX_REL.search(message), _MAX_ABS.search(message), _SHARE.search(message)
     if not (relative or absolute or share):
         return None

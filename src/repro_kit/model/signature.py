@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from repro_kit.model import native
-from repro_kit.model.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure import Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.frames import compiling_part, innermost_torch, main_torch
 from repro_kit.model.normalise import normalise, same_message
 from repro_kit.model.ops import is_kernel, same_op
@@ -30,8 +30,8 @@ class Strength(StrEnum):
     """How much of two signatures must agree.
 
     `STRICT` (between candidates of one search) compares everything. `REBASED` (after a change of subject or backend,
-    e.g. from script to program) ignores what that change itself alters: wrapper exceptions, where a difference shows.
-    `CROSS_VERSION` (another torch) ignores frames as well.
+    e.g. from script to program) ignores what that change itself alters: wrapper exceptions, the size of a difference,
+    and whether a wrong value is NaN. `CROSS_VERSION` (another torch) ignores frames as well.
     """
 
     STRICT = "strict"
@@ -58,7 +58,7 @@ class Signature:
             return False
         match self.kind:
             case Kind.ACCURACY:
-                return strength is not Strength.STRICT or self._same_difference(other)
+                return self._same_difference(other, strength)
             case Kind.CRASH:
                 return self._same_crash(other, strength)
             case Kind.TIMEOUT:
@@ -90,7 +90,10 @@ class Signature:
             return f"wrong result: values differ from eager's{share}"
         return f"wrong result: {self.difference} differs from eager's"
 
-    def _same_difference(self, other: Signature) -> bool:
+    def _same_difference(self, other: Signature, strength: Strength) -> bool:
+        if strength is not Strength.STRICT:
+            # A user's own check may not say what differs.
+            return None in (self.difference, other.difference) or _family(self) == _family(other)
         if self.difference is None and other.difference is None:
             return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
@@ -136,6 +139,19 @@ class Signature:
         return same_message(self.message, other.message, likeness=likeness)
 
 
+def focused(failure: Failure, target: Signature) -> Failure:
+    """`failure` told by the difference that `target` is about, where one run shows differences of several kinds."""
+    if failure.difference is None or target.difference is None:
+        return failure
+    shown = [failure.difference, *failure.also]
+    family = ("value", "nan") if target.difference in ("value", "nan") else ()
+    alike = [it for it in shown if it.kind == target.difference] or [it for it in shown if it.kind in family]
+    if not alike or alike[0] is failure.difference:
+        return failure
+    rest = tuple(it for it in shown if it is not alike[0])
+    return replace(failure, difference=alike[0], also=rest)
+
+
 def signature_of(failure: Failure) -> Signature:
     """The signature of `failure`."""
     chain = unwrap(failure.exceptions)
@@ -153,8 +169,20 @@ def signature_of(failure: Failure) -> Signature:
         frames=_frames(chain),
         op=failure.op if failure.op and not is_kernel(failure.op) else None,
         difference=difference.kind if difference else None,
-        magnitude=min(difference.max_rel, 1.0) if difference and difference.kind == "value" else 0.0,
+        magnitude=_magnitude(difference),
     )
+
+
+def _magnitude(difference: Difference | None) -> float:
+    """At most 1; NaN mismatches and differences of form have no size."""
+    if difference is None or difference.kind != "value":
+        return 0.0
+    return 1.0 if difference.exact else min(difference.max_rel, 1.0)
+
+
+def _family(signature: Signature) -> str | None:
+    """Kinds of difference that one wrong result can be told as: comparisons count a NaN as any other wrong value."""
+    return "value" if signature.difference == "nan" else signature.difference
 
 
 def _of_crash(failure: Failure) -> Signature:

@@ -32,6 +32,7 @@ class Uncaught:
     pid: int
     time: float
     links: tuple[ExceptionLink, ...]
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) that the user's check states, when that raised it
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
         for path in sorted(directory.glob(pattern)):
             for data in _parse([path], problems):
                 links = tuple(from_data(link, ExceptionLink) for link in data["exceptions"])
-                yield Uncaught(int(path.stem.rsplit("-", 1)[1]), data["time"], links)
+                told = data.get("tolerance")
+                tolerance = from_data(told, tuple[float, float]) if told else None
+                yield Uncaught(int(path.stem.rsplit("-", 1)[1]), data["time"], links, tolerance)
 
 
 def _load(directory: Path, pattern: str, problems: list[str]) -> Iterator[dict[str, Any]]:

@@ -117,6 +117,16 @@ class Oracle:
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
+    def diverge(
+        self, text: str, inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
+    ) -> list[str]:
+        """The values of `graph` where compiled results begin to differ from eager's, with every value an output.
+
+        A hint only: compiled that way the failure may be gone, or the program may not compile; then it is empty.
+        """
+        reply = dict(self._replies([self._request("diverge", text, inputs, recipe, timeout)]))[0]
+        return list(reply.get("names") or [])
+
     def _verdicts(
         self,
         mode: str,
@@ -208,6 +218,7 @@ def _variables(request: Mapping[str, Any]) -> dict[str, str]:
 
 def _verdict(reply: Mapping[str, Any]) -> Verdict:
     verdict = classify_reply(reply)
+    verdict = replace(verdict, fallback_random=bool(reply.get("fallback_random")))
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 

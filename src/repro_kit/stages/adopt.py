@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case import Case, StageRecord, write_atomic
@@ -14,6 +15,7 @@ from repro_kit.model.signature import signature_of
 from repro_kit.program import render, size
 from repro_kit.program.program import Program
 from repro_kit.stages.environment import environment
+from repro_kit.stages.judging import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle
 from repro_kit.stages.stop import Stop
@@ -35,7 +37,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     """
     captured = case.path / "capture" / "program.py"
     if captured.is_file() and case.stage("capture") is not None:
-        if captured.read_text(encoding="utf-8") not in map(render, programs):
+        if captured.read_text(encoding="utf-8") not in map(render, (*programs, *map(with_random, programs))):
             raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")
         return
@@ -46,12 +48,15 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
         code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
         why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
         raise Stop(code, f"{sentence}: {why}" if why else sentence)
-    signature = signature_of(verdict.failure)
+    failure = verdict.failure
+    signature = signature_of(failure)
+    if verdict.fallback_random:
+        program, verdict = with_random(program), replace(verdict, fallback_random=False)
     write_atomic(captured, render(program).encode())
     for name in program.stored:
         (case.path / "capture" / "inputs").mkdir(exist_ok=True)
         shutil.copyfile(inputs / name, case.path / "capture" / "inputs" / name)
-    case.write("observe/run.json", _observation(case, verdict, ObservedFailure(verdict.failure, signature)))
+    case.write("observe/run.json", _observation(case, verdict, ObservedFailure(failure, signature)))
     case.write("capture/capture.json", _capture(program, verdict))
     case.update(signature=signature)
     note = f"taken from {path.name}: {signature.summary()}"

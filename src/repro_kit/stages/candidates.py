@@ -22,6 +22,7 @@ from repro_kit.model.results import Capture, Environment, Observation, ObservedF
 from repro_kit.program import Program, parse, size
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
+from repro_kit.stages.judging import with_tolerance
 
 T = TypeVar("T")
 
@@ -136,6 +137,8 @@ def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
         text = path.read_text(encoding="utf-8")
         program = parse(text)
         reduced = path.is_relative_to(case.path / "minify")
+        if not reduced:
+            program = with_tolerance(program, facts.failure)
         # An earlier step shares the stored values of the last one, which lie elsewhere.
         if text not in seen and not (path.parent.name == "history" and program.stored):
             seen.add(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case import Case, write_atomic
@@ -12,12 +13,14 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.brief import brief
 from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.results import Artifact, Capture, Observation
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.tolerance import is_loose
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
+from repro_kit.stages.judging import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, needs_fresh, open_oracle, query_timeout
 from repro_kit.stages.running import run_subject
@@ -39,7 +42,12 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     graphs = sum(len(one.graphs) for one in recorded)
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
     search = _Search(case, options, ui, case.file.signature, kind)
-    found, reasons = search.first(_attempts(recorded, kind, files))
+    found, reasons = None, []
+    for tolerance in _tolerances(observation, case.file.failure_index, kind):
+        found, more = search.first(_attempts(recorded, kind, files, tolerance))
+        reasons += more
+        if found is not None:
+            break
     border = "dynamo"
     if found is None and _runnables(case, observation):
         found, more = search.first(_runnable_attempts(case, observation))
@@ -78,11 +86,24 @@ def _record(case: Case, options: Options, ui: Ui) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([*script, *named, *map(Path, findings.modules)]))
 
 
-def _attempts(recorded: Sequence[Recorded], kind: Kind, files: tuple[Path, ...]) -> Iterator[Attempt | str]:
+def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:
+    """What to judge wrong results by, in the order to try: the usual tolerance (None), and the user's own.
+
+    By a looser one a smaller difference is no failure; by a tighter one rounding may be, which is left for last.
+    """
+    stated = observation.failures[at].failure.tolerance if at < len(observation.failures) else None
+    if kind is not Kind.ACCURACY or stated is None:
+        return [None]
+    return [stated, None] if is_loose(stated) else [None, stated]
+
+
+def _attempts(
+    recorded: Sequence[Recorded], kind: Kind, files: tuple[Path, ...], tolerance: tuple[float, float] | None
+) -> Iterator[Attempt | str]:
     """Every way to write every graph, suspects first; a sentence where there is none."""
     later: list[Iterator[Attempt | str]] = []
     for one in recorded:
-        variants = Variants(one, kind, files)
+        variants = Variants(one, kind, files, tolerance)
         suspects = one.suspects()
         for number in suspects:
             graph = one.graph(number)
@@ -178,10 +199,11 @@ class _Search:
     def _is_it(self, verdict: Verdict) -> bool:
         if verdict.status != Status.FAIL or verdict.failure is None:
             return False
-        signature = signature_of(verdict.failure)
+        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
+        signature = signature_of(failure)
         like = signature.kind == self.kind if self.target is None else self.target.matches(signature, Strength.REBASED)
         if like:
-            self.verdict, self.signature = verdict, signature
+            self.verdict, self.signature = replace(verdict, failure=failure), signature
         return like
 
 
@@ -204,6 +226,8 @@ def _stay_with_script(case: Case, ui: Ui, options: Options, graphs: int, reasons
 
 def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str, ui: Ui) -> None:
     program = parse(found.text)
+    if search.verdict.fallback_random:
+        program = with_random(program)
     write_atomic(case.path / "capture" / "program.py", render(program).encode())
     inputs = case.path / "capture" / "inputs"
     inputs.mkdir(parents=True, exist_ok=True)
@@ -217,9 +241,9 @@ def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str,
         graphs=graphs,
         graph=found.graph.compile_id,
         statements=statements,
-        verdict=brief(search.verdict),
+        verdict=replace(brief(search.verdict), fallback_random=False),
         signature=search.signature,
-        recipe=found.recipe,
+        recipe=program.recipe,
         fresh=search.fresh,
         note=found.how,
     )

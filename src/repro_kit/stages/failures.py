@@ -21,7 +21,7 @@ from repro_kit.model.native import faulthandler_stack
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import Strength, signature_of
 from repro_kit.model.tracebacks import short
-from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.runner.findings import Findings, Uncaught, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
@@ -54,7 +54,7 @@ def _ending(
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [ObservedFailure(failure, signature_of(failure), source="exit")]
-    uncaught = _own([failure_from_exceptions(one.links) for one in findings.exceptions])
+    uncaught = _own([_failure(one) for one in findings.exceptions])
     found = [ObservedFailure(failure, signature_of(failure)) for failure in uncaught]
     if observed.ok or found:
         return found
@@ -63,6 +63,11 @@ def _ending(
         return [ObservedFailure(told, signature_of(told), source="output")]
     failure = Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:])
     return [ObservedFailure(failure, signature_of(failure), source="exit")]
+
+
+def _failure(uncaught: Uncaught) -> Failure:
+    failure = failure_from_exceptions(uncaught.links)
+    return replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
 
 
 def _own(uncaught: list[Failure]) -> list[Failure]:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,13 +19,14 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.results import Capture, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.model.serialize import from_data, to_data
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Journal, Outcome, Result, minify
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.events import events_to
+from repro_kit.stages.judging import with_tolerance
 from repro_kit.stages.live import shown
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
@@ -54,7 +56,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         result = minify(
             program,
             judge,
-            hints=_hints(capture.verdict.failure if capture.verdict else None),
+            hints=judge.hints(program, capture.verdict.failure if capture.verdict else None),
             before=[judge.answer(capture.verdict)] if capture.verdict else [],
             journal=Journal(place / "journal.jsonl", about=judge.about),
             budget=options.budget,
@@ -63,12 +65,13 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         )
         ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if capture.signature.kind in _VARYING else 1)
-        verified = _fails_afresh(afresh, result.program, capture.signature, place / "inputs", timeout, runs)
-    _write(case, result, verified)
+        smallest, fails = verified(afresh, result.program, capture.signature, place / "inputs", timeout, runs)
+    result = replace(result, program=smallest)
+    _write(case, result, fails)
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    ui.done(words + stopped + ("" if verified else "; the result was NOT seen to fail in a fresh interpreter"))
+    ui.done(words + stopped + ("" if fails else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
 class Judge:
@@ -107,11 +110,13 @@ class Judge:
         if verdict.status is Status.PASS or verdict.failure is None:
             outcome = Outcome.PASS if verdict.status in (Status.PASS, Status.FLAKY) else Outcome(verdict.status.value)
             return Answer(outcome, verdict.seconds, verdict.note)
-        seen = signature_of(verdict.failure)
+        seen = signature_of(focused(verdict.failure, self._signature))
         if verdict.status is Status.INVALID:
             return Answer(Outcome.INVALID, verdict.seconds, seen.summary())
         # A compile that takes exponential time is found in another place each time it is looked at.
         hangs = self._signature.kind is Kind.TIMEOUT
+        if verdict.fallback_random:  # as it stands, the program would differ from eager without the bug too
+            return Answer(Outcome.OTHER, verdict.seconds, f"{seen.summary()}, with fallback_random on")
         if self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT):
             return Answer(Outcome.SAME, verdict.seconds, seen.summary())
         if seen.kind is not Kind.ACCURACY and self._signature.matches(seen, Strength.REBASED):
@@ -134,6 +139,13 @@ class Judge:
         if names:
             _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
         return records(calls[0]) if calls else known
+
+    def hints(self, program: Program, failure: Failure | None) -> list[str]:
+        """What the failure tells to start from; for a wrong result, the values where it begins."""
+        if failure is None or failure.kind is not Kind.ACCURACY:
+            return _hints(failure)
+        self._ui.progress("looking where the values begin to differ")
+        return self._oracle.diverge(render(program), self._inputs, timeout=self._timeout)
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each runs in eager, judged with fake tensors."""
@@ -197,16 +209,28 @@ def _stock_inputs(source: Path, target: Path) -> None:
             shutil.copyfile(file, target / file.name)
 
 
+def verified(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+) -> tuple[Program, bool]:
+    """(the result, whether it fails alike in fresh interpreters); with a tolerance where the usual is too tight."""
+    failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
+    if failure is None:
+        return program, False
+    stated = with_tolerance(program, failure)
+    kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout, runs) is not None
+    return stated if kept else program, True
+
+
 def _fails_afresh(
     oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
-) -> bool:
-    """Whether the result fails alike in one of `runs` fresh interpreters with an empty cache."""
+) -> Failure | None:
+    """The failure of the result in a fresh interpreter with an empty cache, of one of `runs`, when it is alike."""
     for _ in range(runs):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
-        fails = verdict.failure is not None and verdict.status is Status.FAIL
-        if fails and verdict.failure and signature.matches(signature_of(verdict.failure), Strength.REBASED):
-            return True
-    return False
+        failure = focused(verdict.failure, signature) if verdict.failure else None
+        if failure and verdict.status is Status.FAIL and signature.matches(signature_of(failure), Strength.REBASED):
+            return failure
+    return None
 
 
 def _outcome(removal: Removal) -> str:

@@ -38,10 +38,16 @@ class Attempt:
 
 
 class Variants:
-    """Builds the attempts for one recorded process; `files` are the user's own Python files."""
+    """Builds the attempts for one recorded process; `files` are the user's own Python files.
 
-    def __init__(self, recorded: Recorded, kind: Kind, files: tuple[Path, ...]) -> None:
+    `tolerance`: (rtol, atol) to judge wrong results by; None for the usual one.
+    """
+
+    def __init__(
+        self, recorded: Recorded, kind: Kind, files: tuple[Path, ...], tolerance: tuple[float, float] | None = None
+    ) -> None:
         self.recorded = recorded
+        self.tolerance = tolerance
         self.kind = kind
         self.sources = {path: path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()}
         self.extras = self._customisations()
@@ -105,6 +111,8 @@ class Variants:
             default_dtype=None if dtype == "torch.float32" else dtype,
             config=_own_config(seen.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
+            rtol=self.tolerance[0] if self.tolerance else None,
+            atol=self.tolerance[1] if self.tolerance else None,
         )
 
     def _backend(self, graph: GraphRecord) -> str:

@@ -136,19 +136,23 @@ def _own_modules():
 def _watch_exceptions(place):
     """Keep an uncaught exception as data, then let the user's hook have it."""
     from repro_probe.describe import describe_exception
+    from repro_probe.stated import tolerance
 
     before = sys.excepthook
     before_thread = threading.excepthook
 
+    def note(name, error):
+        found = {"exceptions": describe_exception(error), "tolerance": tolerance(error)}
+        place.write(name, {"time": time.time(), **found})
+
     def hook(kind, error, trace):
         if not issubclass(kind, KeyboardInterrupt):
-            _guarded(place, place.write, "exception", {"time": time.time(), "exceptions": describe_exception(error)})
+            _guarded(place, note, "exception", error)
         before(kind, error, trace)
 
     def thread_hook(arguments):
         if arguments.exc_value is not None:
-            links = describe_exception(arguments.exc_value)
-            _guarded(place, place.write, "thread-exception", {"time": time.time(), "exceptions": links})
+            _guarded(place, note, "thread-exception", arguments.exc_value)
         before_thread(arguments)
 
     sys.excepthook = hook

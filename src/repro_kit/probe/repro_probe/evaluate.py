@@ -2,6 +2,7 @@
 
 import ctypes
 import faulthandler
+import functools
 import gc
 import os
 import sys
@@ -98,13 +99,12 @@ def _check(request, step, threads):
     except (Exception, SystemExit) as error:
         named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
-    found, note = None, ""
+    found = {}
     if program.recipe["check"]:
         step("compare")
-        found, note = _compare(program, eager, compiled)
-    if found is not None:
-        return {"status": "fail", "phase": "compare", "difference": found, "note": note}
-    return {"status": "pass", "phase": "exit", "note": note}
+        found = _compare(program, eager, compiled)
+    failed = found.get("difference") is not None
+    return {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit", **found}
 
 
 def _origins(error, text, path):
@@ -117,29 +117,13 @@ def _origins(error, text, path):
 
 
 def _compare(program, eager, compiled):
-    """(difference or None, note). Whatever differs at first sight is looked at again before it is called a failure."""
-    from repro_probe import judge, reference
+    """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
+    from repro_probe import judge, verdict
 
-    tolerance = judge.Tolerance(program.recipe)
-    if judge.worst_difference(eager, compiled, tolerance) is None:
-        return None, ""
-    notes = []
-    if eager.random and not program.recipe["fallback_random"]:
-        compiled = _with_eager_random(program)
-        notes.append("compared with fallback_random on, since the program draws random numbers")
-    again = _run_eager(program, _Step(lambda _: None))
-    unstable = judge.places_that_differ(eager, again, tolerance)
-    if unstable:
-        notes.append("eager differs from itself at " + ", ".join(sorted(unstable)))
-    best = None if eager.random else reference.in_double(program)
-    if best is None:
-        tolerance = judge.Tolerance(program.recipe, factor=10.0)
-        notes.append("no reference in double precision; ten times the usual tolerance")
-    ties = reference.places_of_ties(program)
-    if ties:
-        notes.append("results that depend on the choice among equal values are not compared")
-    found = judge.worst_difference(eager, compiled, tolerance, best, ignore=unstable | ties)
-    return found, "; ".join(notes)
+    if not judge.kinds_of_difference(eager, compiled, judge.Tolerance(program.recipe)):
+        return {}
+    with_eager_random = functools.partial(_with_eager_random, program)
+    return verdict.reconsider(program, eager, compiled, with_eager_random)
 
 
 def _with_eager_random(program):
@@ -195,7 +179,19 @@ def _record(request, step, threads):
         raise Invalid from error
 
 
-_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record}
+def _diverge(request, step, threads):
+    from repro_probe import diverge
+
+    program = _load(request, step, threads)
+    step("compile")
+    try:
+        names = diverge.first_names(program, request["text"])
+    except Exception as error:  # with all values as outputs it may be another program; a hint costs nothing to lack
+        return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
+    return {"status": "pass", "phase": "exit", "names": names}
+
+
+_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record, "diverge": _diverge}
 
 
 def settle(request):

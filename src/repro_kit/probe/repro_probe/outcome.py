@@ -41,6 +41,22 @@ class Outcome:
         self.after = {}
         self.random = False  # random numbers were drawn outside of `calls()`
 
+    def output_places(self):
+        """Names of all leaves of the outputs, by (number of the call, number of the leaf)."""
+        several = len(self.outputs) > 1
+        return {
+            (number, at): f"call {number}, output {at}" if several else f"output {at}"
+            for number, (leaves, _) in enumerate(self.outputs)
+            for at in range(len(leaves))
+        }
+
+    def places(self):
+        """Everything that is compared, by name: a Leaf each, or None for a gradient that is not there."""
+        found = {where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()}
+        found.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
+        found.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
+        return found
+
 
 def run(program, function, phases, transform=None, autocast=True):
     """Run every call of `program` through `function`; returns the Outcome, raises what the calls raise.

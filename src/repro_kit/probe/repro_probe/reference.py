@@ -1,10 +1,10 @@
-"""A second opinion on eager's own result: in double precision, and which indices were a matter of ties."""
+"""A second opinion on eager's own result: the same in double precision."""
 
 import contextlib
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
 from repro_probe import outcome
 
@@ -87,78 +87,3 @@ def in_double(program):
 
 def _quiet(step, number):
     """The steps of a second opinion are of no interest."""
-
-
-class _Ties(TorchDispatchMode):
-    """Follows indices that were chosen among equal values, and everything computed from them."""
-
-    def __init__(self):
-        super().__init__()
-        self.storages = {}
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        result = function(*args, **kwargs)
-        name = function._schema.name.partition("::")[2]
-        if self.touches((args, kwargs)):
-            self._mark(result)
-        elif name in _CHOOSERS and args and _has_ties(name, args, kwargs):
-            self._mark([leaf for leaf in tree_flatten(result)[0] if _is_index(leaf)])
-        return result
-
-    def _mark(self, values):
-        for leaf in tree_flatten(values)[0]:
-            if isinstance(leaf, torch.Tensor):
-                storage = leaf.untyped_storage()
-                self.storages[storage.data_ptr()] = storage  # kept alive, so that its address stays its own
-
-    def touches(self, values):
-        """Whether any tensor among `values` comes from a tie."""
-        return any(
-            isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() in self.storages
-            for leaf in tree_flatten(values)[0]
-        )
-
-
-#: Operators that return indices; of the first only the extreme value matters.
-_EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
-_CHOOSERS = {
-    *_EXTREME,
-    *("sort", "argsort", "topk", "median", "nanmedian", "mode", "kthvalue"),
-    *("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"),
-    *("fractional_max_pool2d", "fractional_max_pool3d", "_adaptive_max_pool2d"),
-}
-
-
-def _is_index(leaf):
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
-
-
-def _has_ties(name, args, kwargs):
-    """Whether two values that compete for an index are equal, up to rounding."""
-    values = args[0].detach().double()
-    if values.numel() < 2:
-        return False
-    direction = _EXTREME.get(name)
-    if not direction:
-        ordered = values.flatten().sort().values
-        return bool(torch.isclose(ordered[1:], ordered[:-1], rtol=1e-6, atol=0).any())
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    values = (values.flatten() if dim is None else values.movedim(dim, -1)) * direction
-    if values.shape[-1] < 2:
-        return False
-    first, second = values.topk(2, dim=-1).values.unbind(-1)
-    return bool((torch.isclose(first, second, rtol=1e-6, atol=0) | first.isnan()).any())
-
-
-def places_of_ties(program):
-    """Names of the results (as `judge` calls them) that depend on how ties were broken."""
-    ties = _Ties()
-    with ties:
-        found = outcome.run(program, program.graph, _quiet)
-    places = set()
-    for number, (leaves, _) in enumerate(found.outputs):
-        prefix = "" if len(found.outputs) == 1 else f"call {number}, "
-        places |= {f"{prefix}output {at}" for at, leaf in enumerate(leaves) if ties.touches(leaf.value)}
-    places |= {f"grad of {name}" for name, leaf in found.grads.items() if leaf and ties.touches(leaf.value)}
-    return places | {f"{name} after the call" for name, leaf in found.after.items() if ties.touches(leaf.value)}
