@@ -67,7 +67,17 @@ def _run_compiled(program, step):
     def phases(what, number):
         step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
 
-    return outcome.run(program, program.compiled(), phases)
+    with program.compiled_autograd():
+        if program.recipe["warm_caches"]:
+            outcome.run(program, program.compiled(), phases)
+            _forget_compiled()
+        return outcome.run(program, program.compiled(), phases)
+
+
+def _forget_compiled():
+    import torch
+
+    torch._dynamo.reset()
 
 
 class ReachedNative(BaseException):
@@ -143,9 +153,7 @@ def _compare(program, eager, compiled):
 
 
 def _with_eager_random(program):
-    import torch
-
-    torch._dynamo.reset()
+    _forget_compiled()
     set_config("inductor.fallback_random", True)
     return _run_compiled(program, _Step(lambda _: None))
 
