@@ -68,6 +68,22 @@ def test_everything_of_a_recipe_is_written():
     assert settings.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
 
 
+def test_what_surrounds_a_call_is_written():
+    program = parse(FAILING[0].text)
+    recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    call = (
+        "    with Mode(2), other():\n        with torch.no_grad():\n            outputs = function(*args)\n        sum("
+    )
+    assert call in text
+    recipe = Recipe(backend="aot_eager", fullgraph=True, compiled_autograd=True, warm_caches=True, check=False)
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    assert "    import torch._dynamo.compiled_autograd\n" in text
+    enable = 'torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="aot_eager"))'
+    twice = "        run(compiled)  # fills the caches\n        torch._dynamo.reset()\n        run(compiled)\n"
+    assert f"    with {enable}:\n{twice}    print" in text
+
+
 @pytest.mark.parametrize(
     ("status", "output", "ending", "kind"),
     [

@@ -246,6 +246,30 @@ def test_settings_and_inputs_become_plain():
     assert not any(isinstance(it, TensorInput) and it.requires_grad for it in result.program.inputs)
 
 
+def test_contexts_go_one_by_one_and_keep_what_they_need():
+    recipe = Recipe(contexts=("torch.device('cpu')", "Mode(2)", "other()"), compiled_autograd=True, warm_caches=True)
+    program = planted([10]).with_(recipe=recipe, preamble="class Mode:\n    pass\n\n\ndef other():\n    pass")
+
+    class Needs(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and "Mode(2)" in program.recipe.contexts and "Mode" in program.preamble
+
+    result = minify(program, Needs(["bug0"]))
+    assert result.program.recipe == Recipe(contexts=("Mode(2)",))
+    assert result.program.preamble == "class Mode:\n    pass"
+
+
+@pytest.mark.parametrize(("least", "left"), [(1, None), (2, 4)])
+def test_threads_stay_where_one_is_not_enough(least: int, left: int | None):
+    class Needs(Synthetic):
+        def fails(self, program):
+            machine_has = 8
+            return super().fails(program) and (program.recipe.threads or machine_has) >= least
+
+    result = minify(planted([10]).with_(recipe=Recipe(threads=4)), Needs(["bug0"]))
+    assert result.program.recipe.threads == left
+
+
 def test_progress_is_told():
     events: list[Event] = []
     result = minify(planted([10]), Synthetic(["bug0"]), on_event=events.append)

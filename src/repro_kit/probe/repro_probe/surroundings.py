@@ -10,8 +10,11 @@ import torch
 
 from repro_probe.override import is_users
 
-#: A recipe has fields for what these set.
-_FIELDS = ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "maybe_enable_compiled_autograd")
+#: What these set is read off torch itself.
+_KNOWN = (
+    *("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "device"),
+    *("maybe_enable_compiled_autograd", "_enable"),
+)
 _DEEPEST = 4  # local names that stand for local names
 
 
@@ -39,13 +42,20 @@ def _regions_of(frame):
             items += [it.context_expr for it in node.items]
     found = []
     for expression in items:
-        if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _FIELDS:
+        if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
         written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
-        names = {it.id for it in ast.walk(written) if isinstance(it, ast.Name)} - set(dir(builtins))
-        homes = {name: _home(frame, name) for name in sorted(names)}
+        homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
         found.append({"file": path, "expression": ast.unparse(written), "names": homes})
     return found
+
+
+def _reads(expression):
+    """Names that the expression reads and does not bind itself."""
+    names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
+    bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
+    bound |= {it.id for it in names if not isinstance(it.ctx, ast.Load)}
+    return {it.id for it in names} - bound
 
 
 def _home(frame, name):
@@ -102,8 +112,13 @@ def _assigned(scope, name):
 
 
 def default_device():
-    """The default device, where the user set one."""
-    device = getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
+    """The default device, where the user set one; Dynamo puts the modes that hold it aside while it compiles."""
+    holder = sys.modules.get("torch.utils._device")
+    aside = getattr(
+        sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
+    )
+    devices = [it.device for it in getattr(aside, "stack", ()) if type(it).__name__ == "DeviceContext"]
+    device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
     return None if device is None else str(device)
 
 
