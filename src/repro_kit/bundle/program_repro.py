@@ -115,6 +115,8 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
         modules.add("os")
     if stored:
         modules.add("pathlib")
+    if recipe.memory:
+        modules.add("resource")
     return sorted(modules)
 
 

@@ -64,8 +64,10 @@ def config_lines(recipe: Recipe) -> list[str]:
 
 
 def process_lines(recipe: Recipe) -> list[str]:
-    """Settings of the process: threads and default dtype."""
-    lines = [] if recipe.threads is None else [f"torch.set_num_threads({recipe.threads})"]
+    """Settings of the process: memory, threads and default dtype."""
+    limit = f"resource.setrlimit(resource.RLIMIT_AS, ({recipe.memory}, {recipe.memory}))"
+    lines = [] if recipe.memory is None else [limit]
+    lines += [] if recipe.threads is None else [f"torch.set_num_threads({recipe.threads})"]
     if recipe.default_dtype is not None:
         lines.append(f"torch.set_default_dtype({_dtype(recipe.default_dtype)})")
     return lines

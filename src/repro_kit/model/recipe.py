@@ -42,6 +42,7 @@ class Recipe:
     compiled_autograd: bool = False  # the backward is compiled by compiled autograd, as the graph is
     seed: int = 0
     threads: int | None = None  # torch.set_num_threads
+    memory: int | None = None  # bytes of address space that the process may map
     default_dtype: str | None = None
     graph_caches: bool = True  # FX graph cache and AOTAutograd cache
     warm_caches: bool = False  # compiled once before, so that what is judged comes from these caches

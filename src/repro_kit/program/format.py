@@ -42,6 +42,10 @@ FOOTER = """if __name__ == "__main__":
         for name in path:
             owner = getattr(owner, name)
         setattr(owner, last, value)
+    if get("memory"):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (get("memory"), get("memory")))
     if get("threads"):
         torch.set_num_threads(get("threads"))
     if get("default_dtype"):

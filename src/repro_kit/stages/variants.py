@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import psutil
+
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
@@ -139,6 +141,7 @@ class Variants:
             contexts=(f"torch.device({seen['device']!r})",) if seen.get("device") else (),
             compiled_autograd=self._compiles_autograd(graph),
             threads=threads,
+            memory=self._memory(graph),
             default_dtype=None if dtype == "torch.float32" else dtype,
             config=_own_config(seen.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
@@ -158,6 +161,15 @@ class Variants:
             trains = any(it.requires_grad for it in graph.inputs)
             return "sum" if trains and self._compiles_autograd(graph) else "none"
         return "sum" if event.uniform else "randn"
+
+    def _memory(self, graph: GraphRecord) -> int | None:
+        """The limit that an allocation on the host ran into: the process's own, else what the machine has.
+
+        With it, the failure is the same on a machine that has more, however small the program gets.
+        """
+        if self.kind is not Kind.OOM or any(it.device != "cpu" for it in _tensors(graph.inputs)):
+            return None
+        return graph.recipe.get("memory") or psutil.virtual_memory().total
 
     def _compiles_autograd(self, graph: GraphRecord) -> bool:
         """Whether compiled autograd was on when the graph was compiled, or made a graph of its own."""

@@ -10,7 +10,7 @@ import time
 
 from repro_probe.describe import describe_exception
 from repro_probe.origins import origins
-from repro_probe.program import apply, load, set_config
+from repro_probe.program import apply, limit_memory, load, set_config
 from repro_probe.stacks import dump_at
 
 
@@ -241,4 +241,4 @@ def limit(memory):
                 mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             mapped = 0
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory, mapped + memory))
+        limit_memory(mapped + memory)

@@ -131,6 +131,7 @@ def _recipe(output):
         "switches": surroundings.switches(),
         "compiled_autograd": surroundings.compiles_autograd(),
         "threads": settings["threads"],
+        "memory": settings["memory"],
         "default_dtype": settings["default_dtype"],
         "config": settings["config"],
     }

@@ -25,6 +25,7 @@ DEFAULTS = {
     "compiled_autograd": False,
     "seed": 0,
     "threads": None,
+    "memory": None,
     "default_dtype": None,
     "graph_caches": True,
     "warm_caches": False,
@@ -138,6 +139,8 @@ def apply(recipe, threads=None):
     import torch
 
     os.environ.update(recipe["env"])
+    if recipe["memory"]:
+        limit_memory(recipe["memory"])
     if recipe["threads"] or threads:
         torch.set_num_threads(recipe["threads"] or threads)
     if recipe["default_dtype"]:
@@ -148,6 +151,17 @@ def apply(recipe, threads=None):
         set_config("inductor.fallback_random", True)
     for name, value in recipe["config"].items():
         set_config(name, value)
+
+
+def limit_memory(size):
+    """At most `size` bytes of address space for this process, as far as the system offers that and it has no less."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    size = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def set_config(name, value):

@@ -16,7 +16,7 @@ from repro_kit.reduce.search import Proposal, Search
 
 _DEFAULT = Recipe()
 #: Fields that say how the failure is judged, or what it is about, rather than what it needs.
-_KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches")
+_KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches", "memory")
 _DICTS = ("options", "env", "config")
 
 
