@@ -53,14 +53,16 @@ def test_names_of_the_program_are_not_taken():
 def test_everything_of_a_recipe_is_written():
     recipe = Recipe(
         backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,
-        default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad", graph_caches=False,
+        memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad", graph_caches=False,
         fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
     )  # fmt: skip
     assert settings.compile_call(recipe, "graph", ()) == (
         'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
         "dynamic=False, fullgraph=True)"
     )
-    assert settings.process_lines(recipe) == ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (9, 9))"
+    lines = ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    assert settings.process_lines(recipe) == [limit, *lines]
     assert settings.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
     assert "torch.fx.experimental._config.x = (1,)" in settings.config_lines(recipe)
     assert "torch._inductor.config.fallback_random = True" in settings.config_lines(recipe)

@@ -178,6 +178,15 @@ def test_a_failure_of_what_comes_from_a_cache_needs_warm_caches(oracle: ZygoteOr
     assert found == [Status.PASS, Status.FAIL]
 
 
+def test_memory_of_the_recipe_is_all_there_is(oracle: ZygoteOracle) -> None:
+    limit = 8 << 30
+    for size, status in ((1 << 20, Status.PASS), (limit, Status.FAIL)):
+        text = failing_backend(f"torch.empty({size}, dtype=torch.uint8)")
+        (verdict,) = oracle.check([text], None, Recipe(backend="mine", memory=limit))
+        assert verdict.status is status, verdict
+    assert failure_of(verdict, Status.FAIL).kind is Kind.OOM
+
+
 def warm_caches(warm: bool) -> Recipe:
     return Recipe(backend="mine", warm_caches=warm)
 

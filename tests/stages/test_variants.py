@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from repro_kit.errors import ReproKitError
@@ -112,6 +113,15 @@ def test_a_graph_that_was_compiled_before_may_come_from_a_cache() -> None:
     recorded = Recorded(1, (first, again), (Event("call-begin", 1, 0.0),))
     assert [it.recipe.warm_caches for it in Variants(recorded, Kind.ACCURACY, ()).attempts(first)] == [False]
     assert [it.recipe.warm_caches for it in Variants(recorded, Kind.ACCURACY, ()).attempts(again)] == [False, True]
+
+
+def test_the_limit_that_an_allocation_ran_into_is_carried() -> None:
+    for seen, limit in (({"memory": 1 << 33}, 1 << 33), ({"memory": None}, psutil.virtual_memory().total)):
+        graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory == limit
+        assert variants(graph, kind=Kind.CRASH).recipe(graph).memory is None
+        graph = replace(graph, inputs=(replace(X, device="cuda:0"),))
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory is None
 
 
 def test_a_graph_of_compiled_autograd_means_that_the_backward_is_compiled() -> None:
