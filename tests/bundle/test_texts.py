@@ -53,8 +53,8 @@ def test_names_of_the_program_are_not_taken():
 def test_everything_of_a_recipe_is_written():
     recipe = Recipe(
         backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,
-        memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad", graph_caches=False,
-        fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
+        memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad",
+        graph_caches=False, fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
     )  # fmt: skip
     assert settings.compile_call(recipe, "graph", ()) == (
         'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
