@@ -20,12 +20,16 @@ class Scaled(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
+
+class Plain(Scaled):
+    def __init__(self):
+        super().__init__(1)
 """
 
 SCRIPT = """
 import contextlib
 import torch
-from modes import Scaled
+from modes import Plain, Scaled
 
 torch.use_deterministic_algorithms(True)
 torch.backends.mkldnn.enabled = False
@@ -44,11 +48,13 @@ def f(x):
 def train(x, dtype, factor):
     offload = Offload(dtype)
     with torch.device("cpu"), torch.autograd.graph.saved_tensors_hooks(offload.pack, lambda it: it):
-        with contextlib.suppress(ValueError), torch.no_grad(), Scaled(factor * 2):
+        with contextlib.suppress(ValueError), torch.no_grad(), contextlib.ExitStack() as stack:
+            stack.enter_context(Scaled(factor * 2))
             f(x)
     with contextlib.nullcontext():
         pass
 
+Plain().__enter__()
 train(torch.ones(3, requires_grad=True), torch.float64, 2)
 """
 
@@ -83,7 +89,9 @@ def test_with_blocks_and_switches_are_recorded(tmp_path: Path) -> None:
     hooks = "torch.autograd.graph.saved_tensors_hooks(Offload(torch.float64).pack, lambda it: it)"
     found = [(it["expression"], it["names"]) for it in graph.recipe["regions"]]
     assert found == [
+        ("Plain()", {"Plain": modes}),
         (hooks, {"Offload": here, "torch": here}),
         ("contextlib.suppress(ValueError)", {"contextlib": here}),
+        ("contextlib.ExitStack()", {"contextlib": here}),
         ("Scaled(2 * 2)", {"Scaled": modes}),
     ]

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import functools
+import inspect
 import linecache
 import sys
 
@@ -29,7 +30,8 @@ def regions(frame):
         if is_users(frame) and not frame.f_globals.get("__name__", "").startswith("repro_probe"):
             found[:0] = _regions_of(frame)
         frame = frame.f_back
-    return found
+    written = " ".join(it["expression"] for it in found)
+    return [it for it in _modes() if it["expression"][:-1] not in written] + found
 
 
 def _regions_of(frame):
@@ -39,7 +41,7 @@ def _regions_of(frame):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             scope, items = node, []
         elif isinstance(node, ast.With) and node.body[0].lineno <= line:
-            items += [it.context_expr for it in node.items]
+            items += [it.context_expr for it in node.items] + list(_entered_later(node, line))
     found = []
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
@@ -48,6 +50,32 @@ def _regions_of(frame):
         homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
         found.append({"file": path, "expression": ast.unparse(written), "names": homes})
     return found
+
+
+def _entered_later(node, line):
+    """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
+    stacks = {ast.unparse(it.optional_vars) for it in node.items if it.optional_vars is not None}
+    calls = [it for it in ast.walk(node) if isinstance(it, ast.Call) and isinstance(it.func, ast.Attribute)]
+    for call in calls:
+        enters = call.func.attr == "enter_context" and call.args and ast.unparse(call.func.value) in stacks
+        if enters and call.lineno < line:
+            yield call.args[0]
+
+
+def _modes():
+    """The user's modes that are on, however they were entered, as far as their classes can be called without more."""
+    tracer = sys.modules.get("torch._dynamo.variables.torch_function")
+    aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
+    entered = [*getattr(aside, "stack", ()), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
+    for cls in map(type, entered):
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if file is None or "." in cls.__qualname__ or cls.__module__.partition(".")[0] == "torch":
+            continue
+        try:
+            inspect.signature(cls).bind()
+        except (TypeError, ValueError):
+            continue
+        yield {"file": file, "expression": f"{cls.__qualname__}()", "names": {cls.__qualname__: file}}
 
 
 def _reads(expression):
