@@ -95,14 +95,13 @@ def test_contexts_are_tried_after_all_else(tmp_path: Path) -> None:
     script.write_text(MODE)
     regions = [
         {"file": str(script), "expression": text, "names": {name: str(script)}}
-        for text, name in (("Mode()", "Mode"), ("here()", "here"), ("open('x')", "torch"))
+        for text, name in (("Mode()", "Mode"), ("here()", "here"), ("torch.f()", "torch"), ("open('x')", "torch"))
     ]
-    regions[-1]["names"] = {}
     seen = {"regions": regions, "switches": ["torch.use_deterministic_algorithms(True)"], "device": "meta"}
     graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
     *without, inside = variants(graph, files=(script,)).attempts(graph)
     assert [it.recipe.contexts for it in without] == [("torch.device('meta')",)] * 2
-    assert inside.recipe.contexts == ("torch.device('meta')", "Mode()")
+    assert inside.recipe.contexts == ("torch.device('meta')", "Mode()", "torch.f()")
     assert inside.how == "in the script's contexts"
     assert "class Mode(TorchFunctionMode):" in inside.text and "lowerings.clear()" in inside.text
     assert all("torch.use_deterministic_algorithms(True)" in it.text for it in (*without, inside))

@@ -88,7 +88,7 @@ class Variants:
         homes: dict[Path, set[str]] = {}
         for name, file in region["names"].items():
             home = Path(file) if Path(file) in self.sources else Path(region["file"])
-            if home in self.sources:
+            if home in self.sources and name != "torch":  # which every program imports
                 homes.setdefault(home, set()).add(name)
         return homes
 
