@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.program import Program, TensorInput, parse, render, size
+from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs
 from repro_kit.program.values import TensorRecord
@@ -276,6 +276,19 @@ def test_progress_is_told():
     assert {it.kind for it in events} == {"pass", "query", "accepted"}
     assert events[-1].statements == result.statements_after == 1
     assert sum(it.kind == "accepted" for it in events) == result.steps
+
+
+@pytest.mark.parametrize(("memory", "left"), [(None, 700), (1 << 30, 875)])
+def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory: int | None, left: int):
+    class NeedsMuch(Synthetic):
+        def fails(self, program: Program) -> bool:
+            return super().fails(program) and any(it.shape[0] >= 700 for it in program.inputs)
+
+    program = planted([3]).with_(recipe=Recipe(memory=memory))
+    inputs = tuple(TensorInput(it.name, Data("randn", (1750, 3))) for it in program.inputs)
+    result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
+    assert [it.shape for it in result.program.inputs] == [(left, 1)]
+    assert result.queries < 60
 
 
 def test_sizes_shrink_as_far_as_the_failure_allows():
