@@ -53,19 +53,37 @@ def test_names_of_the_program_are_not_taken():
 def test_everything_of_a_recipe_is_written():
     recipe = Recipe(
         backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,
-        default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad", graph_caches=False,
-        fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
+        memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad",
+        graph_caches=False, fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
     )  # fmt: skip
     assert settings.compile_call(recipe, "graph", ()) == (
         'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
         "dynamic=False, fullgraph=True)"
     )
-    assert settings.process_lines(recipe) == ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (9, 9))"
+    lines = ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    assert settings.process_lines(recipe) == [limit, *lines]
     assert settings.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
     assert "torch.fx.experimental._config.x = (1,)" in settings.config_lines(recipe)
     assert "torch._inductor.config.fallback_random = True" in settings.config_lines(recipe)
     assert "torch._functorch.config.enable_autograd_cache = False" in settings.config_lines(recipe)
     assert settings.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
+
+
+def test_what_surrounds_a_call_is_written():
+    program = parse(FAILING[0].text)
+    recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    call = (
+        "    with Mode(2), other():\n        with torch.no_grad():\n            outputs = function(*args)\n        sum("
+    )
+    assert call in text
+    recipe = Recipe(backend="aot_eager", fullgraph=True, compiled_autograd=True, warm_caches=True, check=False)
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    assert "    import torch._dynamo.compiled_autograd\n" in text
+    enable = 'torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="aot_eager"))'
+    twice = "        run(compiled)  # fills the caches\n        torch._dynamo.reset()\n        run(compiled)\n"
+    assert f"    with {enable}:\n{twice}    print" in text
 
 
 @pytest.mark.parametrize(

@@ -170,3 +170,14 @@ def test_what_a_script_of_dynamo_s_graph_means():
     )
     assert [it.text for it in program.graph.statements][-1] == "torch.relu(l_x_)"
     assert "requires_grad_()" in render(program)
+
+
+def test_values_at_hand_are_loaded():
+    program = from_runnable(DYNAMO, ["0123abcd"])
+    (line,) = program.inputs
+    assert line.line == 'L_x_ = load("buf0_0123abcd.pt").requires_grad_()'
+    assert (line.data.sizes, program.stored) == ((10,), ("buf0_0123abcd.pt",))
+    shared = ARTIFACT.replace("storage(None, 80", "storage('ef', 80")
+    lines = render(from_runnable(shared, ["ef"]))
+    assert 'buf1 = load("buf1_ef.pt")' in lines
+    assert "arg1_1 = buf1.as_strided((3, 2), (2, 1), 4)" in lines

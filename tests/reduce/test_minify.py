@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from synthetic import Synthetic, build
 
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.program import Program, TensorInput, parse, render, size
+from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs
 from repro_kit.program.values import TensorRecord
@@ -231,6 +231,30 @@ def test_settings_and_inputs_become_plain():
     assert not any(isinstance(it, TensorInput) and it.requires_grad for it in result.program.inputs)
 
 
+def test_contexts_go_one_by_one_and_keep_what_they_need():
+    recipe = Recipe(contexts=("torch.device('cpu')", "Mode(2)", "other()"), compiled_autograd=True, warm_caches=True)
+    program = planted([10]).with_(recipe=recipe, preamble="class Mode:\n    pass\n\n\ndef other():\n    pass")
+
+    class Needs(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and "Mode(2)" in program.recipe.contexts and "Mode" in program.preamble
+
+    result = minify(program, Needs(["bug0"]))
+    assert result.program.recipe == Recipe(contexts=("Mode(2)",))
+    assert result.program.preamble == "class Mode:\n    pass"
+
+
+@pytest.mark.parametrize(("least", "left"), [(1, None), (2, 4)])
+def test_threads_stay_where_one_is_not_enough(least: int, left: int | None):
+    class Needs(Synthetic):
+        def fails(self, program):
+            machine_has = 8
+            return super().fails(program) and (program.recipe.threads or machine_has) >= least
+
+    result = minify(planted([10]).with_(recipe=Recipe(threads=4)), Needs(["bug0"]))
+    assert result.program.recipe.threads == left
+
+
 def test_progress_is_told():
     events: list[Event] = []
     result = minify(planted([10]), Synthetic(["bug0"]), on_event=events.append)
@@ -238,6 +262,19 @@ def test_progress_is_told():
     assert (events[-1].kind, events[-1].stopped) == ("end", "fixpoint")
     assert events[-1].statements == result.statements_after == 1
     assert sum(it.kind == "accepted" for it in events) == result.steps
+
+
+@pytest.mark.parametrize(("memory", "left"), [(None, 700), (1 << 30, 875)])
+def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory: int | None, left: int):
+    class NeedsMuch(Synthetic):
+        def fails(self, program: Program) -> bool:
+            return super().fails(program) and any(it.shape[0] >= 700 for it in program.inputs)
+
+    program = planted([3]).with_(recipe=Recipe(memory=memory))
+    inputs = tuple(TensorInput(it.name, Data("randn", (1750, 3))) for it in program.inputs)
+    result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
+    assert [it.shape for it in result.program.inputs] == [(left, 1)]
+    assert result.queries < 60
 
 
 def test_sizes_shrink_as_far_as_the_failure_allows():

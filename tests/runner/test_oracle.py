@@ -142,6 +142,64 @@ def test_autocast_is_around_the_forward(oracle: ZygoteOracle) -> None:
     assert verdict.status is Status.PASS
 
 
+def test_contexts_are_around_a_call_and_its_backward(oracle: ZygoteOracle) -> None:
+    preamble = """
+import contextlib
+entered = []
+@contextlib.contextmanager
+def inside(what):
+    entered.append(what)
+    yield
+    entered.pop()
+class Seen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        raise ValueError(f"backward in {entered}")
+def mine(gm, example_inputs):
+    def run(*args):
+        assert entered == ["a", "b"] or not entered
+        return (Seen.apply(gm(*args)[0]),)
+    return run
+"""
+    text = program(calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]", preamble=preamble)
+    recipe = Recipe(backend="mine", backward="sum")
+    (inside,) = oracle.check([text], None, recipe.with_(contexts=("inside('a')", "inside('b')")))
+    assert failure_of(inside, Status.FAIL).exceptions[-1].message == "backward in ['a', 'b']"
+    (outside,) = oracle.check([text], None, recipe)
+    assert failure_of(outside, Status.FAIL).exceptions[-1].message == "backward in []"
+
+
+def test_a_failure_of_what_comes_from_a_cache_needs_warm_caches(oracle: ZygoteOracle) -> None:
+    text = failing_backend("compiled.append(1); assert len(compiled) < 2", preamble="compiled = []\n")
+    found = [verdict.status for warm in (False, True) for verdict in oracle.check([text], None, warm_caches(warm))]
+    assert found == [Status.PASS, Status.FAIL]
+
+
+def test_memory_of_the_recipe_is_all_there_is(oracle: ZygoteOracle) -> None:
+    limit = 8 << 30
+    for size, status in ((1 << 20, Status.PASS), (limit, Status.FAIL)):
+        text = failing_backend(f"torch.empty({size}, dtype=torch.uint8)")
+        (verdict,) = oracle.check([text], None, Recipe(backend="mine", memory=limit))
+        assert verdict.status is status, verdict
+    assert failure_of(verdict, Status.FAIL).kind is Kind.OOM
+
+
+def warm_caches(warm: bool) -> Recipe:
+    return Recipe(backend="mine", warm_caches=warm)
+
+
+@pytest.mark.slow
+def test_the_backward_is_compiled_too_with_compiled_autograd(oracle: ZygoteOracle) -> None:
+    refuse = "import torch._dynamo.compiled_autograd as ca; assert not ca.in_compiled_autograd_region"
+    text = failing_backend(refuse, calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]")
+    for on, status in ((False, Status.PASS), (True, Status.FAIL)):
+        (verdict,) = oracle.check([text], None, Recipe(backend="mine", backward="sum", compiled_autograd=on))
+        assert verdict.status is status, verdict
+
+
 def test_threads_are_those_of_the_machine(oracle: ZygoteOracle) -> None:
     text = failing_backend(f"assert torch.get_num_threads() == {torch.get_num_threads()}")
     assert check(oracle, text).status is Status.PASS

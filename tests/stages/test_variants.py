@@ -1,5 +1,7 @@
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from repro_kit.errors import ReproKitError
@@ -74,3 +76,55 @@ def test_a_graph_that_could_not_be_recorded_says_why() -> None:
     graph = GraphRecord(0, 1, "0/0", problem="TypeError: input x is a tensor subclass, DTensor")
     with pytest.raises(ReproKitError, match="DTensor"):
         list(variants(graph).attempts(graph))
+
+
+MODE = """
+import torch
+from torch._inductor import lowering
+from torch.overrides import TorchFunctionMode
+
+class Mode(TorchFunctionMode):
+    pass
+
+lowering.lowerings.clear()
+"""
+
+
+def test_contexts_are_tried_after_all_else(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(MODE)
+    regions = [
+        {"file": str(script), "expression": text, "names": {name: str(script)}}
+        for text, name in (("Mode()", "Mode"), ("here()", "here"), ("torch.f()", "torch"), ("open('x')", "torch"))
+    ]
+    seen = {"regions": regions, "switches": ["torch.use_deterministic_algorithms(True)"], "device": "meta"}
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
+    *without, inside = variants(graph, files=(script,)).attempts(graph)
+    assert [it.recipe.contexts for it in without] == [("torch.device('meta')",)] * 2
+    assert inside.recipe.contexts == ("torch.device('meta')", "Mode()", "torch.f()")
+    assert inside.how == "in the script's contexts"
+    assert "class Mode(TorchFunctionMode):" in inside.text and "lowerings.clear()" in inside.text
+    assert all("torch.use_deterministic_algorithms(True)" in it.text for it in (*without, inside))
+
+
+def test_a_graph_that_was_compiled_before_may_come_from_a_cache() -> None:
+    first, again = (GraphRecord(number, 1, f"{number}/0", code=CODE, inputs=(X,)) for number in (0, 1))
+    recorded = Recorded(1, (first, again), (Event("call-begin", 1, 0.0),))
+    assert [it.recipe.warm_caches for it in Variants(recorded, Kind.ACCURACY, ()).attempts(first)] == [False]
+    assert [it.recipe.warm_caches for it in Variants(recorded, Kind.ACCURACY, ()).attempts(again)] == [False, True]
+
+
+def test_the_limit_that_an_allocation_ran_into_is_carried() -> None:
+    for seen, limit in (({"memory": 1 << 33}, 1 << 33), ({"memory": None}, psutil.virtual_memory().total)):
+        graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory == limit
+        assert variants(graph, kind=Kind.CRASH).recipe(graph).memory is None
+        graph = replace(graph, inputs=(replace(X, device="cuda:0"),))
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory is None
+
+
+def test_a_graph_of_compiled_autograd_means_that_the_backward_is_compiled() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(replace(X, requires_grad=True),))
+    other = GraphRecord(1, 1, "!0/1/0", code=CODE, inputs=(X,))
+    recipe = Variants(Recorded(1, (graph, other), ()), Kind.ACCURACY, ()).recipe(graph)
+    assert (recipe.compiled_autograd, recipe.backward) == (True, "sum")

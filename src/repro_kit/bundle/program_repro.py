@@ -42,7 +42,7 @@ class Source:
     @property
     def text(self) -> str:
         """All of it, to look for names in."""
-        return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls])
+        return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
 
 
 def source_of(program: Program) -> Source:
@@ -79,7 +79,10 @@ def render_program(source: Source, facts: Facts) -> str:
         inputs=source.inputs,
         calls=source.calls,
         names=_free_names(source),
+        contexts=", ".join(recipe.contexts),
         regions=settings.forward_regions(recipe),
+        compiled_autograd=settings.compiled_autograd(recipe, _defined(preamble)),
+        warm=recipe.warm_caches,
         backward=recipe.backward,
         complex=bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
         seed=recipe.seed,
@@ -112,6 +115,8 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
         modules.add("os")
     if stored:
         modules.add("pathlib")
+    if recipe.memory:
+        modules.add("resource")
     return sorted(modules)
 
 

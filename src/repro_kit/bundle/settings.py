@@ -49,8 +49,9 @@ def config(recipe: Recipe) -> dict[str, Any]:
 
 
 def config_imports(recipe: Recipe) -> list[str]:
-    """The modules whose settings the script assigns."""
-    return sorted({CONFIG_MODULES[key.partition(".")[0]] for key in config(recipe)})
+    """The modules whose settings the script assigns, and what it uses of torch's private parts."""
+    modules = {CONFIG_MODULES[key.partition(".")[0]] for key in config(recipe)}
+    return sorted(modules | ({"torch._dynamo.compiled_autograd"} if recipe.compiled_autograd else set()))
 
 
 def config_lines(recipe: Recipe) -> list[str]:
@@ -63,8 +64,10 @@ def config_lines(recipe: Recipe) -> list[str]:
 
 
 def process_lines(recipe: Recipe) -> list[str]:
-    """Settings of the process: threads and default dtype."""
-    lines = [] if recipe.threads is None else [f"torch.set_num_threads({recipe.threads})"]
+    """Settings of the process: memory, threads and default dtype."""
+    limit = f"resource.setrlimit(resource.RLIMIT_AS, ({recipe.memory}, {recipe.memory}))"
+    lines = [] if recipe.memory is None else [limit]
+    lines += [] if recipe.threads is None else [f"torch.set_num_threads({recipe.threads})"]
     if recipe.default_dtype is not None:
         lines.append(f"torch.set_default_dtype({_dtype(recipe.default_dtype)})")
     return lines
@@ -94,8 +97,19 @@ def forward_regions(recipe: Recipe) -> str:
     elif recipe.grad_mode == "inference_mode":
         regions.append("torch.inference_mode()")
     if recipe.autocast is not None:
-        regions.append(f"torch.autocast({quoted(recipe.autocast.device)}, dtype={_dtype(recipe.autocast.dtype)})")
+        cache = "" if recipe.autocast.cache_enabled else ", cache_enabled=False"
+        device, dtype = quoted(recipe.autocast.device), _dtype(recipe.autocast.dtype)
+        regions.append(f"torch.autocast({device}, dtype={dtype}{cache})")
     return ", ".join(regions)
+
+
+def compiled_autograd(recipe: Recipe, defined: Collection[str]) -> str:
+    """What stands after ``with`` around a compiled run; empty for nothing."""
+    if not recipe.compiled_autograd:
+        return ""
+    compile_ = compile_call(recipe.with_(fullgraph=False), "gm", defined)
+    compile_ = "torch.compile" if compile_ == "torch.compile(gm)" else f"lambda gm: {compile_}"
+    return f"torch._dynamo.compiled_autograd._enable({compile_})"
 
 
 def tolerances(recipe: Recipe) -> str:

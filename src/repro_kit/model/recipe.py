@@ -18,6 +18,7 @@ class Autocast:
 
     device: str = "cpu"
     dtype: str = "bfloat16"
+    cache_enabled: bool = True
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,14 @@ class Recipe:
     backward: Backward = "none"  # how the scalar to differentiate is made: sum of outputs, or seeded random grads
     grad_mode: GradMode = "enabled"
     autocast: Autocast | None = None
+    contexts: tuple[str, ...] = ()  # further ``with`` items around each call and its backward; Python expressions
+    compiled_autograd: bool = False  # the backward is compiled by compiled autograd, as the graph is
     seed: int = 0
     threads: int | None = None  # torch.set_num_threads
+    memory: int | None = None  # bytes of address space that the process may map
     default_dtype: str | None = None
     graph_caches: bool = True  # FX graph cache and AOTAutograd cache
+    warm_caches: bool = False  # compiled once before, so that what is judged comes from these caches
     fallback_random: bool = False  # inductor's switch for eager's random numbers
     config: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)

@@ -42,18 +42,29 @@ FOOTER = """if __name__ == "__main__":
         for name in path:
             owner = getattr(owner, name)
         setattr(owner, last, value)
+    if get("memory"):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (get("memory"), get("memory")))
     if get("threads"):
         torch.set_num_threads(get("threads"))
     if get("default_dtype"):
         torch.set_default_dtype(getattr(torch, get("default_dtype").removeprefix("torch.")))
 
-    def region():
+    def surroundings():
         stack = contextlib.ExitStack()
+        for expression in get("contexts", []):
+            stack.enter_context(eval(expression))
+        return stack
+
+    def region():
+        stack = surroundings()
         if get("grad_mode", "enabled") != "enabled":
             stack.enter_context(getattr(torch, get("grad_mode"))())
         if get("autocast"):
-            autocast = {"device": "cpu", "dtype": "bfloat16", **get("autocast")}
-            stack.enter_context(torch.autocast(autocast["device"], getattr(torch, autocast["dtype"])))
+            autocast = {"device": "cpu", "dtype": "bfloat16", "cache_enabled": True, **get("autocast")}
+            dtype, cache = getattr(torch, autocast["dtype"]), autocast["cache_enabled"]
+            stack.enter_context(torch.autocast(autocast["device"], dtype, cache_enabled=cache))
         return stack
 
     def run(function):
@@ -65,7 +76,8 @@ FOOTER = """if __name__ == "__main__":
             tensors = [it for it in _pytree.tree_leaves(result) if isinstance(it, torch.Tensor) and it.requires_grad]
             if tensors and get("backward", "none") != "none":
                 like = torch.ones_like if get("backward") == "sum" else torch.randn_like
-                torch.autograd.backward(tensors, [like(it) for it in tensors])
+                with surroundings():
+                    torch.autograd.backward(tensors, [like(it) for it in tensors])
             leaves = [it for it in arguments if isinstance(it, torch.Tensor)]
             results.append((result, [it.grad for it in leaves if it.is_leaf], leaves))
         return results
@@ -74,7 +86,17 @@ FOOTER = """if __name__ == "__main__":
     options = {name: get(name) for name in ("mode", "dynamic", "fullgraph") if name in RECIPE}
     backend = get("backend", "inductor")
     backend = globals().get(backend, backend)
-    actual = run(torch.compile(graph, backend=backend, options=get("options") or None, **options))
+    options |= {"backend": backend, "options": get("options") or None}
+    with contextlib.ExitStack() as stack:
+        if get("compiled_autograd"):
+            from torch._dynamo import compiled_autograd
+
+            with_breaks = {**options, "fullgraph": False}
+            stack.enter_context(compiled_autograd._enable(lambda gm: torch.compile(gm, **with_breaks)))
+        if get("warm_caches"):
+            run(torch.compile(graph, **options))
+            torch._dynamo.reset()
+        actual = run(torch.compile(graph, **options))
     if get("check", True):
         close = {"rtol": get("rtol"), "atol": get("atol"), "equal_nan": True}
         torch.testing.assert_close(actual, expected, **close)

@@ -1,15 +1,15 @@
 """Read the `fx_graph_runnable` artifacts of a trace, and what PyTorch's minifier leaves, as programs.
 
 Their writers are torch/_dynamo/repro/after_aot.py and, of Dynamo's graphs, after_dynamo.py; the calls in ``load_args``
-are those of ``InputWriter`` in torch/_dynamo/debug_utils.py. Values are not in them: like ``InputReader`` without a
-save_dir, floats become random, and integers zero.
+are those of ``InputWriter`` in torch/_dynamo/debug_utils.py. Values are not in them, but may lie beside what the
+minifier leaves; else, like ``InputReader`` without a save_dir, floats become random, and integers zero.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from repro_kit.errors import Exit, ReproKitError
@@ -29,11 +29,13 @@ _HOMES = {
 }
 
 
-def from_runnable(text: str) -> Program:
+def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     """The program in an artifact (an aten graph, compiled by Inductor without gradients) or in a Dynamo graph's script.
 
-    Raises ReproKitError when the text is no such artifact, or when it holds what it cannot carry itself (bodies of
-    higher-order operators, arguments that are no tensors).
+    `storages` are the names (hashes) of those whose values are at hand: what is in them is loaded, from a file named
+    ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises ReproKitError when the text is no such
+    artifact, or when it holds what it cannot carry itself (bodies of higher-order operators, arguments that are no
+    tensors).
     """
     try:
         tree = ast.parse(text)
@@ -48,7 +50,7 @@ def from_runnable(text: str) -> Program:
         raise ReproKitError("The artifact's class Repro has no forward.", Exit.FAILED)
     attributes = _attributes(methods.get("__init__"))
     graph, constants = _graph(methods["forward"], attributes)
-    reader = _Reader(_symbols(tree.body))
+    reader = _Reader(_symbols(tree.body), storages)
     reader.read(functions["load_args"], graph.params[: len(graph.params) - len(constants)])
     return Program(
         graph=graph,
@@ -161,14 +163,16 @@ def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
 class _Storage:
     name: str
     device: str | None
+    file: str | None = None  # with its values
     tensors: list[TensorInput] = field(default_factory=list)
 
 
 class _Reader:
     """Does what ``InputReader`` does, on text: collects the lines and names of inputs."""
 
-    def __init__(self, symbols: dict[str, int]) -> None:
+    def __init__(self, symbols: dict[str, int], stored: Collection[str]) -> None:
         self.symbols = symbols
+        self.stored = stored
         self.storages: dict[str, _Storage] = {}
         self.scalars: list[ScalarInput] = []
         self.arguments: list[str] = []
@@ -182,8 +186,9 @@ class _Reader:
                 continue
             options = {keyword.arg or "": keyword.value for keyword in call.keywords}
             if call.func.attr == "storage" and isinstance(node, ast.Assign):
-                name = ast.unparse(node.targets[0])
-                self.storages[name] = _Storage(name, _device(options.get("device")))
+                name, digest = ast.unparse(node.targets[0]), ast.unparse(call.args[0]).strip("'")
+                file = f"{name}_{digest}.pt" if digest in self.stored else None
+                self.storages[name] = _Storage(name, _device(options.get("device")), file)
             elif len(self.arguments) < len(params):
                 self._argument(call, params[len(self.arguments)], options)
         if len(self.arguments) != len(params):
@@ -213,7 +218,7 @@ class _Reader:
         random = dtype is None or "float" in dtype or "complex" in dtype
         tensor = TensorInput(
             param,
-            Data("randn" if random else "zeros"),
+            Data("load", args=(storage.file,)) if storage.file else Data("randn" if random else "zeros"),
             Strided(shape, stride, int(offset)),
             None if dtype == "torch.float32" else dtype,
             storage.device,
@@ -243,7 +248,7 @@ def _lines(storage: _Storage) -> list[Input]:
         assert tensor.strided is not None
         plain = tensor.strided.stride == contiguous(tensor.strided.shape) and not tensor.offset
         sizes = tensor.strided.shape if plain else (spans[0],)
-        data = Data(tensor.data.kind, sizes)
+        data = replace(tensor.data, sizes=sizes)
         return [
             TensorInput(
                 tensor.name, data, None if plain else tensor.strided, tensor.dtype, tensor.device, tensor.requires_grad
@@ -255,7 +260,7 @@ def _lines(storage: _Storage) -> list[Input]:
     if not storage.tensors:
         return []
     first = storage.tensors[0]
-    base = TensorInput(storage.name, Data(first.data.kind, (max(spans),)), None, first.dtype, first.device)
+    base = TensorInput(storage.name, replace(first.data, sizes=(max(spans),)), None, first.dtype, first.device)
     views = [
         TensorInput(it.name, Data("view", None, (storage.name,)), it.strided, requires_grad=it.requires_grad)
         for it in storage.tensors

@@ -9,7 +9,7 @@ names as the only dependence.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from repro_kit.program.names import reads_of
 from repro_kit.program.source import text_of
@@ -55,13 +55,14 @@ _IGNORED_CALLS = (
 )
 
 
-def customisations(source: str) -> str:
-    """Statements of `source` that change the compiler, and all that they need; empty when there are none.
+def customisations(source: str, names: Collection[str] = ()) -> str:
+    """Statements of `source` that change the compiler or define `names`, and all that they need; empty for none.
 
     Raises SyntaxError when `source` is not Python.
     """
     statements = _statements(source)
-    return _sliced(source, statements, [at for at, it in enumerate(statements) if _customises(it, statements)])
+    roots = [at for at, it in enumerate(statements) if it.binds & set(names) or _customises(it, statements)]
+    return _sliced(source, statements, roots)
 
 
 def definitions(source: str, names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     """What is compared, first things first.
 
     Compute statements, calls, inputs, outputs; whether stored values are needed; input elements; what is special about
-    inputs (strides, aliasing, gradients, marks); recipe settings; literals; length of the text.
+    inputs (strides, aliasing, gradients, marks); recipe settings; threads; literals; length of the text.
     """
     functions = list(program.functions())
     lines = [it for it in program.inputs if not isinstance(it, Mark)]
@@ -27,14 +27,15 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
         sum(_elements(it, metadata) for it in lines),
         sum(map(_special, program.inputs)),
         settings(program.recipe),
+        program.recipe.threads or 0,
         sum(it.constants for function in functions for it in (*function.statements, function.returns)),
         len(text),
     )
 
 
 def settings(recipe: Recipe) -> int:
-    """Number of settings that are not at their default, entries of dicts counted one by one."""
-    return sum(len(value) if isinstance(value, dict) else 1 for value in to_data(recipe).values())
+    """Number of settings that are not at their default, entries of dicts and lists counted one by one."""
+    return sum(len(value) if isinstance(value, dict | list) else 1 for value in to_data(recipe).values())
 
 
 def _stored(line: Input) -> int:

@@ -19,6 +19,7 @@ from repro_kit.stages.judging import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle
 from repro_kit.stages.stop import Stop
+from repro_kit.stages.storages import storages_of, unpack
 from repro_kit.ui import Ui
 
 _SENTENCES = {
@@ -41,8 +42,8 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
             raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")
         return
-    inputs = path.parent / "inputs"
     case.write("env.json", environment(case.file.subject.python))
+    inputs = _inputs(path, programs, case)
     program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
         code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
@@ -55,7 +56,8 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     write_atomic(captured, render(program).encode())
     for name in program.stored:
         (case.path / "capture" / "inputs").mkdir(exist_ok=True)
-        shutil.copyfile(inputs / name, case.path / "capture" / "inputs" / name)
+        if not (case.path / "capture" / "inputs" / name).exists():
+            shutil.copyfile(inputs / name, case.path / "capture" / "inputs" / name)
     case.write("observe/run.json", _observation(case, verdict, ObservedFailure(failure, signature)))
     case.write("capture/capture.json", _capture(program, verdict))
     case.update(signature=signature)
@@ -63,6 +65,16 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     for name in ("observe", "capture"):
         case.record(StageRecord(name, "done", note))
     ui.done(note)
+
+
+def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
+    """Where the values lie that the programs load."""
+    script = path.suffix == ".py"  # a trace may be large, and holds no values
+    storages = storages_of(path, path.read_text(encoding="utf-8", errors="replace")) if script else None
+    if storages is None:
+        return path.parent / "inputs"
+    unpack(storages, programs, case.path / "capture" / "inputs", case.file.subject.python)
+    return case.path / "capture" / "inputs"
 
 
 def _first_failing(programs: Sequence[Program], inputs: Path, case: Case, options: Options) -> tuple[Program, Verdict]:

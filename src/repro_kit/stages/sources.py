@@ -8,6 +8,7 @@ from pathlib import Path
 from repro_kit.errors import ReproKitError
 from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable
+from repro_kit.stages.storages import storages_of
 from repro_kit.trace import TraceSummary, summarise
 
 _HEAD = 20_000  # characters that tell what a file is
@@ -31,8 +32,14 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
             return lambda path, _: [parse(path.read_text(encoding="utf-8"))]
         if "class Repro(torch.nn.Module)" in path.read_text(encoding="utf-8", errors="replace"):
-            return lambda path, _: [from_runnable(path.read_text(encoding="utf-8"))]
+            return lambda path, _: [_from_runnable(path)]
     return _from_trace if path.match(_TRACE) else None
+
+
+def _from_runnable(path: Path) -> Program:
+    text = path.read_text(encoding="utf-8")
+    storages = storages_of(path, text)
+    return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:

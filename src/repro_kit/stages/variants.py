@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import psutil
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
@@ -57,13 +60,47 @@ class Variants:
         if graph.problem:
             raise ReproKitError(f"Graph {graph.compile_id} could not be recorded: {graph.problem}.", Exit.FAILED)
         needed = self._needed(graph)
-        preambles = [needed] if needed else ["", *([self.extras] if self.extras else [])]
-        for recipe, variant, how in self._shapes(graph):
-            for preamble in preambles:
-                full = Variant(variant.sizes, preamble, variant.calls)
-                words = [how, "with the script's changes to the compiler" if preamble else ""]
-                text = render(parse(build_program(graph, recipe, full)))
-                yield Attempt(text, recipe, graph, ", ".join(filter(None, words)))
+        changes = "with the script's changes to the compiler"
+        preambles = [(needed, changes)] if needed else [("", ""), *([(self.extras, changes)] if self.extras else [])]
+        shapes = list(self._shapes(graph))
+        yield from _written(graph, shapes, preambles)
+        contexts, preamble = self._surroundings(graph)
+        if contexts:
+            shapes = [(it.with_(contexts=it.contexts + contexts), variant, how) for it, variant, how in shapes]
+            preambles = [(preamble, "in the script's contexts")]
+            yield from _written(graph, shapes, preambles)
+        if self._compiled_before(graph):
+            recipe, variant, how = shapes[0]
+            warm = (recipe.with_(warm_caches=True), variant, _words(how, "from warm caches"))
+            yield from _written(graph, [warm], preambles)
+
+    def _surroundings(self, graph: GraphRecord) -> tuple[tuple[str, ...], str]:
+        """The ``with`` items around the call that concern torch, and the preamble with all that they need."""
+        contexts = []
+        wanted: dict[Path, set[str]] = {}
+        if self._is_users(graph):
+            wanted[Path(graph.backend.file or "")] = {graph.backend.qualname or ""}
+        for region in graph.recipe.get("regions", ()):
+            names = self._homes(region)
+            texts = [definitions(self.sources[file], its) for file, its in names.items()]
+            if all(texts) and "torch" in "".join([region["expression"], *texts]):
+                contexts.append(region["expression"])
+                for file, its in names.items():
+                    wanted.setdefault(file, set()).update(its)
+        return tuple(contexts), self._customisations(wanted)
+
+    def _homes(self, region: dict[str, Any]) -> dict[Path, set[str]]:
+        """The names that a region needs, by the user's file that defines them, or imports them from elsewhere."""
+        homes: dict[Path, set[str]] = {}
+        for name, file in region["names"].items():
+            home = Path(file) if Path(file) in self.sources else Path(region["file"])
+            if home in self.sources and name != "torch":  # which every program imports
+                homes.setdefault(home, set()).add(name)
+        return homes
+
+    def _compiled_before(self, graph: GraphRecord) -> bool:
+        """Whether the process had compiled the same graph already, so that it may have come from a cache."""
+        return any(one.code == graph.code and one.number < graph.number for one in self.recorded.graphs)
 
     def _shapes(self, graph: GraphRecord) -> Iterator[tuple[Recipe, Variant, str]]:
         recipe = self.recipe(graph)
@@ -107,7 +144,10 @@ class Variants:
             backward=self._backward(graph),
             grad_mode=seen.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
+            contexts=(f"torch.device({seen['device']!r})",) if seen.get("device") else (),
+            compiled_autograd=self._compiles_autograd(graph),
             threads=threads,
+            memory=self._memory(graph),
             default_dtype=None if dtype == "torch.float32" else dtype,
             config=_own_config(seen.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
@@ -126,8 +166,23 @@ class Variants:
     def _backward(self, graph: GraphRecord) -> Backward:
         event = self.recorded.backward_of(graph.number)
         if event is None:
-            return "none"
+            trains = any(it.requires_grad for it in graph.inputs)
+            return "sum" if trains and self._compiles_autograd(graph) else "none"
         return "sum" if event.uniform else "randn"
+
+    def _memory(self, graph: GraphRecord) -> int | None:
+        """The limit that an allocation on the host ran into: the process's own, else what the machine has.
+
+        With it, the failure is the same on a machine that has more, however small the program gets.
+        """
+        if self.kind is not Kind.OOM or any(it.device != "cpu" for it in _tensors(graph.inputs)):
+            return None
+        return graph.recipe.get("memory") or psutil.virtual_memory().total
+
+    def _compiles_autograd(self, graph: GraphRecord) -> bool:
+        """Whether compiled autograd was on when the graph was compiled, or made a graph of its own."""
+        made = any(one.compile_id.startswith("!") for one in self.recorded.graphs)
+        return made or bool(graph.recipe.get("compiled_autograd"))
 
     def _needed(self, graph: GraphRecord) -> str:
         """Definitions without which the program cannot start: a callable backend, operators of the user's."""
@@ -144,14 +199,30 @@ class Variants:
             pieces.append(self.extras)
         return "\n\n".join(dict.fromkeys(filter(None, pieces)))
 
-    def _customisations(self) -> str:
+    def _customisations(self, wanted: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
+        """What the user's files do to the compiler, and define of the `wanted` names, by file."""
         texts = []
-        for source in self.sources.values():
+        for path, source in self.sources.items():
             try:
-                texts.append(customisations(source))
+                texts.append(customisations(source, wanted.get(path, ())))
             except SyntaxError:  # a template or Python 2 file that only lies there
                 continue
         return "\n\n".join(filter(None, texts))
+
+
+def _written(
+    graph: GraphRecord, shapes: Sequence[tuple[Recipe, Variant, str]], preambles: Sequence[tuple[str, str]]
+) -> Iterator[Attempt]:
+    """Each shape with each preamble, preceded by what holds for the whole process; and how that is said in words."""
+    switches = "\n".join(graph.recipe.get("switches", ()))
+    for recipe, variant, how in shapes:
+        for preamble, words in preambles:
+            full = replace(variant, preamble="\n\n".join(filter(None, [switches, preamble])))
+            yield Attempt(render(parse(build_program(graph, recipe, full))), recipe, graph, _words(how, words))
+
+
+def _words(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def _own_operators(graph: GraphRecord) -> set[str]:
@@ -160,7 +231,8 @@ def _own_operators(graph: GraphRecord) -> set[str]:
 
 
 def _own_config(config: dict[str, Any], dynamic: bool | None) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if dynamic is None or key not in _SET_BY_DYNAMIC}
+    not_own = ("dynamo.compiled_autograd", *(() if dynamic is None else _SET_BY_DYNAMIC))  # the first is a field
+    return {key: value for key, value in config.items() if key not in not_own}
 
 
 def _carried(record: InputRecord, graph: GraphRecord) -> bool:

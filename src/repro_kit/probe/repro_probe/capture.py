@@ -152,6 +152,10 @@ class Recorder:
     def _watch_backward(self, graph, result):
         import torch
 
+        from repro_probe.surroundings import compiles_autograd
+
+        if compiles_autograd():  # it would trace the hook too
+            return
         for output in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:
                 output.register_hook(functools.partial(self._backward_seen, graph))

@@ -59,8 +59,19 @@ def settings():
     return {
         "config": non_default_config(),
         "threads": torch.get_num_threads(),
+        "memory": memory_limit(),
         "default_dtype": str(torch.get_default_dtype()),
     }
+
+
+def memory_limit():
+    """Bytes of address space that this process may map; None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def accelerator(torch):

@@ -11,7 +11,7 @@ import time
 
 from repro_probe.describe import describe_exception
 from repro_probe.origins import origins
-from repro_probe.program import apply, load, set_config
+from repro_probe.program import apply, limit_memory, load, set_config
 from repro_probe.stacks import dump_at
 
 
@@ -68,7 +68,17 @@ def _run_compiled(program, step):
     def phases(what, number):
         step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
 
-    return outcome.run(program, program.compiled(), phases)
+    with program.compiled_autograd():
+        if program.recipe["warm_caches"]:
+            outcome.run(program, program.compiled(), phases)
+            _forget_compiled()
+        return outcome.run(program, program.compiled(), phases)
+
+
+def _forget_compiled():
+    import torch
+
+    torch._dynamo.reset()
 
 
 class ReachedNative(BaseException):
@@ -127,9 +137,7 @@ def _compare(program, eager, compiled):
 
 
 def _with_eager_random(program):
-    import torch
-
-    torch._dynamo.reset()
+    _forget_compiled()
     set_config("inductor.fallback_random", True)
     return _run_compiled(program, _Step(lambda _: None))
 
@@ -236,4 +244,4 @@ def limit(memory):
                 mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             mapped = 0
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory, mapped + memory))
+        limit_memory(mapped + memory)

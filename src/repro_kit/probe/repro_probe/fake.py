@@ -3,7 +3,7 @@
 import logging
 
 from repro_probe.describe import describe_exception
-from repro_probe.program import forward_region, load, seed
+from repro_probe.program import load, seed
 
 #: Not a verdict on the program: FakeTensor cannot tell (data-dependent, or an operator without a meta function).
 _UNKNOWN = (
@@ -43,7 +43,7 @@ def _propagate(program):
     seed(program.recipe)
     with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()):
         for arguments in program.calls():
-            with forward_region(program.recipe):
+            with program.forward_region():
                 program.graph(*arguments)
 
 

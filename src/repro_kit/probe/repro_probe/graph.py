@@ -1,10 +1,11 @@
 """One of Dynamo's graphs as data: its code, the code of its sub-graphs, its inputs, and how it is compiled."""
 
 import inspect
+import sys
 
 import torch
 
-from repro_probe import environment
+from repro_probe import environment, surroundings
 from repro_probe.values import describe_tensors
 
 
@@ -114,10 +115,6 @@ def _attribute(module, target):
 
 
 def _recipe(output):
-    device = "cuda" if torch.cuda.is_available() and torch.is_autocast_enabled() else "cpu"
-    autocast = None
-    if _autocast_enabled(device):
-        autocast = {"device": device, "dtype": str(_autocast_dtype(device)).replace("torch.", "")}
     settings = environment.settings()
     return {
         "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
@@ -128,11 +125,26 @@ def _recipe(output):
             if torch.is_grad_enabled()
             else "no_grad"
         ),
-        "autocast": autocast,
+        "autocast": _autocast(),
+        "device": surroundings.default_device(),
+        "regions": surroundings.regions(sys._getframe(1)),
+        "switches": surroundings.switches(),
+        "compiled_autograd": surroundings.compiles_autograd(),
         "threads": settings["threads"],
+        "memory": settings["memory"],
         "default_dtype": settings["default_dtype"],
         "config": settings["config"],
     }
+
+
+def _autocast():
+    device = environment.accelerator(torch)
+    if device is None or not _autocast_enabled(device):
+        device = "cpu"
+    if not _autocast_enabled(device):
+        return None
+    dtype = str(_autocast_dtype(device)).replace("torch.", "")
+    return {"device": device, "dtype": dtype, "cache_enabled": torch.is_autocast_cache_enabled()}
 
 
 def _autocast_enabled(device):

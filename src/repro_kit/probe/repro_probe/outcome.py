@@ -3,7 +3,7 @@
 import torch
 from torch.utils._pytree import tree_flatten
 
-from repro_probe.program import forward_region, seed
+from repro_probe.program import seed
 
 
 class Leaf:
@@ -71,7 +71,7 @@ def run(program, function, phases, transform=None, autocast=True):
     before = _random_state()
     for number, arguments in enumerate(calls):
         phases("forward", number)
-        with forward_region(recipe, autocast):
+        with program.forward_region(autocast):
             result = function(*arguments)
         named = list(zip(program.parameters, arguments))
         leaves, structure = tree_flatten(result)
@@ -79,7 +79,8 @@ def run(program, function, phases, transform=None, autocast=True):
         outcome.random = outcome.random or not torch.equal(before, _random_state())
         if recipe["backward"] != "none":
             phases("backward", number)
-            differentiate(leaves, recipe)
+            with program.surroundings():
+                differentiate(leaves, recipe)
             outcome.random = outcome.random or (
                 recipe["backward"] == "sum" and not torch.equal(before, _random_state())
             )

@@ -21,10 +21,14 @@ DEFAULTS = {
     "backward": "none",
     "grad_mode": "enabled",
     "autocast": None,
+    "contexts": [],
+    "compiled_autograd": False,
     "seed": 0,
     "threads": None,
+    "memory": None,
     "default_dtype": None,
     "graph_caches": True,
+    "warm_caches": False,
     "fallback_random": False,
     "config": {},
     "env": {},
@@ -46,15 +50,56 @@ class Program:
 
     def compiled(self):
         """`graph` under torch.compile as the recipe says."""
+        return self._compile(self.graph, fullgraph=self.recipe["fullgraph"])
+
+    def _compile(self, function, **arguments):
         import torch
 
         recipe = self.recipe
         backend = self.namespace.get(recipe["backend"])
-        arguments = {"backend": backend if callable(backend) else recipe["backend"], "fullgraph": recipe["fullgraph"]}
+        arguments["backend"] = backend if callable(backend) else recipe["backend"]
         for name in ("mode", "options", "dynamic"):
             if recipe[name] not in (None, {}):
                 arguments[name] = recipe[name]
-        return torch.compile(self.graph, **arguments)
+        return torch.compile(function, **arguments)
+
+    @contextlib.contextmanager
+    def compiled_autograd(self):
+        """Compiled autograd for the time of a compiled run, where the recipe asks for it."""
+        if not self.recipe["compiled_autograd"]:
+            yield
+            return
+        from torch._dynamo import compiled_autograd
+
+        with compiled_autograd._enable(self._compile):
+            yield
+
+    @contextlib.contextmanager
+    def surroundings(self):
+        """The recipe's contexts, which a call and its backward run in."""
+        with contextlib.ExitStack() as stack:
+            for expression in self.recipe["contexts"]:
+                stack.enter_context(eval(expression, self.namespace))
+            yield
+
+    @contextlib.contextmanager
+    def forward_region(self, autocast=True):
+        """The contexts, grad mode and autocast region that a forward call runs in."""
+        import torch
+
+        recipe = self.recipe
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.surroundings())
+            if recipe["grad_mode"] == "no_grad":
+                stack.enter_context(torch.no_grad())
+            elif recipe["grad_mode"] == "inference_mode":
+                stack.enter_context(torch.inference_mode())
+            region = recipe["autocast"]
+            if region is not None and autocast:  # {} is a region with all its fields at their default
+                dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
+                cache = region.get("cache_enabled", True)
+                stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype, cache_enabled=cache))
+            yield
 
 
 def load(text, inputs, recipe, prepare=None):
@@ -94,6 +139,8 @@ def apply(recipe, threads=None):
     import torch
 
     os.environ.update(recipe["env"])
+    if recipe["memory"]:
+        limit_memory(recipe["memory"])
     if recipe["threads"] or threads:
         torch.set_num_threads(recipe["threads"] or threads)
     if recipe["default_dtype"]:
@@ -104,6 +151,17 @@ def apply(recipe, threads=None):
         set_config("inductor.fallback_random", True)
     for name, value in recipe["config"].items():
         set_config(name, value)
+
+
+def limit_memory(size):
+    """At most `size` bytes of address space for this process, as far as the system offers that and it has no less."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    size = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def set_config(name, value):
@@ -124,20 +182,3 @@ def seed(recipe):
     torch.manual_seed(recipe["seed"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(recipe["seed"] % 2**32)
-
-
-@contextlib.contextmanager
-def forward_region(recipe, autocast=True):
-    """The grad mode and autocast region that a forward call runs in."""
-    import torch
-
-    with contextlib.ExitStack() as stack:
-        if recipe["grad_mode"] == "no_grad":
-            stack.enter_context(torch.no_grad())
-        elif recipe["grad_mode"] == "inference_mode":
-            stack.enter_context(torch.inference_mode())
-        region = recipe["autocast"]
-        if region is not None and autocast:  # {} is a region with all its fields at their default
-            dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
-            stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype))
-        yield

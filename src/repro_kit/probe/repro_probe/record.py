@@ -1,12 +1,14 @@
 """Run a program in eager and record the value of every name that `graph` assigns."""
 
 import ast
+import contextlib
 import os
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._python_dispatch import _disable_current_modes
 
-from repro_probe.program import forward_region, seed
+from repro_probe.program import seed
 
 _HOOK = "__repro_record__"
 
@@ -23,10 +25,17 @@ def run(program, text, recorder, step):
         recorder.start(number)
         for name, value in zip(program.parameters, arguments):
             recorder.record(name, value)
-        with forward_region(program.recipe):
+        with program.forward_region():
             namespace["graph"](*arguments)
         found.append(recorder.values)
     return {"values": found[0] if found else {}, "later_calls": found[1:]}
+
+
+@contextlib.contextmanager
+def _plainly():
+    with torch._C.DisableTorchFunction(), _disable_current_modes(), temporarily_clear_interpreter_stack():  # noqa: SIM117
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            yield
 
 
 def instrumented(text, path):
@@ -63,8 +72,8 @@ class Recorder:
 
     def record(self, name, value):
         """Note `value`, assigned to `name`."""
-        # What is recorded must not itself be differentiated, batched, or count for autocast.
-        with temporarily_clear_interpreter_stack(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+        # What is recorded must not itself be differentiated, batched, seen by a mode, or count for autocast.
+        with _plainly():
             self.values[name] = self._describe(value, name if name in self.wanted else None)
 
     def _describe(self, value, file):

@@ -16,14 +16,14 @@ from repro_kit.reduce.search import Proposal, Search
 
 _DEFAULT = Recipe()
 #: Fields that say how the failure is judged, or what it is about, rather than what it needs.
-_KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches")
+_KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches", "memory")
 _DICTS = ("options", "env", "config")
 
 
 def narrow(search: Search) -> None:
     """What makes every later query cheaper: forward only, fewer calls, static shapes."""
     calls(search)
-    for name in ("backward", "dynamic", "autocast"):
+    for name in ("backward", "dynamic", "autocast", "warm_caches"):
         _default(search, name)
 
 
@@ -43,10 +43,17 @@ def calls(search: Search) -> None:
 
 
 def recipe(search: Search) -> None:
-    """Every setting back to its default, and every entry of a dict (options, config, environment) away."""
+    """Every setting back to its default, and every entry (of options, config, environment, contexts) away."""
+    threads(search)
     sweep(search, special(search), reset)
-    for name in _DICTS:
+    for name in (*_DICTS, "contexts"):
         _entries(search, name)
+
+
+def threads(search: Search) -> None:
+    """One thread. With that the number is no matter, else it stays: the default is another on another machine."""
+    if search.program.recipe.threads not in (None, 1):
+        search.first([[SetRecipe("threads", 1)]])
 
 
 def reset(names: Sequence[str]) -> list[SetRecipe]:
@@ -56,8 +63,10 @@ def reset(names: Sequence[str]) -> list[SetRecipe]:
 
 def special(search: Search) -> list[str]:
     """The settings that are not at their default, those that are dicts last."""
+    recipe = search.program.recipe
     names = [field.name for field in fields(Recipe) if field.name not in (*_KEPT, *_DICTS)]
-    return [name for name in (*names, *_DICTS) if getattr(search.program.recipe, name) != getattr(_DEFAULT, name)]
+    kept = ("threads",) if recipe.threads != 1 else ()
+    return [it for it in (*names, *_DICTS) if getattr(recipe, it) != getattr(_DEFAULT, it) and it not in kept]
 
 
 def marks(search: Search) -> None:
@@ -74,8 +83,10 @@ def _default(search: Search, name: str) -> None:
 
 def _entries(search: Search, name: str) -> None:
     def propose(dropped: Sequence[str]) -> Proposal:
-        left = {key: value for key, value in getattr(search.program.recipe, name).items() if key not in dropped}
-        return [SetRecipe(name, left)]
+        entries = getattr(search.program.recipe, name)
+        if isinstance(entries, tuple):
+            return [SetRecipe(name, tuple(it for it in entries if it not in dropped))]
+        return [SetRecipe(name, {key: value for key, value in entries.items() if key not in dropped})]
 
     sweep(search, list(getattr(search.program.recipe, name)), propose)
 
@@ -113,4 +124,4 @@ def _bound(piece: str) -> set[str]:
 def _used_by_program(program: Program) -> set[str]:
     statements = [it for function in program.functions() for it in (*function.statements, function.returns)]
     names = {name for it in (*statements, *program.inputs) for name in it.reads}
-    return names | {program.recipe.backend}
+    return names.union({program.recipe.backend}, *map(reads_of, program.recipe.contexts))

@@ -1,0 +1,97 @@
+"""What surrounds a compiled call is recorded with its graph."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.launch import launch
+from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.subject import probe_environment
+
+MODES = """
+from torch.overrides import TorchFunctionMode
+
+class Scaled(TorchFunctionMode):
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+class Plain(Scaled):
+    def __init__(self):
+        super().__init__(1)
+"""
+
+SCRIPT = """
+import contextlib
+import torch
+from modes import Plain, Scaled
+
+torch.use_deterministic_algorithms(True)
+torch.backends.mkldnn.enabled = False
+
+class Offload:
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+    def pack(self, tensor):
+        return tensor.to(self.dtype)
+
+@torch.compile(backend="eager")
+def f(x):
+    return x.sin()
+
+def train(x, dtype, factor):
+    offload = Offload(dtype)
+    with torch.device("cpu"), torch.autograd.graph.saved_tensors_hooks(offload.pack, lambda it: it):
+        with contextlib.suppress(ValueError), torch.no_grad(), contextlib.ExitStack() as stack:
+            stack.enter_context(Scaled(factor * 2))
+            f(x)
+    with contextlib.nullcontext():
+        pass
+
+Plain().__enter__()
+train(torch.ones(3, requires_grad=True), torch.float64, 2)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_with_blocks_and_switches_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "modes.py").write_text(MODES)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    ran = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=probe_environment(os.environ, "capture", tmp_path / "probe", 120),
+        timeout=120,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ran.ok, (tmp_path / "err.txt").read_text()
+    assert read_findings(tmp_path / "probe").problems == ()
+    (recorded,) = read_recorded(tmp_path / "probe")
+    (graph,) = recorded.graphs
+    assert graph.problem is None
+    assert graph.recipe["grad_mode"] == "no_grad"
+    assert graph.recipe["device"] == "cpu"
+    assert graph.recipe["compiled_autograd"] is False
+    assert graph.recipe["switches"] == [
+        "torch.use_deterministic_algorithms(True, warn_only=False)",
+        "torch.backends.mkldnn.enabled = False",
+    ]
+    here, modes = str(script), str(tmp_path / "modes.py")
+    hooks = "torch.autograd.graph.saved_tensors_hooks(Offload(torch.float64).pack, lambda it: it)"
+    found = [(it["expression"], it["names"]) for it in graph.recipe["regions"]]
+    assert found == [
+        ("Plain()", {"Plain": modes}),
+        (hooks, {"Offload": here, "torch": here}),
+        ("contextlib.suppress(ValueError)", {"contextlib": here}),
+        ("contextlib.ExitStack()", {"contextlib": here}),
+        ("Scaled(2 * 2)", {"Scaled": modes}),
+    ]
