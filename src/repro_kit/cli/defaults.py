@@ -19,6 +19,7 @@ KEYS: dict[str, type] = {
     "logs": str,
     "function": str,
     "check": str,
+    "border": str,
     "debug-artifacts": bool,
     "include-values": bool,
     "trace": bool,

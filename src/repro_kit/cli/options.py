@@ -72,6 +72,11 @@ stage_options = _decorate(
     click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
     click.option("--budget", type=_COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
     click.option("--deadline", type=_POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
+    click.option(
+        "--border",
+        type=click.Choice(["dynamo", "aot", "auto"]),
+        help="Graph to reduce: torch-level, aten, or the smaller of both.  [dynamo]",
+    ),
     click.option("--events", metavar="FILE", help="Append a reduction's events to this file, as JSON lines."),
 )
 

@@ -14,6 +14,7 @@ class Options:
     jobs: int = 1
     budget: int = 2000  # queries of one reduction
     deadline: float = 1800.0  # seconds of one reduction
+    border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     events: str | None = None  # file that gets a reduction's events as JSON lines
     failure: int = 0  # which of the observed failures
     check: str | None = None  # symptom to look for when nothing fails: "accuracy"

@@ -62,7 +62,7 @@ REGISTRY: dict[str, Stage] = {
             "minify",
             "repro_kit.stages.minify",
             needs=("observe", "capture"),
-            settings=("budget", "deadline"),
+            settings=("budget", "deadline", "border"),
             pointless=_no_program,
         ),
         Stage(

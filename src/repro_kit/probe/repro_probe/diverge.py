@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe import judge, outcome, reference
-from repro_probe.program import Program, forward_region, seed
+from repro_probe.program import Program, seed
 
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
@@ -66,7 +66,7 @@ def _tensors(program, names):
     seed(program.recipe)
     wanted = dict.fromkeys(names)
     for arguments in program.calls():
-        with forward_region(program.recipe):
+        with program.forward_region():
             values = program.graph(*arguments)
         for name, value in zip(names, values):
             if not all(map(_is_plain, tree_flatten(value)[0])):
