@@ -43,4 +43,5 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
         except ReproKitError:
             continue
         kept = {"check": kind is Kind.ACCURACY, "threads": recipe.threads, "env": recipe.env, "memory": recipe.memory}
-        yield aten.with_(recipe=aten.recipe.with_(**kept))
+        imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
+        yield aten.with_(recipe=aten.recipe.with_(**kept), imports=imports, preamble=program.preamble)

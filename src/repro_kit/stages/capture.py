@@ -50,7 +50,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             break
     border = "dynamo"
     if found is None and _runnables(case, observation):
-        found, more = search.first(_runnable_attempts(case, observation))
+        changes = Variants(recorded[0], kind, files).extras if recorded else ""
+        found, more = search.first(_runnable_attempts(case, observation, kind, changes))
         reasons += more
         border = "aot"
     if found is None and search.tried and not needs_fresh(case):
@@ -134,7 +135,8 @@ def _runnables(case: Case, observation: Observation) -> list[Artifact]:
     return [it for it in observation.artifacts if wanted is None or it.compile_id == wanted]
 
 
-def _runnable_attempts(case: Case, observation: Observation) -> Iterator[Attempt | str]:
+def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:
+    """Each artifact as it is, and with the script's `changes` to the compiler."""
     for artifact in _runnables(case, observation):
         try:
             program = from_runnable((case.path / artifact.path).read_text(encoding="utf-8"))
@@ -142,7 +144,10 @@ def _runnable_attempts(case: Case, observation: Observation) -> Iterator[Attempt
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        yield Attempt(render(program), program.recipe, graph, "from its fx_graph_runnable")
+        recipe = program.recipe.with_(check=kind is Kind.ACCURACY)
+        for preamble in dict.fromkeys(("", changes)):
+            how = "from its fx_graph_runnable" + (", with the script's changes to the compiler" if preamble else "")
+            yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
 
 
 class _Search:
