@@ -1,5 +1,7 @@
 """What is a failure and what is not, judged on programs whose backend spoils the result in one way."""
 
+from pathlib import Path
+
 import pytest
 from texts import program, spoiling
 
@@ -208,3 +210,15 @@ def test_a_bug_planted_in_inductor_is_found(oracle: ZygoteOracle) -> None:
     assert right.status is Status.PASS
     assert wrong.failure is not None and wrong.failure.kind is Kind.ACCURACY
     assert uncompilable.failure is not None and uncompilable.failure.kind is Kind.COMPILE_ERROR
+
+
+def test_inputs_are_exact_however_coarse_their_dtype_is(oracle: ZygoteOracle, inputs: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save(torch.rand(64, 64).bfloat16(), inputs / "x.pt")
+    load = "import pathlib\ndef load(name):\n    return torch.load(pathlib.Path(__file__).parent / 'inputs' / name)\n"
+    for source in ('load("x.pt")', "torch.rand(64, 64).bfloat16() * 2 + 1"):
+        text = spoiling(
+            "out * 1.003", preamble=load, body="y = x.float() * 2\nreturn (y,)", calls=f"x = {source}\nreturn [(x,)]"
+        )
+        (verdict,) = oracle.check([text], inputs, timeout=60)
+        assert verdict.status is Status.FAIL, source

@@ -4,11 +4,12 @@ A comparison, a choice among equal values or a conversion to integers can turn a
 another result altogether. Where nudged runs of eager disagree among themselves, a compiled result may be any of theirs.
 """
 
+import copy
 import math
 import time
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from repro_probe import outcome
@@ -107,11 +108,24 @@ def _largest(arguments):
 def nudged_runs(program):
     """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
     found, until = [], time.monotonic() + _SECONDS
+    given = _with_exact_inputs(program)
     for seed in range(_PAIRS):
         for direction in (1.0, -1.0):
             try:
                 with _Nudge(seed, direction, until):
-                    found.append(outcome.run(program, program.graph, lambda step, number: None))
+                    found.append(outcome.run(given, program.graph, lambda step, number: None))
             except Exception:  # a size or an index that follows from nudged values may be out of bounds
                 continue
     return found
+
+
+def _with_exact_inputs(program):
+    """`program`, its inputs made out of reach of the nudges: they are given, and nothing in them was rounded."""
+    given = copy.copy(program)
+
+    def calls():
+        with _disable_current_modes():
+            return program.calls()
+
+    given.calls = calls
+    return given
