@@ -216,7 +216,7 @@ def test_inputs_are_exact_however_coarse_their_dtype_is(oracle: ZygoteOracle, in
     torch = pytest.importorskip("torch")
     torch.save(torch.rand(64, 64).bfloat16(), inputs / "x.pt")
     load = "import pathlib\ndef load(name):\n    return torch.load(pathlib.Path(__file__).parent / 'inputs' / name)\n"
-    for source in ('load("x.pt")', "torch.rand(64, 64).bfloat16() * 2 + 1"):
+    for source in ('load("x.pt")', "torch.rand(64, 64, dtype=torch.bfloat16)"):
         text = spoiling(
             "out * 1.003", preamble=load, body="y = x.float() * 2\nreturn (y,)", calls=f"x = {source}\nreturn [(x,)]"
         )
