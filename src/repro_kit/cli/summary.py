@@ -36,6 +36,8 @@ def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
     yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is not known")
     yield "size", _size(outcome)
+    if outcome.passes_with and outcome.level == "program":
+        yield "twin", f"{outcome.passes_with}: that passes"
     if outcome.flaky:
         yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:
@@ -57,7 +59,8 @@ def _size(outcome: Outcome) -> str:
     if outcome.statements is None:
         return "not minimized"
     before, after = outcome.statements_before, outcome.statements
-    return f"{after} statement{'s' * (after != 1)}" + (f", from {before}" if before not in (None, after) else "")
+    from_ = f", from {before}" if before not in (None, after) else ""
+    return f"{after} statement{'s' * (after != 1)}{from_}{', 1-minimal' if outcome.minimal else ''}"
 
 
 def _verified(outcome: Outcome) -> str:

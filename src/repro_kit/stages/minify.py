@@ -30,6 +30,7 @@ from repro_kit.stages.reduction import write_reduction
 from repro_kit.ui import Ui
 
 _CHECKS = 3  # of the result, when it does not fail at once
+_TOLD = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same every time
 
 
@@ -51,6 +52,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         if options.border != "dynamo" and capture.border == "dynamo":
             result, fails = work.at_aten(case, result, fails, capture.signature)
     write_reduction(case, result, fails)
+    for number, (note, _) in enumerate(result.others[:_TOLD]):
+        ui.note(f"Another failure met on the way, kept in minify/also/{number:03d}.py: {note}")
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"

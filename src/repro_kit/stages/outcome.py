@@ -40,6 +40,8 @@ class Outcome:
     sentence: str | None = None  # the ablation's, naming the layer
     statements: int | None = None
     statements_before: int | None = None
+    minimal: bool = False  # every single removal was tried, and none fails alike
+    passes_with: str | None = None  # the change that makes the nearest program which passes
     flaky: str | None = None  # how often it fails, and how sure the reduction is
     verified: bool = False
     level: str | None = None  # "program" or "script"
@@ -79,6 +81,7 @@ def outcome(
         capture.note if capture else "",
         *(ablation.notes if ablation else ()),
         reduction.note if reduction else "",
+        *(f"another failure met while reducing: {it}" for it in (reduction.others if reduction else ())),
         *notes,
     ]
     return Outcome(
@@ -92,6 +95,8 @@ def outcome(
         sentence=(ablation.sentence or None) if ablation else None,
         statements=reduction.statements_after if reduction else captured,
         statements_before=reduction.statements_before if reduction else captured,
+        minimal=bool(reduction and reduction.minimal),
+        passes_with=reduction.twin.what if reduction and reduction.twin else None,
         flaky=(reduction.note or None) if reduction else None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,
