@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from repro_kit.program import Program, TensorInput, render
@@ -16,7 +16,7 @@ from repro_kit.reduce.passes.statements import alike
 from repro_kit.reduce.search import Search, key_of
 
 _MOST = 40  # removals that are looked at; beyond, too much is left to call the result minimal
-_MOST_TWINS = 16  # further programs that are tried in search of one that passes
+_MOST_TWINS = 10  # further programs that are tried in search of one that passes
 _FIXED = ("load", "tensor", "view")  # data whose dtype the line does not choose
 _OTHER_DTYPE = {
     None: "torch.float64",
@@ -90,11 +90,24 @@ def look_around(search: Search) -> Iterator[Neighbours]:
             passing.append(Twin(what, program))
         yield Neighbours(tuple(found), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
-    for what, program in list(_tweaks(search))[:_MOST_TWINS]:
-        if _judged(search, what, program).outcome is Outcome.PASS and program is not None:
-            passing.append(Twin(what, program))
-        yield Neighbours(tuple(found), complete, _nearest(search.program, passing))
-    yield Neighbours(tuple(found), complete, _nearest(search.program, passing))
+    nearest = _nearest(search.program, passing)
+    text = render(search.program, footer=False)
+    for what, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
+        if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
+            break  # all that follow are further away
+        yield Neighbours(tuple(found), complete, nearest)
+        if _judged(search, what, program).outcome is Outcome.PASS:
+            nearest = Twin(what, program)
+    yield Neighbours(tuple(found), complete, nearest)
+
+
+def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> list[tuple[str, Program]]:
+    made = [(what, program) for what, program in tweaks if program is not None]
+    return sorted(made, key=lambda it: _distance_to(text, it[1]))
+
+
+def _distance_to(text: str, program: Program) -> int:
+    return distance(text, render(program, footer=False))
 
 
 def _judged(search: Search, what: str, program: Program | None) -> Removal:
@@ -144,7 +157,7 @@ def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
 def _nearest(program: Program, passing: Sequence[Twin]) -> Twin | None:
     """The one whose text differs least."""
     text = render(program, footer=False)
-    return min(passing, key=lambda it: distance(text, render(it.program, footer=False)), default=None)
+    return min(passing, key=lambda it: _distance_to(text, it.program), default=None)
 
 
 def distance(one: str, other: str) -> int:
