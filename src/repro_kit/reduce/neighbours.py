@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from repro_kit.program import Program, TensorInput, render
+from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.keep import keep
@@ -86,8 +86,8 @@ def look_around(search: Search) -> Iterator[Neighbours]:
         program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
         removal = _judged(search, what, program)
         found.append(removal)
-        if removal.outcome is Outcome.PASS and program is not None:
-            passing.append(Twin(what, program))
+        if removal.outcome is Outcome.PASS and program is not None and size(program):
+            passing.append(Twin(what, program))  # that a program which computes nothing passes, tells nothing
         yield Neighbours(tuple(found), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
     nearest = _nearest(search.program, passing)
