@@ -135,12 +135,12 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     if len(floats) > 1:
         every: list[Edit] = [SetInput(it.name, {"dtype": "torch.float64"}) for it in floats]
         yield "torch.float64 for all inputs", _with(search, every)
-    for size in sizes_of(program):
-        for new in (size - 1, size + 1):
+    for old in sizes_of(program):
+        for new in (old - 1, old + 1):
             if new > 0:
-                yield f"size {new} for {size}", _with(search, [resize({size: new}, code=True)])
-    for size in {it for line in tensors for it in line.data.sizes or () if it == 1}:
-        yield f"size 2 for {size}", _with(search, [resize({size: 2}, code=False)])
+                yield f"size {new} for {old}", _with(search, [resize({old: new}, code=True)])
+    if any(it == 1 for line in tensors for it in line.data.sizes or ()):
+        yield "size 2 for 1", _with(search, [resize({1: 2}, code=False)])
 
 
 def _other_dtype(line: TensorInput) -> str | None:
