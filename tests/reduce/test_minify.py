@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Synthetic, build
+from synthetic import Synthetic, build, op_name
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
@@ -356,3 +356,39 @@ def test_an_operator_that_is_needed_keeps_one_statement_in_one_body() -> None:
     assert [it.text for it in body.statements] == ["torch.bug(a)"]
     assert len(body.params) == 1
     assert size(result.program) == 2
+
+
+class Together(Synthetic):
+    """Fails while the bug is there, and "left" and "right" are both there or both gone."""
+
+    def fails(self, program: Program) -> bool:
+        names = {op_name(it) for it in program.graph.statements}
+        return "bug" in names and ("left" in names) == ("right" in names)
+
+
+def test_two_statements_that_can_only_go_together_go() -> None:
+    text = BODIES.partition("def body_0")[0] + (
+        "def graph(x):\n    a = torch.left(x)\n    b = torch.bug(x)\n    c = torch.right(x)\n    return (a, b, c)\n\n\n"
+        "def calls():\n    x = torch.randn(2, 3)\n    return [(x,)]\n"
+    )
+    result = minify(parse(text), Together([]))
+    assert [it.text for it in result.program.graph.statements] == ["torch.bug(x)"]
+
+
+class Halved(Synthetic):
+    """Fails while the bug gets one input of half precision, and another one."""
+
+    def fails(self, program: Program) -> bool:
+        dtypes = [it.dtype for it in program.inputs if isinstance(it, TensorInput)]
+        found = {op_name(it) for it in program.graph.statements}
+        return "bug" in found and "torch.float16" in dtypes and len(set(dtypes)) == 2
+
+
+def test_inputs_are_of_the_default_dtype_where_they_can_be() -> None:
+    text = BODIES.partition("def body_0")[0] + (
+        "def graph(x, y):\n    b = torch.bug(x, y)\n    return (b,)\n\n\ndef calls():\n"
+        "    x = torch.randn(2, dtype=torch.float16)\n    y = torch.randn(3, dtype=torch.float64)\n"
+        "    return [(x, y)]\n"
+    )
+    lines = minify(parse(text), Halved([])).program.inputs
+    assert [it.dtype for it in lines if isinstance(it, TensorInput)] == ["torch.float16", None]

@@ -37,11 +37,13 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.same_branches,
     bodies.inside,
     bodies.operands,
+    statements.pairs,
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
     plain,
     values.generate,
     values.plain_inputs,
+    values.dtypes,
     shapes,
     settings.marks,
     settings.recipe,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from repro_kit.program.edits import Bypass, Outputs, Remove
 from repro_kit.program.values import TensorRecord
@@ -10,6 +11,7 @@ from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search import Proposal, Search
 
+_MOST_PAIRED = 7  # statements of which each pair is worth a try
 _NEAR = 32  # values that are looked at for one that is like another
 
 
@@ -72,6 +74,15 @@ def alike(search: Search, value: str, other: str) -> bool:
     if not (isinstance(mine, TensorRecord) and isinstance(its, TensorRecord)):
         return False
     return (mine.shape, mine.dtype, mine.device) == (its.shape, its.dtype, its.device)
+
+
+def pairs(search: Search) -> None:
+    """Two statements less at once, in the end: some can only go together."""
+    while not search.coarse and 2 < len(search.units()) <= _MOST_PAIRED:
+        live = set(search.live)
+        two = combinations(search.units(), 2)
+        if search.first(keep(search, live.difference(one, other)) for one, other in two) is None:
+            return
 
 
 def effects(search: Search) -> None:

@@ -12,6 +12,7 @@ from repro_kit.program.values import TensorRecord, generated, span
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search import Proposal, Search
 
+_CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")  # data of whatever dtype the line says
 _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
 
 
@@ -93,6 +94,16 @@ def plain_inputs(search: Search) -> None:
             return [edit for edit in edits if edit is not None]
 
         sweep(search, [line.name for line in _tensors(search) if plainer(search, line)], propose)  # type: ignore[arg-type]
+
+
+def dtypes(search: Search) -> None:
+    """Generated inputs of the default dtype."""
+    special = [it.name for it in _tensors(search) if it.dtype is not None and it.data.kind in _CHOSEN]
+
+    def propose(names: list[str]) -> Proposal:
+        return [SetInput(name, {"dtype": None}) for name in names]
+
+    sweep(search, special, propose)  # type: ignore[arg-type]
 
 
 _Plainer = Callable[[Search, TensorInput], Edit | None]
