@@ -115,6 +115,7 @@ def minify(
         _check_trivial(search)
         search.learn(oracle.record(program))
         _reduce(search, hints, slow=_is_slow(original))
+        search.share = 1.0
         search.begin("neighbours")
         for neighbours in look_around(search):  # noqa: B007 - the last one before a limit is the result
             pass

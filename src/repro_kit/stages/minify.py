@@ -101,9 +101,8 @@ class _Work:
         """
         inputs, python = self.place / "inputs", case.file.subject.python
         self.ui.progress("looking for the aten graph that fails")
-        for number, aten in enumerate(
-            aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
-        ):
+        graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
+        for number, aten in enumerate(graphs):
             (verdict,) = self.oracle.check([render(aten)], inputs, timeout=self.timeout)
             own = signature_of(verdict.failure) if verdict.failure and verdict.status is Status.FAIL else None
             if own is None or not signature.matches(own, Strength.REBASED):
@@ -114,7 +113,7 @@ class _Work:
                 continue
             smaller = _measured(lower.program) < _measured(result.program)
             if lower_fails and (smaller or self.options.border == "aot"):
-                self.ui.note(f"The aten graph is taken: {size(lower.program)} statements.")
+                self.ui.note(f"The aten graph is taken, {size(lower.program)} of its {size(aten)} statements.")
                 return _joined(result, lower, aten), True
         self.ui.note("The aten graphs of the result are not smaller, or do not fail alike alone; Dynamo's stays.")
         return result, fails
