@@ -141,6 +141,19 @@ def test_a_slice_stands_for_what_is_mapped_over() -> None:
     assert "a = x[0]\n    c = a + y\n    return (c,)" in code(all_inlined(mapped))
 
 
+def test_an_autograd_function_is_its_forward() -> None:
+    own = program(
+        "def body_0(a, b):\n    c = a * b\n    return ((c,), (a, b))\n\n\n"
+        "def body_1(g, a, b):\n    d = g * b\n    return (d, None)\n",
+        "own = AutogradFunction.apply(body_0, body_1, x, y)\nout = own[0]\nreturn (out,)",
+    )
+    (call,) = calls(own)
+    assert code(all_inlined(own)).endswith("c = x * y\n    return (c,)\n\n\n")
+    assert list(alike(own, call)) == []
+    assert without_operand(own, call, 0) is None
+    assert without_result(own, call, 0) is None
+
+
 def test_what_is_not_understood_stays() -> None:
     odd = program("def body_0(a):\n    return a\n", "out = torch.ops.higher_order.odd(body_0, x)\nreturn (out,)")
     assert calls(odd) == []

@@ -15,14 +15,16 @@ from repro_kit.program.statement import Statement, canonical
 class Kind:
     """How an operator passes its operands on. Positions are those of its arguments.
 
-    `groups`: arguments that hold operands, as tuples or lists; None: every argument after the bodies is one operand.
+    `groups`: arguments that hold operands, as tuples or lists; None: every argument after the `leading` bodies is one.
     `carried`: the group whose operands are also results, in order. `sliced`: the group of which a body gets one slice.
     """
 
     groups: tuple[int, ...] | None
     carried: int | None = None
     sliced: int | None = None
-    body: int = 0  # which of the bodies makes the results, where not all do
+    body: int | None = None  # which of the bodies makes the results, where not each of them does
+    leading: int = 1
+    nested: bool = False  # the body returns the results, and beside them what is kept for the backward
 
 
 #: What `_Call.kind` knows, by the called name (torch/_higher_order_ops, and what program/desugar.py makes of it).
@@ -32,6 +34,7 @@ _KINDS = {
     "torch.ops.higher_order.while_loop": Kind((2, 3), carried=2, body=1),
     "torch.ops.higher_order.map_impl": Kind((1, 2), sliced=1),
     "torch.utils.checkpoint.checkpoint": Kind(None),
+    "AutogradFunction.apply": Kind(None, body=0, leading=2, nested=True),
     "flat_scan": Kind((1, 2, 3), carried=1, sliced=2),
 }
 
@@ -55,7 +58,7 @@ class Call:
 
     def _placed(self) -> Iterator[tuple[int | None, ast.expr]]:
         if self.kind.groups is None:
-            for it in self.node.args[len(self.node.args) - self._plain() :]:
+            for it in self.node.args[self.kind.leading :]:
                 yield None, it
             return
         for group in self.kind.groups:
@@ -63,14 +66,15 @@ class Call:
             for it in holder.elts if isinstance(holder, ast.Tuple | ast.List) else ():
                 yield group, it
 
-    def _plain(self) -> int:
-        return len(self.node.args) - (0 if isinstance(self.node.func, ast.Name) else 1)
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """The bodies that make the results."""
+        return self.bodies if self.kind.body is None else self.bodies[self.kind.body : self.kind.body + 1]
 
     def without_operand(self, position: int) -> ast.Call:
         """The call less one operand."""
         if self.kind.groups is None:
-            first = len(self.node.args) - self._plain()
-            args = [it for at, it in enumerate(self.node.args) if at != first + position]
+            args = [it for at, it in enumerate(self.node.args) if at != self.kind.leading + position]
             return ast.Call(self.node.func, args, self.node.keywords)
         args = list(self.node.args)
         for group in self.kind.groups:
@@ -102,7 +106,7 @@ def calls(program: Program) -> list[Call]:
             continue
         callee = ast.unparse(node.func)
         bodies = [it.id for it in node.args if isinstance(it, ast.Name) and it.id in names]
-        kind = Kind(None) if callee in names else _KINDS.get(callee)
+        kind = Kind(None, leading=0) if callee in names else _KINDS.get(callee)
         if kind is not None:
             found.append(Call(at, node, tuple(bodies) or (callee,), kind))
     return found
@@ -115,7 +119,7 @@ def inlined(program: Program, call: Call, body: str) -> Program | None:
     """
     function = _body(program, body)
     operands = call.operands()
-    results = _results(function)
+    results = _results(function, nested=call.kind.nested)
     if function is None or results is None or len(operands) != len(function.params):
         return None
     fresh = _Fresh(program.graph)
@@ -133,21 +137,23 @@ def inlined(program: Program, call: Call, body: str) -> Program | None:
             moved = Statement(names[it.target], moved.text)
         statements.append(moved)
     made = [canonical(None, it).substitute(names).text for it in results]
-    whole = _whole(function, made)
+    whole = _whole(function, made, nested=call.kind.nested)
     return _spliced(program, call.at, statements, made, whole)
 
 
-def _results(function: Function | None) -> list[ast.expr] | None:
+def _results(function: Function | None, *, nested: bool = False) -> list[ast.expr] | None:
     """What a body returns, each result by itself."""
     expression = function.returns.expression if function is not None else None
+    if nested:
+        expression = expression.elts[0] if isinstance(expression, ast.Tuple | ast.List) else None
     if isinstance(expression, ast.Tuple | ast.List):
         return list(expression.elts)
     return [expression] if expression is not None else None
 
 
-def _whole(function: Function, made: Sequence[str]) -> str:
+def _whole(function: Function, made: Sequence[str], *, nested: bool) -> str:
     """What the call itself stands for: its results as the body returns them."""
-    several = isinstance(function.returns.expression, ast.Tuple | ast.List)
+    several = nested or isinstance(function.returns.expression, ast.Tuple | ast.List)
     return f"({', '.join(made)}{',' if len(made) == 1 else ''})" if several else made[0]
 
 
@@ -175,8 +181,7 @@ def _spliced(program: Program, at: int, new: Sequence[Statement], made: Sequence
 
 def inlinings(program: Program, call: Call) -> Iterator[Program | None]:
     """`program` with one of the bodies in place of `call`, each that makes its results."""
-    bodies = call.bodies if call.kind.body == 0 else call.bodies[call.kind.body :][:1]
-    for body in dict.fromkeys(bodies):
+    for body in dict.fromkeys(call.makers):
         yield inlined(program, call, body)
 
 
@@ -197,7 +202,7 @@ def all_inlined(program: Program, *, last: bool = False) -> Program | None:
 
 def alike(program: Program, call: Call) -> Iterator[Program | None]:
     """`program` with one body of `call` in place of all others that take as much (the branches of a `cond`)."""
-    if call.kind.carried is not None or len(set(call.bodies)) < 2:
+    if call.kind.body is not None or call.kind.carried is not None or len(set(call.bodies)) < 2:
         return
     for body in call.bodies:
         names = dict.fromkeys(call.bodies, body)
@@ -216,6 +221,8 @@ def without_operand(program: Program, call: Call, position: int) -> Program | No
 
     What is carried from step to step goes with its result, which nobody may read then.
     """
+    if call.kind.nested:  # the backward has a result for every operand
+        return None
     bodies = [_body(program, name) for name in dict.fromkeys(call.bodies)]
     if position < call.carried():
         lesser = _without_result(program, call, position)
@@ -242,15 +249,17 @@ def without_result(program: Program, call: Call, position: int, instead: int = -
 
 
 def _without_result(program: Program, call: Call, position: int, instead: int = -1) -> Program | None:
-    makers = call.bodies if call.kind.body == 0 else call.bodies[call.kind.body :][:1]
+    makers = call.makers
     changed: dict[str, Function] = {}
-    for name in makers:
+    for name in makers if not call.kind.nested else ():
         body = _body(program, name)
         results = _results(body)
         if body is None or results is None or len(results) < 2 or position >= len(results):
             return None
         kept = [ast.unparse(it) for at, it in enumerate(results) if at != position]
         changed[name] = _without_dead(body.with_(returns=_returning(body, kept)))
+    if not changed:
+        return None
     graph = program.graph
     targets = {graph.statements[it.at].target for it in calls(program) if set(it.bodies) & set(makers)}
     statements = []
