@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pytest
 from synthetic import Synthetic
 
 from repro_kit.program import Program, TensorInput, parse
 from repro_kit.reduce import Answer, Outcome, minify
-from repro_kit.reduce.neighbours import distance
+from repro_kit.reduce.neighbours import Neighbours, Removal, distance
 
 TEXT = """import torch
 
@@ -66,6 +67,13 @@ def test_a_search_that_was_stopped_claims_no_minimality() -> None:
     assert cut.stopped == "budget"
     assert cut.program == whole.program
     assert not cut.neighbours.minimal
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.ALIKE, Outcome.INFRA])
+def test_a_removal_that_fails_alike_or_was_not_judged_is_no_minimality(outcome: Outcome) -> None:
+    fine = Removal("without a", Outcome.PASS)
+    assert Neighbours((fine, Removal("without b", None)), complete=True).minimal
+    assert not Neighbours((fine, Removal("without b", outcome)), complete=True).minimal
 
 
 def test_distance_counts_what_is_not_common() -> None:

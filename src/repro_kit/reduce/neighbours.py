@@ -53,8 +53,8 @@ class Neighbours:
 
     @property
     def minimal(self) -> bool:
-        """Whether the result is 1-minimal: no single removal fails alike."""
-        return self.complete and all(it.outcome is not Outcome.SAME for it in self.removals)
+        """Whether the result is 1-minimal: no single removal fails alike, in whatever form, or could not be judged."""
+        return self.complete and not {it.outcome for it in self.removals} & {Outcome.SAME, Outcome.ALIKE, Outcome.INFRA}
 
 
 def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:

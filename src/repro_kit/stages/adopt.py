@@ -15,7 +15,7 @@ from repro_kit.model.signature import signature_of
 from repro_kit.program import render, size
 from repro_kit.program.program import Program
 from repro_kit.stages.environment import environment
-from repro_kit.stages.judging import with_random
+from repro_kit.stages.judged_recipe import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle
 from repro_kit.stages.stop import Stop

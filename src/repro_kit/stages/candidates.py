@@ -22,7 +22,7 @@ from repro_kit.model.results import Capture, Environment, Observation, ObservedF
 from repro_kit.program import Program, parse, size
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
-from repro_kit.stages.judging import with_tolerance
+from repro_kit.stages.judged_recipe import with_tolerance
 
 T = TypeVar("T")
 
@@ -74,9 +74,8 @@ class Candidate:
             return f"One captured graph, {one}, not reduced."
         minimal = ""
         if reduction.minimal and now == reduction.statements_after:
-            minimal = (
-                f" It is 1-minimal: with any single one of {len(reduction.removals)} removals the failure is gone."
-            )
+            tried = sum(bool(it.outcome) for it in reduction.removals)
+            minimal = f" It is 1-minimal: none of {tried} single removals fails alike."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
         return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
 

@@ -20,7 +20,7 @@ from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.stages.judging import with_random
+from repro_kit.stages.judged_recipe import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, needs_fresh, open_oracle, query_timeout
 from repro_kit.stages.running import run_subject

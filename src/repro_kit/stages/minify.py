@@ -22,7 +22,7 @@ from repro_kit.runner.oracle import Oracle
 from repro_kit.stages.aten import aten_programs
 from repro_kit.stages.events import events_to
 from repro_kit.stages.judge import Judge, until
-from repro_kit.stages.judging import with_tolerance
+from repro_kit.stages.judged_recipe import with_tolerance
 from repro_kit.stages.live import shown
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout

@@ -6,7 +6,7 @@ from repro_kit.model.failure import Difference, Failure, Kind, Phase, Status, Ve
 from repro_kit.model.signature import signature_of
 from repro_kit.program import parse, render
 from repro_kit.reduce import Outcome
-from repro_kit.stages.judging import with_random, with_tolerance
+from repro_kit.stages.judged_recipe import with_random, with_tolerance
 from repro_kit.stages.minify import Judge, verified
 
 TEXT = """# repro-kit program 1
