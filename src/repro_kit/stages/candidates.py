@@ -75,7 +75,8 @@ class Candidate:
         minimal = ""
         if reduction.minimal and now == reduction.statements_after:
             tried = sum(bool(it.outcome) for it in reduction.removals)
-            minimal = f" It is 1-minimal: none of {tried} single removals fails alike."
+            what = f"none of {tried} single removals fails alike" if tried else "nothing can be removed from it"
+            minimal = f" It is 1-minimal: {what}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
         return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
 
