@@ -48,7 +48,19 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
 def is_own(cell: Cell, recipe: Recipe) -> bool:
     """Whether a cell differs from the subject's own recipe in its backend alone."""
     mode = recipe.mode if cell.recipe.backend == recipe.backend else None
-    return cell.compiled and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode and not cell.no_effect
+    plain = set(cell.changed) <= {"backend"} and cell.compiled and not cell.no_effect
+    return plain and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode
+
+
+def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
+    """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
+    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
+    for backend in (*LADDER, recipe.backend):
+        if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
+            return False
+        if ladder[backend].same:
+            return any(not cell.compiled for cell in cells)
+    return False
 
 
 def _rank(name: str) -> int:

@@ -1,7 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported.
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
+with), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the script cannot set
+these anew.
 """
 
 import functools
@@ -27,17 +28,24 @@ def is_users(frame):
 def install(options):
     """Arrange for the overrides; nothing is imported before the script does it."""
     when_imported("torch", lambda torch: _wrap_compile(torch, options))
+    if "grad" in options:
+        when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
 
 
-def _set(module, name, value):
+def _fix(module, name, value):
+    """Set it for good: what the script assigns later does not count, and other threads see it too."""
     *path, last = name.split(".")
+    holder = module
     for part in path:
-        module = getattr(module, part)
-    setattr(module, last, value)
+        holder = getattr(holder, part)
+    setattr(holder, last, value)
+    entry = getattr(module, "_config", {}).get(name)
+    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+        entry.env_value_force = value
 
 
 def _wrap_compile(torch, options):
