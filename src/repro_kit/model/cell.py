@@ -27,6 +27,7 @@ class Cell:
     subject: Literal["script", "program"] = "program"  # what was run
     changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
     inferred: str = ""  # the cells that it follows from: it was not run
+    setup: str = ""  # Python code that was run before anything was compiled
     runs: int = 1  # how often it was run; a failure ends the repetition
 
 

@@ -32,10 +32,10 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
-    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
-    failing = next((name for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
-    if failing is None:
+    first = first_failing(cells, recipe)
+    if first is None:
         return _by_mode(cells)
+    ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
@@ -43,6 +43,16 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
     words = _dynamic_words(cells, failing, recipe.mode) + _mode_words(cells, recipe)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
+
+
+def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
+    """The first backend of the ladder (the subject's own after it) that fails in the subject's way."""
+    ladder = _ladder(cells, recipe)
+    return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
+
+
+def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
+    return {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
 
 
 def is_own(cell: Cell, recipe: Recipe) -> bool:
@@ -54,7 +64,7 @@ def is_own(cell: Cell, recipe: Recipe) -> bool:
 
 def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
     """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
-    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
+    ladder = _ladder(cells, recipe)
     for backend in (*LADDER, recipe.backend):
         if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
             return False

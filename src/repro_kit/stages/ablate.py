@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.axis import parse_axis
+from repro_kit.model.causes import diagnose
 from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.cell_words import word
 from repro_kit.model.failure import Status
-from repro_kit.model.layer import is_decided, is_own, name_layer
+from repro_kit.model.layer import is_decided, is_own
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show
 from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
+from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
@@ -40,7 +42,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
-    layer, sentence = name_layer(cells, work.recipe)
+    cells += work.cells.run(contrasts(cells, work.recipe))
+    found = diagnose(cells, work.recipe)
     notes: tuple[str, ...] = ()
     if work.cells.subject == "program" and case.file.signature is not None:
         cells, notes = _checked_on_script(case, options, ui, cells, work.recipe)
@@ -48,9 +51,10 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ablation = Ablation(
         work.cells.subject,
         tuple(cells),
-        layer,
-        sentence,
+        found.layer,
+        found.sentence,
         notes,
+        cause=found.cause,
         recipe=work.recipe,
         torch=case.read("env.json", Environment).torch or "",
         failure=target.summary() if target else "",
@@ -59,7 +63,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     show(ablation, ui)
     for note in notes:
         ui.warn(note)
-    ui.done(sentence)
+    ui.done(found.sentence)
 
 
 def planned(case: Case, options: Options, ui: Ui) -> Work:

@@ -48,6 +48,7 @@ class Plan:
     overridden: tuple[str, ...] = ()  # fields of the recipe that differ from the subject's own
     no_effect: str = ""
     axes: Mapping[str, object] = field(default_factory=dict)  # what is changed, as the user calls it
+    setup: str = ""  # Python code to run before anything is compiled
 
 
 def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
@@ -124,7 +125,7 @@ class Cells(ABC):
         return _judged(replace(cell, name=it.name, changed=dict(it.axes)), self.target) if cell else None
 
     def _parts(self, it: Plan) -> list[object]:
-        return [it.recipe, it.compiled, list(it.overridden), self.options.repeat]
+        return [it.recipe, it.compiled, list(it.overridden), it.setup, self.options.repeat]
 
     def _made(self, it: Plan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(
@@ -136,6 +137,7 @@ class Cells(ABC):
             repeat=repeat,
             subject=self.subject,
             changed=dict(it.axes),
+            setup=it.setup,
         )
         return _judged(cell, self.target)
 
@@ -190,13 +192,14 @@ class OnProgram(Cells):
                 waiting = again
 
     def _text(self, it: Plan) -> str:
-        program: Program = replace(self.program, recipe=it.recipe)
+        preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble
+        program: Program = replace(self.program, recipe=it.recipe, preamble=preamble)
         return render(without_marks(program) if it.recipe.dynamic is False else program)
 
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
         repeat = f"python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
-        return self._made(it, verdict, repeat)
+        return self._made(it, verdict, repeat + _setup_words(it))
 
 
 class OnScript(Cells):
@@ -284,11 +287,11 @@ class OnScript(Cells):
             repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
         elif it.overridden == ("backend",) and it.recipe.backend in LADDER:
             repeat = f"TORCH_BISECT_BACKEND={it.recipe.backend} {repeat}"
-        elif changed:
+        elif changed.keys() - {"setup"}:
             repeat += f"  # with {_by_hand(changed)}"
         if "env" in it.overridden:
             repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
-        return self._made(it, verdict, repeat)
+        return self._made(it, verdict, repeat + _setup_words(it))
 
     def verdict(self, override: Mapping[str, object], name: str, env: Mapping[str, str] | None = None) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
@@ -332,11 +335,16 @@ def overrides(it: Plan) -> dict[str, Any]:
             config |= it.recipe.config
         elif name != "env":
             changed[name] = getattr(it.recipe, name)
-    return {**changed, **({"config": config} if config else {})}
+    changed |= {"config": config} if config else {}
+    return changed | ({"setup": it.setup} if it.setup else {})
+
+
+def _setup_words(it: Plan) -> str:
+    return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
 
 
 def _by_hand(changed: Mapping[str, Any]) -> str:
-    arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config")]
+    arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
     parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []
     if "grad" in changed:
         parts.append(f"torch.set_grad_enabled({changed['grad']})")

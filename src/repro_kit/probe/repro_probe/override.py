@@ -1,8 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the script cannot set
-these anew.
+with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
+the config module is imported; the script cannot set these anew.
 """
 
 import functools
@@ -30,6 +30,8 @@ def install(options):
     when_imported("torch", lambda torch: _wrap_compile(torch, options))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
+    if "setup" in options:
+        when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
