@@ -7,7 +7,8 @@ from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.compared import Change, changes
 from repro_kit.model.expectation import parse_expectation
 from repro_kit.model.failure import Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.recipe import Recipe
+from repro_kit.model.grid import counts, layout
+from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.signature import Signature
 
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
@@ -66,8 +67,47 @@ def test_comparison_names_what_differs() -> None:
     ]
 
 
-def test_markdown_keeps_its_table_whole() -> None:
+def test_markdown_keeps_its_tables_whole() -> None:
     rows = [line for line in markdown(ABLATION).splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + len(ABLATION.cells)
-    assert {row.replace("\\|", "").count("|") for row in rows} == {4}
-    assert "≈ fails (inferred)" in rows[-1]
+    assert "compile-error: a \\| b" in rows[-2]
+    for row in rows:
+        assert row.replace("\\|", "").count("|") in (3, 4)
+
+
+def grid_cell(backend: str, dynamic: bool | None, verdict: Verdict, same: bool, **more: object) -> Cell:
+    changed = {"backend": backend, "dynamic": dynamic}
+    recipe = Recipe(backend=backend, dynamic=dynamic)
+    signature = None if verdict.failure is None else Signature(Kind.RUNTIME_ERROR, message="boom")
+    name = f"{backend} dynamic={dynamic}"
+    return Cell(name, True, recipe, verdict, signature, same=same, changed=changed, **more)  # type: ignore[arg-type]
+
+
+def test_the_grid_has_a_row_a_backend_and_a_column_a_dynamic_setting() -> None:
+    passes = Verdict(Status.PASS)
+    cells = (
+        Cell("no torch.compile", False, Recipe(), passes),
+        grid_cell("eager", None, passes, False),
+        grid_cell("eager", True, FAIL, False),
+        grid_cell("inductor", None, FAIL, True),
+        grid_cell("inductor", True, FAIL, True, inferred="eager dynamic=True"),
+        Cell("inductor mode=max-autotune", True, Recipe(mode="max-autotune"), FAIL, same=True, changed={"mode": 1}),
+        Cell("script: eager", True, Recipe(backend="eager"), passes, subject="script", changed={"backend": "eager"}),
+    )
+    made = layout(Ablation("program", cells))
+    assert made.columns == ("backend", "dynamic=None", "dynamic=True")
+    assert made.rows == (
+        ("no torch.compile", "✓ passes", ""),
+        ("eager", "✓ passes", "! other [1]"),
+        ("inductor", "✗ fails", "≈ fails"),
+    )
+    assert made.notes == ("[1] runtime-error: boom",)
+    assert [row[0] for row in made.rest] == ["inductor mode=max-autotune", "script: eager"]
+    assert "inferred" in made.legend
+    assert counts(cells) == "7 cells: 6 run, 1 inferred"
+
+
+def test_the_grid_fits_80_columns() -> None:
+    cells = [grid_cell(name, dynamic, FAIL, False) for name in LADDER for dynamic in (None, True, False)]
+    made = layout(Ablation("program", tuple(cells)))
+    widths = [max(len(row[at]) for row in (made.columns, *made.rows)) for at in range(len(made.columns))]
+    assert sum(widths) + 3 * len(widths) + 1 <= 80

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
+from cattrs.errors import BaseValidationError
 
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError
@@ -79,8 +80,12 @@ def read_ablation(path: Path) -> Ablation:
         else:
             data = (path / _FILE if path.is_dir() else path).read_bytes()
         return from_data(orjson.loads(data), Ablation)
-    except Exception as error:
-        raise ReproKitError(f"--against: {path} holds no ablation ({type(error).__name__}: {error}).") from error
+    except OSError as error:
+        raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
+    except (zipfile.BadZipFile, StopIteration, BaseValidationError, KeyError, TypeError, ValueError) as error:
+        raise ReproKitError(
+            f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
+        ) from error
 
 
 def _compare(before: Ablation, after: Ablation, job: Job) -> None:

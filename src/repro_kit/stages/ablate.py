@@ -19,6 +19,7 @@ from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show
 from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
+from repro_kit.stages.names import check_names
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
@@ -87,6 +88,8 @@ def planned(case: Case, options: Options, ui: Ui) -> Work:
         accelerator=case.read("env.json", Environment).accelerator is not None,
         cheap=on_program,
     )
+    named = [str(value) for axis in matrix.axes if axis.name == "backend" for value in axis.values]
+    check_names(case, [*matrix.backends, *named], [axis.name for axis in matrix.axes if axis.is_setting])
     recipe = cells.recipe()
     return Work(matrix, recipe, matrix.cells(recipe), cells)
 

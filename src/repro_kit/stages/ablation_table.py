@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from repro_kit.model.cell import Ablation
-from repro_kit.model.cell_words import remark, symbol, word
+from repro_kit.model.cell_words import word
+from repro_kit.model.grid import counts, layout
 from repro_kit.stages.cells import Cells, Plan
 from repro_kit.ui import Ui
 
@@ -35,9 +36,14 @@ def plan_rows(plans: Sequence[Plan], cells: Cells) -> list[str]:
 
 
 def show(ablation: Ablation, ui: Ui) -> None:
-    """The matrix as a table."""
-    rows = [[cell.name, f"{symbol(cell)} {word(cell)}", remark(cell)] for cell in ablation.cells]
-    ui.table("Ablation", ["cell", "verdict", "what"], rows)
+    """The matrix as tables: backends by dynamic setting, then whatever else was varied."""
+    made = layout(ablation)
+    ui.table(f"Ablation on the {ablation.subject}, {counts(ablation.cells)}", made.columns, made.rows)
+    if made.rest:
+        ui.table("", ["further cells", "verdict", ""], made.rest)
+    if not ui.quiet:
+        for line in filter(None, (*made.notes, made.legend)):
+            ui.print(f"  {line}")
 
 
 def _time(seconds: float) -> str:

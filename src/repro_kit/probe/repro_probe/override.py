@@ -10,6 +10,7 @@ import importlib
 import sys
 import threading
 
+from repro_probe import names
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -77,7 +78,7 @@ def _compile_arguments(arguments, options):
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
-            changed[name] = options[name]
+            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for.
         changed.pop("mode", None)
@@ -99,7 +100,7 @@ def _wrap_optimize(dynamo, options):
             if positional:
                 arguments["backend"], positional = positional[0], ()
             if "backend" in options:
-                arguments["backend"] = options["backend"]
+                arguments["backend"] = names.backend(options["backend"])
             if "dynamic" in options:
                 arguments["dynamic"] = options["dynamic"]
         return optimize(*positional, **arguments)
