@@ -19,11 +19,8 @@ def word(cell: Cell) -> str:
     """The verdict in one or two words; what was not run says so."""
     if cell.no_effect:
         return "no effect"
-    if cell.inferred:
-        return "fails (inferred)"
-    if cell.same:
-        return "fails"
-    return _WORDS.get(cell.verdict.status, "fails differently")
+    told = "fails" if cell.same else _WORDS.get(cell.verdict.status, "fails differently")
+    return f"{told} (inferred)" if cell.inferred else told
 
 
 def symbol(cell: Cell) -> str:

@@ -9,6 +9,7 @@ from repro_kit.trace.compiles import Compile, CompileFailure, Compiles
 from repro_kit.trace.reader import Problems, read
 from repro_kit.trace.runnables import Runnable, Runnables
 from repro_kit.trace.steps import OpenSteps
+from repro_kit.trace.symbols import Symbols
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class TraceSummary:
     runnables: tuple[Runnable, ...] = ()
     open_step: str | None = None
     problems: Problems = field(default_factory=Problems)
+    symbols: int = 0  # symbolic sizes that were made
+
+    @property
+    def static(self) -> bool:
+        """Whether there were compiles, and none had a symbolic size."""
+        return bool(self.compiles) and not self.symbols
 
     @property
     def compile_ids(self) -> tuple[str, ...]:
@@ -31,10 +38,10 @@ def summarise(path: str | Path) -> TraceSummary:
     """The summary of the trace at `path` (a log, or a directory of logs); empty when there is none."""
     if not Path(path).exists():
         return TraceSummary()
-    compiles, runnables, steps = Compiles(), Runnables(), OpenSteps()
+    compiles, runnables, steps, symbols = Compiles(), Runnables(), OpenSteps(), Symbols()
     reader = read(path)
     for record in reader:
-        for insight in (compiles, runnables, steps):
+        for insight in (compiles, runnables, steps, symbols):
             insight.see(record)
     step = steps.open()
     return TraceSummary(
@@ -43,4 +50,5 @@ def summarise(path: str | Path) -> TraceSummary:
         tuple(runnables.found),
         str(step) if step else None,
         reader.problems,
+        symbols.made,
     )
