@@ -1,7 +1,7 @@
 """The search for the build where the failure came (or went): a pure function of what is known so far.
 
-Nothing is remembered between steps but the marks: a search that was killed, or whose marks a person has changed, goes on
-from there like any other.
+Nothing is remembered between steps but the marks: a search that was killed, or whose marks a person has changed,
+goes on from there like any other.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ class Outcome:
 
 def next_step(question: Question, marks: Marks) -> Ask | Outcome:
     """What to judge next, or the answer."""
+    if question.find_fix and question.first is not None:  # the failing end first: it shows what is looked for
+        start = _older_end(question, marks, question.last)
+        if not isinstance(start, int):
+            return start
     new = _newer_end(question, marks)
     if not isinstance(new, int):
         return new
@@ -193,7 +197,7 @@ def _borders(question: Question, marks: Marks, old: int, new: int) -> tuple[int,
 
 
 def _middle(untried: list[int]) -> int:
-    """The middle of the longest run of untried builds: builds of no use come in clusters, and this leads out of them."""
+    """The middle of the longest run of untried builds: this leads out of clusters of builds of no use."""
     runs: list[list[int]] = []
     for index in untried:
         if runs and runs[-1][-1] == index - 1:
