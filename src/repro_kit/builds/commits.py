@@ -13,6 +13,7 @@ from pathlib import Path
 import git
 
 from repro_kit.bisect import Build
+from repro_kit.builds.installed import github_url
 from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
@@ -100,7 +101,13 @@ class CommitSource:
         root = Path(str(self._repo.working_tree_dir)).resolve()
         inside = self._cwd.resolve().is_relative_to(root)
         cwd = tree / self._cwd.resolve().relative_to(root) if inside else tree
-        return Ready(python, variables, cwd if cwd.is_dir() else tree, commit=build.commit)
+        return Ready(
+            python,
+            variables,
+            cwd if cwd.is_dir() else tree,
+            commit=build.commit,
+            repository=next(filter(None, (github_url(url) for it in self._repo.remotes for url in it.urls)), None),
+        )
 
     def _build(self, tree: Path, variables: dict[str, str]) -> None:
         out = tree.parent / "build.txt"

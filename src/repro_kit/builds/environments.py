@@ -51,7 +51,7 @@ class WheelSource:
     @contextmanager
     def ready(self, build: Build) -> Iterator[Ready]:
         """Install `build`, and remove its environment afterwards. Raises UnusableError when it cannot be installed."""
-        place = self._place / _file_name(build.name)
+        place = self._place / file_name(build.name)
         try:
             cached = self._cache.has(build)
             with self._cache.using(build) as wheel:
@@ -81,7 +81,7 @@ class WheelSource:
                 "take that place out of PYTHONPATH.",
                 Exit.USAGE,
             )
-        return Ready(python, variables, version=found.version, commit=found.commit)
+        return Ready(python, variables, version=found.version, commit=found.commit, repository=found.repository)
 
 
 class InterpreterSource:
@@ -119,5 +119,6 @@ def _of_interpreter(python: str, package: str, env: Mapping[str, str]) -> Build:
     return Build(python, found.version, commit=found.commit, python=python, title=f"{package} {found.version or ''}")
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
+    """A build's name as the name of a file."""
     return re.sub(r"[^A-Za-z0-9._+-]", "_", name)[-100:]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _ASK = r"""
 import importlib.metadata, importlib.util, json, pathlib, re, sys
 name = sys.argv[1]
-told = {"version": None, "commit": None, "origin": None}
+told = {"version": None, "commit": None, "origin": None, "urls": []}
 try:
     found = importlib.metadata.distribution(name)
     told["version"] = found.version
+    told["urls"] = [it.partition(",")[2].strip() for it in found.metadata.get_all("Project-URL") or []]
+    told["urls"].append(found.metadata.get("Home-page") or "")
     direct = found.read_text("direct_url.json")
     if direct:
         told["commit"] = json.loads(direct).get("vcs_info", {}).get("commit_id")
@@ -36,6 +40,18 @@ print("\n" + json.dumps(told))
 """
 
 
+def github_url(url: str) -> str | None:
+    """``https://github.com/owner/name`` of a remote or a project's URL; None for another host."""
+    found = re.match(r"^(?:git@|ssh://git@)github\.com[:/](?P<path>[^/]+/[^/]+?)(?:\.git)?/?$", url)
+    if found:
+        return f"https://github.com/{found['path']}"
+    parts = urlsplit(url)
+    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
+    if (parts.hostname or "") not in ("github.com", "www.github.com") or len(path) != 2:
+        return None
+    return f"https://github.com/{path[0]}/{path[1]}"
+
+
 @dataclass(frozen=True)
 class Installed:
     """A package as an interpreter finds it."""
@@ -43,6 +59,7 @@ class Installed:
     version: str | None = None
     commit: str | None = None
     origin: str | None = None  # the file that an import would load
+    repository: str | None = None  # URL on GitHub
 
 
 def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
@@ -58,6 +75,8 @@ def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | 
             check=True,
             stdin=subprocess.DEVNULL,
         )
-        return Installed(**json.loads(answer.stdout.rsplit("\n", 2)[-2]))
+        told = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+        repository = next(filter(None, map(github_url, told.pop("urls"))), None)
+        return Installed(**told, repository=repository)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, TypeError):
         return None

@@ -24,7 +24,7 @@ class Ready:
     cwd: Path | None = None  # where the command runs, if that belongs to the build
     version: str | None = None
     commit: str | None = None
-    notes: tuple[str, ...] = ()
+    repository: str | None = None  # URL on GitHub
 
 
 class Source(Protocol):

@@ -15,6 +15,7 @@ from cattrs.errors import BaseValidationError
 
 from repro_kit.bisect import Ask, Build, Judgement, Mark, Outcome, following, next_step, steps_left
 from repro_kit.bisect.state import SCHEMA, State
+from repro_kit.builds.environments import file_name
 from repro_kit.builds.source import Ready, Source, UnusableError
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
@@ -69,11 +70,13 @@ class Bisection:
         try:
             with self._source.ready(build) as ready:
                 installed = time.monotonic() - started
+                self.state = replace(self.state, repository=ready.repository or self.state.repository)
                 with self._fetched_meanwhile():
                     found = self._found(build, ready)
         except UnusableError as error:
             took = time.monotonic() - started
             return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
+        write_atomic(self._place / "logs" / f"{file_name(build.name)}.txt", found.output.encode())
         return Judgement(
             build.name,
             found.mark,

@@ -14,7 +14,7 @@ from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import SCHEMA, State
 from repro_kit.builds.cache import WheelCache
-from repro_kit.builds.commits import BuildCommand, CommitSource
+from repro_kit.builds.commits import BuildCommand, CommitSource, commit_in, opened
 from repro_kit.builds.environments import InterpreterSource, WheelSource
 from repro_kit.builds.index import PYPI, index_files
 from repro_kit.builds.installed import installed
@@ -79,6 +79,8 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
     """
     axis = _settled(axis, known, ask)
     where = _chosen(axis, where, target)
+    if where.clone:
+        axis = _as_commits(axis, where.clone)
     about = f"{ask.subject}; {axis.package}; {_what(axis, where)}; {'fix' if ask.find_fix else 'first failure'}"
     if known is not None and known.about != about:
         raise ReproKitError(
@@ -104,6 +106,7 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
             signature=known.signature or ask.signature,
             repeats=known.repeats,
             flaky=known.flaky,
+            repository=known.repository,
         )
     return _with_ends(state, axis), source
 
@@ -127,6 +130,16 @@ def _chosen(axis: Axis, where: Where, target: Target) -> Where:
         found = installed(target.python, "torch", os.environ)
         return replace(where, nightly=platform_of(found.version if found else None))
     return where
+
+
+def _as_commits(axis: Axis, clone: Path) -> Axis:
+    """The ends as full hashes."""
+    repo = opened(clone)
+
+    def sha(word: str | None) -> str | None:
+        return commit_in(repo, word).hexsha if word else None
+
+    return replace(axis, good=sha(axis.good), bad=sha(axis.bad))
 
 
 def _what(axis: Axis, where: Where) -> str:

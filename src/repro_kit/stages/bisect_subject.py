@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from repro_kit.bisect.ranking import Clues
 from repro_kit.bundle.contents import MANIFEST
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
 from repro_kit.runner.subject import command
+from repro_kit.stages.bisect_commits import Hand, clues_of
 from repro_kit.stages.build_oracle import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
@@ -31,6 +33,8 @@ class BuildSubject:
     place: Path
     signature: Signature | None = None
     python: str | None = None
+    clues: Clues = field(default_factory=Clues)
+    hand: Hand = field(default_factory=lambda: Hand((), Path()))
 
 
 @contextmanager
@@ -62,12 +66,15 @@ def _of_repro(target: Path, directory: Path, timeout: float, ui: Ui) -> BuildSub
     if own is None:
         ask(target, directory, "each build", Options(yes=ui.yes), ui)
     limit = max(timeout, (claim.limit or 0) + _MARGIN)
+    signature = claim.signature or (own.file.signature if own else None)
     return BuildSubject(
         f"repro.py of {target.name}",
         ReproOracle(f"repro.py of {target.name}", directory, limit),
         target / "bisect" if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
-        claim.signature or (own.file.signature if own else None),
+        signature,
         own.file.subject.python if own else None,
+        clues_of(signature, claim.layer, (directory / "repro.py").read_text(encoding="utf-8", errors="replace")),
+        Hand(("python", "repro.py"), directory, passing=own is None),
     )
 
 
@@ -77,10 +84,13 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
     words = ["python" if word == subject.python else word for word in command(subject)]
     what = f"{' '.join(words)} in {subject.cwd}"
     place = case.path / "bisect"
-    oracle = CommandOracle(what, words, cwd=Path(subject.cwd), place=place, timeout=timeout)
-    return BuildSubject(what, oracle, place, case.file.signature, subject.python)
+    oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
+    hand = Hand(tuple(words), Path(subject.cwd))
+    signature = case.file.signature
+    return BuildSubject(what, oracle, place, signature, subject.python, clues_of(signature, None, ""), hand)
 
 
 def _command(words: Sequence[str], place: Path, timeout: float) -> BuildSubject:
     what = " ".join(words)
-    return BuildSubject(what, CommandOracle(what, words, cwd=Path.cwd(), place=place, timeout=timeout), place)
+    oracle = CommandOracle(what, words, cwd=Path.cwd(), timeout=timeout)
+    return BuildSubject(what, oracle, place, hand=Hand(tuple(words), Path.cwd()))

@@ -19,6 +19,7 @@ from repro_kit.builds.target import target_of
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.stages.bisect import STATE, Bisection, read_state
+from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import Report, as_json, as_markdown, make_report
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
@@ -96,6 +97,8 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
     outcome = bisection.run()
     report = make_report(bisection.state, outcome)
+    clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
+    report = with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
@@ -111,6 +114,10 @@ def show(report: Report, ui: Ui) -> None:
             lines.append((f"{name} side", " ".join(filter(None, [side.build.shown, side.commit or ""]))))
     lines += [("compare", report.compare)] if report.compare else []
     lines += [("failure", state.signature.summary())] if state.signature else []
+    if report.suspects:
+        first = report.suspects[0]
+        lines.append(("likeliest", f"{first.commit[:12]} {first.title}" + (f" ({first.why})" if first.why else "")))
+    lines += [("by commit", f"sh {report.git_bisect}")] if report.git_bisect else []
     lines.append(("judged", f"{len(state.current)} of {len(state.range)} builds"))
     ui.panel("bisect", lines)
     for note in report.notes:

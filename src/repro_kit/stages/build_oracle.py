@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -75,18 +77,19 @@ class CommandOracle:
     The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
     """
 
-    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, place: Path, timeout: float) -> None:
+    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float) -> None:
         self.what = what
         self._argv = tuple(argv)
         self._cwd = cwd
-        self._place = place
         self._timeout = timeout
 
     def run(self, ready: Ready) -> Seen:
         """One run of the command, with the compiler's caches empty."""
-        out, err = self._place / "stdout.txt", self._place / "stderr.txt"
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
-        with private_caches(self._place) as caches:
+        if ready.cwd is not None:
+            self._carry(ready.cwd)
+        with tempfile.TemporaryDirectory(prefix="repro-kit-") as place, private_caches(Path(place)) as caches:
+            out, err = Path(place, "stdout.txt"), Path(place, "stderr.txt")
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
@@ -95,8 +98,16 @@ class CommandOracle:
                 stdout=out,
                 stderr=err,
             )
-        output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
+            output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
         return read(run, output)
+
+    def _carry(self, cwd: Path) -> None:
+        """Copy to `cwd` the files that the command names and that are not there: a test may be newer than a build."""
+        for word in self._argv:
+            source, target = self._cwd / word, cwd / word
+            if not Path(word).is_absolute() and source.is_file() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
 
 
 def read(run: Run, output: str) -> Seen:

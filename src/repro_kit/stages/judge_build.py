@@ -37,6 +37,7 @@ class Found:
     other: str = ""
     seconds: float = 0.0
     signature: Signature | None = None  # of the failure that counted
+    output: str = ""  # of the run that decided
 
 
 def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> Found:
@@ -105,7 +106,7 @@ def _one(seen: Seen, rules: Rules) -> Found:
 
     def found(mark: Mark, reason: str, other: str = "") -> Found:
         bad = mark is Mark.BAD
-        return Found(mark, reason, 1, int(bad), other, seen.seconds, signature if bad else None)
+        return Found(mark, reason, 1, int(bad), other, seen.seconds, signature if bad else None, seen.output)
 
     match seen.showing:
         case Showing.PASSES:

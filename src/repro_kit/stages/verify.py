@@ -58,6 +58,7 @@ class Claim:
     platform: str | None = None
     accelerator: str | None = None
     limit: float | None = None  # seconds
+    layer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
             raise ReproKitError(
                 f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
-        known = {name: data.get(name) for name in ("torch", "python", "platform", "accelerator", "limit")}
+        known = {name: data.get(name) for name in ("torch", "python", "platform", "accelerator", "limit", "layer")}
         return Claim(signature=from_data(data["signature"], Signature), **known)
     except (BaseValidationError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
