@@ -40,12 +40,15 @@ class Job:
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
     from repro_kit.stages.place import is_case
+    from repro_kit.stages.watched import is_watched
 
     values = merged(ctx)
-    if form_of(ctx) == "script" and words and is_case(Path(words[0])):
+    if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
         if len(words) > 1:
             words_before = shlex.join([*words[1:], words[0]])
             raise ReproKitError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
+        if not is_case(Path(words[0])):
+            return _watched(ctx, Path(words[0]))
         return existing_case(ctx, Path(words[0]))
     return _subject(values, form_of(ctx), words)
 
@@ -68,6 +71,20 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     output = ctx.params.get("output") or str(bundle_path(path))
     options = replace(_options_of(ctx, case, values), failure=case.file.failure_index, output=output)
     return Job(case, options, make_ui(values), resumed=True)
+
+
+def _watched(ctx: click.Context, path: Path) -> Job:
+    """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
+    from repro_kit.stages.place import bundle_path
+    from repro_kit.stages.watched import take_up
+
+    values = merged(ctx)
+    if values["output"] not in (None, str(path)):
+        raise ReproKitError(f"{path} becomes the case itself; leave --output out.")
+    options, ui = make_options(values), make_ui(values)
+    case = take_up(path, values["python"], options, ui)
+    case.write(_OPTIONS, options)
+    return Job(case, replace(options, output=str(bundle_path(path))), ui, resumed=False)
 
 
 def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Options:
