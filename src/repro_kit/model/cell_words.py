@@ -40,6 +40,8 @@ def remark(cell: Cell) -> str:
         return cell.no_effect
     if cell.inferred:
         return f"follows from {cell.inferred}"
+    if "parting" in cell.changed:
+        return cell.verdict.note
     runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
     if cell.same:
         return f"as described{runs}"

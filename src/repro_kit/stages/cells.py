@@ -107,7 +107,7 @@ class Cells(ABC):
             for count, (at, cell) in enumerate(running, start=1):
                 found[at] = cell
                 if not cell.inferred:
-                    self.known.add(self._parts(plans[at]), cell)
+                    self.keep(plans[at], cell)
                 self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
                 if until is not None and until(list(found.values())):
                     break
@@ -122,10 +122,14 @@ class Cells(ABC):
         if it.no_effect:
             return self._cell(it, Verdict(Status.SKIPPED))
         cell = self.known.find(self._parts(it))
-        return _judged(replace(cell, name=it.name, changed=dict(it.axes)), self.target) if cell else None
+        return _judged(replace(cell, name=it.name), self.target) if cell else None
+
+    def keep(self, it: Plan, cell: Cell) -> None:
+        """Write down that this cell came of the plan."""
+        self.known.add(self._parts(it), cell)
 
     def _parts(self, it: Plan) -> list[object]:
-        return [it.recipe, it.compiled, list(it.overridden), it.setup, self.options.repeat]
+        return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
 
     def _made(self, it: Plan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(

@@ -1,8 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
-the config module is imported; the script cannot set these anew.
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave), and
+``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the script cannot set these anew.
 """
 
 import functools
@@ -26,9 +26,10 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(options):
-    """Arrange for the overrides; nothing is imported before the script does it."""
-    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+def install(place):
+    """Arrange for the overrides of the place's options; nothing is imported before the script does it."""
+    options = place.options
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, _witness(torch, place)))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
@@ -51,7 +52,16 @@ def _fix(module, name, value):
         entry.env_value_force = value
 
 
-def _wrap_compile(torch, options):
+def _witness(torch, place):
+    """What a compiled function goes through before the user gets it."""
+    if not place.options.get("witness"):
+        return lambda original, compiled: compiled
+    from repro_probe.witness import Witness
+
+    return Witness(torch, functools.partial(place.write, "witness"))
+
+
+def _wrap_compile(torch, options, witness):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -66,7 +76,7 @@ def _wrap_compile(torch, options):
     def _compile(model, changed):
         _inside.flag = True
         try:
-            return compile_(model, **changed)
+            return witness(model, compile_(model, **changed))
         finally:
             _inside.flag = False
 
