@@ -44,7 +44,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
-    cells += work.cells.run(contrasts(cells, work.recipe))
+    cells += work.cells.run(contrasts(cells, work.recipe, custom=work.cells.uses_custom_operators()))
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
     found = diagnose(cells, work.recipe)

@@ -25,6 +25,7 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
 from repro_kit.stages import failures
 from repro_kit.stages.known import Known
+from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
 from repro_kit.stages.running import run_subject
@@ -34,6 +35,8 @@ from repro_kit.ui import Ui
 STOPPED = "not run: the layer was known"
 
 _HANG = 120.0  # seconds for a cell of a script that hangs
+
+_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 
 Until = Callable[[Sequence[Cell]], bool]
 
@@ -81,6 +84,14 @@ class Cells(ABC):
     @abstractmethod
     def usual(self) -> float:
         """Seconds that a cell is expected to take."""
+
+    def uses_custom_operators(self) -> bool:
+        """Whether the subject's text names operators that are not torch's own, or makes some."""
+        return any(_CUSTOM.search(text) for text in self._texts())
+
+    @abstractmethod
+    def _texts(self) -> list[str]:
+        """The subject's text, as far as it is known."""
 
     @abstractmethod
     def _about(self) -> list[object]:
@@ -170,6 +181,9 @@ class OnProgram(Cells):
         verdict = self.case.read("capture/capture.json", Capture).verdict
         return verdict.seconds if verdict else 1.0
 
+    def _texts(self) -> list[str]:
+        return [self.text]
+
     def _about(self) -> list[object]:
         inputs = sorted((it.name, it.stat().st_size) for it in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *_torch(self.case)]
@@ -233,6 +247,9 @@ class OnScript(Cells):
     def usual(self) -> float:
         """What the command took when it was observed."""
         return self.observation.seconds
+
+    def _texts(self) -> list[str]:
+        return texts(self.case)
 
     def _about(self) -> list[object]:
         from repro_kit.stages.registry import files

@@ -69,15 +69,23 @@ class Contrast:
         return Plan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
 
 
-def contrasts(cells: Sequence[Cell], recipe: Recipe) -> list[Plan]:
-    """Those that tell the parts of the layer apart which `cells` name."""
+_CHECKED = Contrast(
+    causes.OPERATORS_CHECKED,
+    "with custom operators checked",
+    axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
+)
+
+
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Plan]:
+    """Those that tell the parts of the layer apart which `cells` name; `custom`: operators not of torch may be used."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     if failing is None:
         return []
     failure = failing.verdict.failure
     kind = failure.kind if failure else Kind.ACCURACY
-    return [it.plan(failing.recipe, failing.changed) for it in _of(layer, kind, failing.recipe)]
+    checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
+    return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
 
 
 def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
