@@ -15,7 +15,7 @@ def markdown(ablation: Ablation) -> str:
     lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
     made = layout(ablation)
     lines += _table(made.columns, made.rows)
-    lines += ["", *_table(("further cells", "verdict", ""), made.rest)] if made.rest else []
+    lines += ["", *_table(made.listed()[0], made.listed()[1:])] if made.rest else []
     lines += ["", *made.notes, *filter(None, [made.legend])]
     lines += ["", *(f"- {note}" for note in ablation.notes)]
     return "\n".join(lines).rstrip() + "\n"
