@@ -118,7 +118,7 @@ def _detail(cell: Cell) -> str:
     if cell.no_effect:
         return cell.no_effect
     if cell.same:
-        return "as observed"
+        return cell.verdict.note or "as observed"
     if cell.signature is not None and cell.verdict.status != Status.PASS:
         return cell.signature.summary()
     return cell.verdict.note

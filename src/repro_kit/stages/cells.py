@@ -18,10 +18,9 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures
+from repro_kit.stages import failures, symptoms
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
-from repro_kit.stages.running import run_subject
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -98,10 +97,12 @@ class OnScript:
     def __init__(self, case: Case, options: Options, ui: Ui) -> None:
         self.case, self.options, self.ui = case, options, ui
         self.observation = case.read("observe/run.json", Observation)
+        self.symptom = symptoms.known(case)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        for recorded in read_recorded(self.case.path / "capture" / "record"):
+        places = ("capture/record", "observe/eager/probe")
+        for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
                 return Recipe(backend=known["backend"], mode=known["mode"], dynamic=known["dynamic"])
@@ -119,7 +120,8 @@ class OnScript:
             self.ui.progress(f"{done} of {len(plans)} cells of the script: {it.name}")
             return cell
 
-        with ThreadPoolExecutor(max(1, self.options.jobs)) as pool:
+        jobs = 1 if self.symptom is not None and self.symptom.timed else self.options.jobs
+        with ThreadPoolExecutor(max(1, jobs)) as pool:
             return list(pool.map(one, enumerate(plans)))
 
     def _run(self, it: Plan, number: int) -> Cell:
@@ -150,16 +152,11 @@ class OnScript:
         kind = self.case.file.signature.kind if self.case.file.signature else None
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
-        (place / "trace").mkdir(parents=True, exist_ok=True)
-        ran = run_subject(
-            self.case,
-            place,
-            timeout=timeout,
-            mode="override",
-            probe=override,
-            env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-        )
-        found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
+        ran = symptoms.run_traced(self.case, self.options, place, override, env, timeout)
+        summary = summarise(place / "trace")
+        found = failures.found_in(place, ran, read_findings(place / "probe"), summary)
+        if ran.ok and self.symptom is not None:
+            return symptoms.of_run(self.symptom, ran, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:

@@ -74,7 +74,14 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place.options)
+        override.install(place.options, lambda settings: _note_settings(place, settings))
+
+
+def _note_settings(place, settings):
+    """Append to the events of this process, as the recording of graphs does."""
+    line = json.dumps({"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}, default=repr)
+    with open(place.path("events", "jsonl"), "a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def _torch_seen(place, torch):

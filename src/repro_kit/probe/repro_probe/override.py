@@ -24,9 +24,20 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(options):
-    """Arrange for the overrides; nothing is imported before the script does it."""
-    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+def compile_settings(arguments):
+    """The arguments of a call of `torch.compile` that decide how, as data."""
+    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+    backend = arguments.get("backend") or "inductor"
+    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+    return settings
+
+
+def install(options, note):
+    """Arrange for the overrides; nothing is imported before the script does it.
+
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`.
+    """
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
@@ -40,13 +51,14 @@ def _set(module, name, value):
     setattr(module, last, value)
 
 
-def _wrap_compile(torch, options):
+def _wrap_compile(torch, options, note):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
         if not is_users(sys._getframe(1)):
             return compile_(model, **arguments)
+        note(compile_settings(arguments))
         changed = _compile_arguments(arguments, options)
         if model is None:
             return lambda function: _compile(function, changed)
