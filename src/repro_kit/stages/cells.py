@@ -152,11 +152,13 @@ class OnScript:
         kind = self.case.file.signature.kind if self.case.file.signature else None
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
-        ran = symptoms.run_traced(self.case, self.options, place, override, env, timeout)
+        probes = symptoms.probes(self.symptom) if self.symptom else {}
+        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
         summary = summarise(place / "trace")
-        found = failures.found_in(place, ran, read_findings(place / "probe"), summary)
+        findings = read_findings(place / "probe")
+        found = failures.found_in(place, ran, findings, summary)
         if ran.ok and self.symptom is not None:
-            return symptoms.of_run(self.symptom, ran, summary)
+            return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:

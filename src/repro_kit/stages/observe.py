@@ -33,7 +33,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ui.progress("running " + " ".join(command(case.file.subject)))
     observed, findings, summary = observe_once(case, options, ui)
     found = failures.found_in(case.path / "observe", observed, findings, summary)
-    measured = symptoms.looked_for(case, options, ui, observed, summary)
+    measured = symptoms.looked_for(case, options, ui, observed, findings, summary)
     found = [*measured.found, *found]
     if not found and not options.check:
         observed, findings, summary, found = _with_users_cache(case, options, ui) or (

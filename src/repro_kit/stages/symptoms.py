@@ -9,10 +9,12 @@ from typing import Any
 
 from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure import Kind, Measured, Verdict
+from repro_kit.model.failure import Kind, Measured, Status, Verdict
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import signature_of
-from repro_kit.model.symptom import Symptom, parse_symptom
+from repro_kit.model.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.timing import extra_memory, slowdown
+from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
@@ -53,7 +55,7 @@ class Looked:
     words: str = ""
 
 
-def looked_for(case: Case, options: Options, ui: Ui, ran: Run, summary: TraceSummary) -> Looked:
+def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary) -> Looked:
     """Look for the symptom that the user asked for in a run that ended well."""
     (case.path / FILE).unlink(missing_ok=True)
     symptom = wanted(options)
@@ -62,36 +64,73 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, summary: TraceSum
     if not ran.ok:
         return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
     symptom = settled(case, options, ui, symptom)
-    verdict = of_run(symptom, ran, summary)
+    place = case.path / "observe" / "measured"
+    if probes(symptom):
+        ui.progress("measuring the compiled calls")
+        ran = run_traced(case, options, place, probes(symptom))
+        findings = read_findings(place / "probe")
+    verdict = of_run(symptom, ran, findings, summary)
+    if verdict.status is Status.INFRA:
+        raise ReproKitError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.", Exit.FAILED)
+    if verdict.status is Status.FLAKY:
+        return Looked(words=f"{symptom.text} cannot be told: {verdict.note}")
     if verdict.failure is None:
         return Looked(words=f"{symptom.text} was not seen: {verdict.note}")
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def of_run(symptom: Symptom, ran: Run, summary: TraceSummary) -> Verdict:
-    """What a run under the trace says about `symptom`."""
-    return symptom.verdict(_reading(symptom.kind, summary), ran.seconds)
+def probes(symptom: Symptom) -> dict[str, Any]:
+    """The probe's options (mode `override`) without which `symptom` cannot be measured; empty: any run shows it."""
+    if symptom.kind is Kind.SLOWDOWN:
+        return {"measure": ["time"]}
+    if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
+        return {"measure": ["memory"]}
+    return {}
 
 
-def _reading(kind: Kind, summary: TraceSummary) -> Measured:
+def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary) -> Verdict:
+    """What a run under the trace, with the probe as `probes` wants it, says about `symptom`."""
+    measured = _reading(symptom, findings, summary)
+    if measured is None:
+        return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
+    return symptom.verdict(measured, ran.seconds)
+
+
+def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Measured | None:
     counts = summary.counts
-    match kind:
+    match symptom.kind:
         case Kind.RECOMPILES:
             return counts.recompiles
         case Kind.GRAPH_BREAKS:
             return counts.graph_breaks
-    return counts.compile_time
+        case Kind.COMPILE_TIME:
+            return counts.compile_time
+        case Kind.SLOWDOWN:
+            return slowdown(findings.compiled)
+    if symptom.unit is Unit.RATIO:
+        return extra_memory(findings.compiled)
+    return Measured.exact(findings.peak_memory) if findings.peak_memory else None
+
+
+def _why_not(ran: Run, findings: Findings) -> str:
+    problems = [f"{call.name}: {call.problem}" for call in findings.compiled if call.problem]
+    if problems:
+        return "; ".join(problems)
+    if not ran.ok:
+        return f"{exit_name(ran)} while measuring"
+    return "no call of a function or module that torch.compile was given was seen"
 
 
 def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
-    ran = run_traced(case, options, place, override_of(symptom.baseline))
-    if not ran.ok:
-        raise ReproKitError(
-            f"The baseline of {symptom.text} cannot be measured: {exit_name(ran)} there; see {place}.", Exit.FAILED
-        )
-    return _reading(symptom.kind, summarise(place / "trace"))
+    ran = run_traced(case, options, place, {**override_of(symptom.baseline), **probes(symptom)})
+    findings = read_findings(place / "probe")
+    measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
+    if measured is None:
+        why = _why_not(ran, findings)
+        raise ReproKitError(f"The baseline of {symptom.text} cannot be measured: {why}; see {place}.", Exit.FAILED)
+    return measured
 
 
 def override_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,12 +32,13 @@ def compile_settings(arguments):
     return settings
 
 
-def install(options, note):
+def install(options, note, watch):
     """Arrange for the overrides; nothing is imported before the script does it.
 
-    `note` gets the settings that the script itself asks for, once a call of `torch.compile`.
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
+    original)` returns what the script gets for `compiled`.
     """
-    when_imported("torch", lambda torch: _wrap_compile(torch, options, note))
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
@@ -51,7 +52,7 @@ def _set(module, name, value):
     setattr(module, last, value)
 
 
-def _wrap_compile(torch, options, note):
+def _wrap_compile(torch, options, note, watch):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -67,7 +68,7 @@ def _wrap_compile(torch, options, note):
     def _compile(model, changed):
         _inside.flag = True
         try:
-            return compile_(model, **changed)
+            return watch(compile_(model, **changed), model)
         finally:
             _inside.flag = False
 
