@@ -17,7 +17,7 @@ _MOST_WARM = 20
 _ROUNDS, _LEAST_ROUNDS = 60, 9
 _SECONDS = 8.0  # for the rounds beyond the least number
 _PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there are rounds enough
-_MEMORY_CALLS, _MEMORY_ROUNDS = 5, 3
+_MEMORY_CALLS, _MEMORY_ROUNDS = 4, 9
 
 
 def observer(what):
