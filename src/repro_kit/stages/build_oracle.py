@@ -88,7 +88,10 @@ class CommandOracle:
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
         if ready.cwd is not None:
             self._carry(ready.cwd)
-        with tempfile.TemporaryDirectory(prefix="repro-kit-") as place, private_caches(Path(place)) as caches:
+        with (
+            tempfile.TemporaryDirectory(prefix="repro-kit-") as place,
+            private_caches(Path(place), ready.python) as caches,
+        ):
             out, err = Path(place, "stdout.txt"), Path(place, "stderr.txt")
             run = launch(
                 argv,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.model.signature import Signature, Strength
+from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import PROBE, exit_name, launch
 
 #: Variables that would make this run another one than a stranger's.
@@ -119,6 +120,8 @@ def run_repro(
     """Run a copy of `directory`/repro.py once, with `variables`; `compiled` off: under ``TORCH_COMPILE_DISABLE=1``."""
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with scratch(directory) as place:
+        give_probes(python, place / "inductor")
+        give_headers(place / "tmp")
         out, err = place / "stdout.txt", place / "stderr.txt"
         run = launch(
             [python, str(place / "bundle" / "repro.py")],
