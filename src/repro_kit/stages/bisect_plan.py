@@ -187,7 +187,12 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
         axis.package,
         _wheels(axis, ask, where, target, known),
         target=target,
-        cache=WheelCache(where.cache / "wheels", int(where.cache_limit * _GIB), offline=where.offline),
+        cache=WheelCache(
+            where.cache / "wheels",
+            int(where.cache_limit * _GIB),
+            index=where.index or default_index(),
+            offline=where.offline,
+        ),
         uv=uv,
         wants=wants,
         place=place / "envs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,12 @@ from repro_kit.bisect import Build, Ending, Judgement, Outcome
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
+from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+
+DIRECTORY = "bisect"  # of a case
+ANSWER = "answer.md"
 
 _EXITS = {
     Ending.FOUND: Exit.OK,
@@ -91,6 +96,17 @@ def as_markdown(report: Report) -> str:
         between=[(build, current.get(build.name)) for build in sorted(between, key=report.state.range.index)],
         judgements=report.state.judgements,
     )
+
+
+def bisected(case: Case) -> str:
+    """What a bisection of `case` has found, as Markdown; "" when there was none."""
+    path = case.path / DIRECTORY / ANSWER
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+def commits_in(text: str) -> list[str]:
+    """Hashes of commits in `text`, which are no secrets."""
+    return re.findall(r"\b[0-9a-f]{12,40}\b", text)
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -21,14 +21,14 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.stages.bisect import STATE, Bisection, read_state
 from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
-from repro_kit.stages.bisect_report import Report, as_json, as_markdown, make_report
+from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
 
-ANSWER = "answer.md"
 _TIMEOUT = 600.0
 
 
@@ -102,6 +102,8 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
+    if place == subject.place.absolute() and is_case(place.parent):
+        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
     return report
 
 
