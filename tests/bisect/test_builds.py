@@ -129,7 +129,10 @@ def test_an_index_of_files_and_what_is_none(tmp_path) -> None:
     page = tmp_path / "other" / "frob" / "index.json"
     page.parent.mkdir(parents=True)
     page.write_bytes(json_page(wheels))
-    assert [file.uploaded for file in index_files((tmp_path / "other").as_uri(), "frob")] == ["2026-01-01", "2026-01-02"]
+    assert [file.uploaded for file in index_files((tmp_path / "other").as_uri(), "frob")] == [
+        "2026-01-01",
+        "2026-01-02",
+    ]
     with pytest.raises(ReproKitError, match=r"Cannot list nothing"):
         index_files(url, "nothing")
 
@@ -179,9 +182,7 @@ def test_the_least_recently_used_wheels_go_first(tmp_path) -> None:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        builds = [
-            Build(path.name, url=f"http://127.0.0.1:{server.server_port}/{path.name}") for path in source
-        ]
+        builds = [Build(path.name, url=f"http://127.0.0.1:{server.server_port}/{path.name}") for path in source]
         for age, build in zip((30, 20, 10), builds, strict=False):
             path = cache.fetch(build)
             os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age))
