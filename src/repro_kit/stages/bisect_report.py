@@ -88,14 +88,21 @@ def as_markdown(report: Report) -> str:
     """The report to paste into an issue."""
     between = [report.state.range[index] for index in (*report.outcome.skipped, *report.outcome.untried)]
     current = report.state.current
-    sides = [("last good", "first bad"), ("last bad", "first good")][report.state.find_fix]
     return render(
         "bisect.md.j2",
         report=report,
-        sides=[(name, side) for name, side in zip(sides, (report.old, report.new), strict=True) if side],
+        sides=named_sides(report),
         between=[(build, current.get(build.name)) for build in sorted(between, key=report.state.range.index)],
         judgements=report.state.judgements,
     )
+
+
+def named_sides(report: Report) -> list[tuple[str, Side]]:
+    """What is known of both sides of the answer, each with its name."""
+    if not (report.old and report.new):
+        return [("build", side) for side in (report.old, report.new) if side]
+    names = ("last bad", "first good") if report.state.find_fix else ("last good", "first bad")
+    return list(zip(names, (report.old, report.new), strict=True))
 
 
 def bisected(case: Case) -> str:
