@@ -37,6 +37,7 @@ class Account:
     log: str = ""
     minimized: str = ""  # "12 -> 1 statements"
     twin: TwinFound | None = None  # the nearest program that passes
+    bisected: str = ""  # which build broke it, as Markdown
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
 

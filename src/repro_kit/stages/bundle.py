@@ -19,6 +19,7 @@ from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
 from repro_kit.model.results import BundleResult, Environment
 from repro_kit.model.serialize import dumps, to_data
+from repro_kit.stages.bisect_report import bisected, commits_in
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
 from repro_kit.stages.options import Options
@@ -63,7 +64,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     reason = "; ".join(dict.fromkeys(reasons))
     contents = chosen.contents
     chosen.left_out.extend(_add_trace(case, options, ui, contents))
-    _describe(told, chosen, reason)
+    _describe(case, told, chosen, reason)
     output = Path(options.output) if options.output else case.path.with_name(f"{case.path.name}.zip")
     files = contents.seal(_about(case, chosen, reason))
     place = case.path / _PLACE
@@ -138,7 +139,7 @@ def _redactor(case: Case, env: Environment) -> Redactor:
         *([(str(prefix), "<env>")] if prefix else []),
     ]
     names = [(getpass.getuser(), "<user>"), (Path.home().name, "<user>"), (socket.gethostname(), "<host>")]
-    allowed = [env.torch_git or "", (env.git.commit if env.git else None) or ""]
+    allowed = [env.torch_git or "", (env.git.commit if env.git else None) or "", *commits_in(bisected(case))]
     return Redactor(paths, names, allowed)
 
 
@@ -162,7 +163,7 @@ def _add_trace(case: Case, options: Options, ui: Ui, contents: Contents) -> Iter
                 )
 
 
-def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
+def _describe(case: Case, told: Known, chosen: _Attempt, reason: str) -> None:
     """Add the data files, the issue and the README."""
     contents, candidate, facts = chosen.contents, chosen.candidate, chosen.candidate.facts
     contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
@@ -181,6 +182,7 @@ def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
         log=_log(told, chosen),
         minimized=candidate.minimized,
         twin=candidate.twin,
+        bisected=bisected(case),
         files=_listed(contents),
         left_out=tuple(chosen.left_out),
     )
