@@ -1,8 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
-the config module is imported; the script cannot set these anew.
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave), and
+``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the script cannot set these anew.
 """
 
 import functools
