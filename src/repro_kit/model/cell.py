@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
@@ -33,3 +34,4 @@ class Ablation:
     layer: Layer | None = None
     sentence: str = ""
     notes: tuple[str, ...] = field(default=())
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from repro_kit.case import Case
 from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.failure import Status
+from repro_kit.model.failure import Layer, Status
 from repro_kit.model.layer import is_own, name_layer
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment
+from repro_kit.stages import narrow
 from repro_kit.stages.cells import OnProgram, OnScript, Plan, judged
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
@@ -34,10 +36,17 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         cells += judged(runner.run(modes(recipe, env.accelerator is not None)), target)
     layer, sentence = name_layer(cells, recipe)
     notes: tuple[str, ...] = ()
+    matrix = cells
     if capture.subject == "program" and case.file.signature is not None:
         cells, notes = _checked_on_script(case, options, ui, cells, recipe)
-    case.write("ablation.json", Ablation(capture.subject, tuple(cells), layer, sentence, notes))
+    found = Ablation(capture.subject, tuple(cells), layer, sentence, notes)
+    case.write("ablation.json", found)  # what there is, should narrowing be interrupted
     show(cells, ui)
+    steps = narrow.steps_of(options)
+    if steps and target is not None and layer not in (None, Layer.USER):
+        chain = narrow.narrow(runner, matrix, recipe, target, steps, ui)
+        case.write("ablation.json", replace(found, chain=chain))
+        narrow.show(chain, ui)
     for note in notes:
         ui.warn(note)
     ui.done(sentence)

@@ -57,7 +57,7 @@ REGISTRY: dict[str, Stage] = {
             settings=("timeout", "logs", "debug_artifacts", "function", "check", "failure"),
         ),
         Stage("capture", "repro_kit.stages.capture", needs=("observe",)),
-        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",)),
+        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",), settings=("narrow",)),
         Stage(
             "minify",
             "repro_kit.stages.minify",

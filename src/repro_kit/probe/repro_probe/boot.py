@@ -74,7 +74,7 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place.options)
+        override.install(place)
 
 
 def _torch_seen(place, torch):

@@ -1,7 +1,7 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported.
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``config``
+({"inductor.cpp.simdlen": 8}), applied when the config module is imported, and ``switch`` (switches.py).
 """
 
 import functools
@@ -9,6 +9,7 @@ import importlib
 import sys
 import threading
 
+from repro_probe import switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -24,13 +25,17 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(options):
+def install(place):
     """Arrange for the overrides; nothing is imported before the script does it."""
+    options = place.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+    if "switch" in options:
+        path = place.path(switches.APPLIED, "jsonl")
+        when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
 
 
 def _set(module, name, value):
