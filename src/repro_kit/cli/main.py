@@ -16,7 +16,7 @@ from repro_kit import __version__
 from repro_kit.cli.command import ReproCommand, unescaped
 from repro_kit.errors import Exit
 
-COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "env", "completion")
+COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "bisect", "env", "completion")
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -62,6 +62,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; no ending shows a traceback."""
+    os.environ.pop("REPRO_KIT", None)  # what repro-kit runs it records by itself
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

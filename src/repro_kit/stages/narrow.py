@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal
 
 from repro_kit.model.cell import Cell
 from repro_kit.model.evidence import STEPS, Chain, Link, Side, Step, Untried, in_one_line
 from repro_kit.model.failure import Status
-from repro_kit.model.layer import is_own
+from repro_kit.model.layer import first_failing, is_own
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.signature import Signature
-from repro_kit.stages.cells import OnProgram, OnScript
+from repro_kit.stages.cells import Cells
 from repro_kit.stages.narrow_subsystem import subsystem_and_op
 from repro_kit.stages.options import Options
 from repro_kit.stages.trials import Change, Trials
@@ -37,7 +36,7 @@ def show(chain: Chain, ui: Ui) -> None:
 
 
 def narrow(
-    runner: OnProgram | OnScript,
+    runner: Cells,
     cells: Sequence[Cell],
     recipe: Recipe,
     target: Signature,
@@ -46,10 +45,11 @@ def narrow(
 ) -> Chain:
     """The chain for the cell that names the layer; `recipe` is the subject's own."""
     started = time.monotonic()
-    subject: Literal["program", "script"] = "program" if isinstance(runner, OnProgram) else "script"
     cell = deciding(cells, recipe)
     if cell is None:
-        return Chain(subject, untried=(Untried("backend", "no cell of the matrix fails in the way the subject did"),))
+        return Chain(
+            runner.subject, untried=(Untried("backend", "no cell of the matrix fails in the way the subject did"),)
+        )
     links = [_backend(cells, cell, recipe)]
     trials = Trials(runner, cell, target)
     untried: list[Untried] = []
@@ -62,14 +62,14 @@ def narrow(
         found, missing = subsystem_and_op(trials, base, ui, op="op" in steps)
         links += found
         untried += missing
-    return Chain(subject, tuple(links), tuple(untried), runs=trials.runs, seconds=round(time.monotonic() - started, 1))
+    return Chain(
+        runner.subject, tuple(links), tuple(untried), runs=trials.runs, seconds=round(time.monotonic() - started, 1)
+    )
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The first cell of the ladder that fails alike; else the first that does, whatever else it differs in."""
-    own = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe) and cell.same}
-    first = next((own[name] for name in (*LADDER, recipe.backend) if name in own), None)
-    return first or next((cell for cell in cells if cell.compiled and cell.same), None)
+    """The cell that names the layer; else the first that fails alike, whatever it differs in."""
+    return first_failing(cells, recipe) or next((it for it in cells if it.compiled and it.same and not it.setup), None)
 
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:

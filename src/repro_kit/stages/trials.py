@@ -22,8 +22,8 @@ from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import render, without_marks
 from repro_kit.runner.subject import command, command_with_settings
-from repro_kit.stages.cells import OnProgram, OnScript
-from repro_kit.stages.oracle import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.cells import Cells, OnProgram, OnScript
+from repro_kit.stages.oracle import fresh_oracle, open_oracle
 
 #: Of a recipe, what the probe can change in a script from outside.
 _OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
@@ -71,7 +71,7 @@ class Trial:
 class Trials:
     """Runs changes of `cell` and remembers the answers, in memory and in `ablate/trials.jsonl` of the case."""
 
-    def __init__(self, runner: OnProgram | OnScript, cell: Cell, target: Signature) -> None:
+    def __init__(self, runner: Cells, cell: Cell, target: Signature) -> None:
         self.runner, self.cell, self.target = runner, cell, target
         self.runs = 0  # made now, not those of an earlier session
         self.seconds = 0.0
@@ -131,6 +131,7 @@ class Trials:
     def _run(self, changes: Sequence[Change]) -> list[Trial]:
         if isinstance(self.runner, OnProgram):
             return self._on_program(self.runner, changes)
+        assert isinstance(self.runner, OnScript)
         return self._on_script(self.runner, changes)
 
     def _on_program(self, runner: OnProgram, changes: Sequence[Change]) -> list[Trial]:
@@ -139,9 +140,8 @@ class Trials:
             recipe = self.cell.recipe.with_(config={**self.cell.recipe.config, **change.config})
             program = replace(runner.program, recipe=recipe)
             asked.append((render(without_marks(program) if recipe.dynamic is False else program), change.switch))
-        timeout = query_timeout(runner.options, self.target.kind)
         with open_oracle(runner.case, runner.options) as oracle:
-            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=timeout)
+            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
             return [self._trial(verdict, applied) for verdict, applied in answers]
 
     def _on_script(self, runner: OnScript, changes: Sequence[Change]) -> list[Trial]:
@@ -178,13 +178,8 @@ class Trials:
     @property
     def _about(self) -> str:
         """What the answers depend on beside the change."""
-        runner = self.runner
-        parts = [to_data(self.target), to_data(self.cell.recipe), runner.case.file.subject.python]
-        if isinstance(runner, OnProgram):
-            parts.append(render(runner.program))
-        else:
-            parts.append(to_data(runner.case.stage("observe")))  # its settings tell the state of the script's files
-        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
+        parts = [to_data(it) for it in (self.runner.subject, self.runner.about(), self.cell.recipe, self.target)]
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def _read(self) -> dict[str, Trial]:
         """Answers of an earlier session about the same subject; anything else starts the journal anew."""
@@ -200,7 +195,8 @@ class Trials:
                     mine = told["about"] == self._about
                 elif mine:
                     known[told["key"]] = from_data(told["trial"], Trial)
-        self._write({"about": self._about}) if not known else None
+        if not known:
+            self._write({"about": self._about})
         return known
 
     def _write(self, line: Mapping[str, Any]) -> None:

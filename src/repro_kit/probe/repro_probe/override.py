@@ -1,7 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported, and ``switch`` (switches.py).
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
+with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
+the config module is imported; the script cannot set these anew. ``switch``: see switches.py.
 """
 
 import functools
@@ -9,7 +10,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import switches
+from repro_probe import names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -29,20 +30,29 @@ def install(place):
     """Arrange for the overrides; nothing is imported before the script does it."""
     options = place.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options))
+    if "grad" in options:
+        when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
+    if "setup" in options:
+        when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
     if "switch" in options:
         path = place.path(switches.APPLIED, "jsonl")
         when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
 
 
-def _set(module, name, value):
+def _fix(module, name, value):
+    """Set it for good: what the script assigns later does not count, and other threads see it too."""
     *path, last = name.split(".")
+    holder = module
     for part in path:
-        module = getattr(module, part)
-    setattr(module, last, value)
+        holder = getattr(holder, part)
+    setattr(holder, last, value)
+    entry = getattr(module, "_config", {}).get(name)
+    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+        entry.env_value_force = value
 
 
 def _wrap_compile(torch, options):
@@ -72,7 +82,7 @@ def _compile_arguments(arguments, options):
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
-            changed[name] = options[name]
+            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for.
         changed.pop("mode", None)
@@ -94,7 +104,7 @@ def _wrap_optimize(dynamo, options):
             if positional:
                 arguments["backend"], positional = positional[0], ()
             if "backend" in options:
-                arguments["backend"] = options["backend"]
+                arguments["backend"] = names.backend(options["backend"])
             if "dynamic" in options:
                 arguments["dynamic"] = options["dynamic"]
         return optimize(*positional, **arguments)
