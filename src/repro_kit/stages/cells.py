@@ -71,7 +71,7 @@ class Cells(ABC):
     def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
         self.case, self.options, self.ui = case, options, ui
         self.target = target or case.file.signature
-        self.known = Known(case.path, [self.subject, *self._about()])
+        self.known = Known(case.path, [self.subject, *self.about()])
 
     @abstractmethod
     def recipe(self) -> Recipe:
@@ -82,7 +82,7 @@ class Cells(ABC):
         """Seconds that a cell is expected to take."""
 
     @abstractmethod
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
         """What the cells depend on beside their own recipes."""
 
     @abstractmethod
@@ -169,7 +169,8 @@ class OnProgram(Cells):
         verdict = self.case.read("capture/capture.json", Capture).verdict
         return verdict.seconds if verdict else 1.0
 
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
+        """The program's text and values, and this torch."""
         inputs = sorted((it.name, it.stat().st_size) for it in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *_torch(self.case)]
 
@@ -236,7 +237,8 @@ class OnScript(Cells):
         """What the command took when it was observed."""
         return self.observation.seconds
 
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
+        """The command, its files, and this torch."""
         from repro_kit.stages.registry import files
 
         subject = self.case.file.subject

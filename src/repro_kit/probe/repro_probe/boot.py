@@ -84,7 +84,7 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place.options, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
 
 
 def _note_settings(place, settings):

@@ -1,8 +1,9 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave), and
-``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the script cannot set these anew.
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the
+script cannot set these anew.
 """
 
 import functools
@@ -10,7 +11,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import names
+from repro_probe import names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -34,12 +35,13 @@ def compile_settings(arguments):
     return settings
 
 
-def install(options, note, watch):
+def install(place, note, watch):
     """Arrange for the overrides; nothing is imported before the script does it.
 
     `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
     original)` returns what the script gets for `compiled`.
     """
+    options = place.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
@@ -49,6 +51,9 @@ def install(options, note, watch):
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    if "switch" in options:
+        path = place.path(switches.APPLIED, "jsonl")
+        when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
 
 
 def _fix(module, name, value):
