@@ -2,8 +2,8 @@
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
 with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
-``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported; the
-script cannot set these anew.
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
+the script cannot set these anew.
 """
 
 import functools
