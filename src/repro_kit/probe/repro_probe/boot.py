@@ -75,6 +75,11 @@ def _install_mode(mode, place):
         from repro_probe import override
 
         override.install(place.options)
+    elif mode == "measure":
+        from repro_probe import measure, override
+
+        override.install(place.options)
+        measure.install(place)
 
 
 def _torch_seen(place, torch):

@@ -1,7 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported.
+({"inductor.cpp.simdlen": 8}), applied when the config module is imported. ``functions``
+({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are added to a setting that is a set of them.
 """
 
 import functools
@@ -31,6 +32,9 @@ def install(options):
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+    for key, paths in options.get("functions", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
 
 
 def _set(module, name, value):
@@ -38,6 +42,17 @@ def _set(module, name, value):
     for part in path:
         module = getattr(module, part)
     setattr(module, last, value)
+
+
+def _add(module, name, paths):
+    setattr(module, name, {*getattr(module, name), *map(_function, paths)})
+
+
+def _function(path):
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules and "." in module:  # a method: logging.Logger.info
+        return getattr(_function(module), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def _wrap_compile(torch, options):

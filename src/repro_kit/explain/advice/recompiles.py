@@ -1,0 +1,164 @@
+"""What to do about recompiles."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from repro_kit.explain.advice.edits import edit, tree
+from repro_kit.explain.context import Context, counted, listed, plain_name
+from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
+from repro_kit.trace.guard_text import Kind, whole_source
+from repro_kit.trace.insights.recompiles import Reason, Recompiled
+from repro_kit.trace.insights.shapes import Block
+
+_SIZE = re.compile(r"^(?P<tensor>.+?)\.(?:size|stride)\(\)\[(?P<dim>\d+)\]$")
+_RATE = re.compile(r"param_groups\[\d+\]\['lr'\]|\.lr\b|learning_rate")
+_MOST_LIMIT = 64
+
+
+def suggest(context: Context) -> Iterator[Suggestion]:
+    """Dynamic sizes, what a setting keeps constant, numbers as tensors, then the limit."""
+    for one in context.insights.recompiles:
+        yield from _sizes(context, one)
+        yield from _numbers(context, one)
+    yield from _blocked(context)
+    for one in context.insights.recompiles:
+        yield from _limit(context, one)
+
+
+def dynamic_source(source: str) -> str:
+    """An entry of ``TORCH_COMPILE_DYNAMIC_SOURCES`` for `source`, which may be one size of a tensor."""
+    found = _SIZE.match(source)
+    tensor = whole_source(found["tensor"] if found else source)
+    entry = re.sub(r"[\s,]", ".", tensor)  # they part the entries; an entry is a pattern too
+    return f"{entry}:{found['dim']}" if found else entry
+
+
+def changing_sizes(one: Recompiled) -> list[str]:
+    """The sizes that changed between compiles of one function, as sources."""
+    guarded = [reason.guard.source for reason in one.reasons if reason.size_related and reason.guard.kind == Kind.SIZE]
+    table = [it for it in one.values.sources if _SIZE.match(it)]
+    chosen = table or [it for it in guarded if _SIZE.match(it)]
+    return list(dict.fromkeys(chosen))
+
+
+def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
+    sizes = changing_sizes(one)
+    if not sizes or not any(reason.size_related for reason in one.reasons):
+        return
+    name = plain_name(one.name)
+    entries = [dynamic_source(source) for source in sizes]
+    marks = [_mark(source) for source in sizes]
+    yield Suggestion(
+        f"Make {listed(sizes)} of `{name}` dynamic from the start",
+        f"it was compiled {one.count + 1} times, as {'it' if len(sizes) == 1 else 'they'} changed",
+        "recompiles",
+        Aim.RECOMPILES,
+        Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(entries)}),
+        place=context.place(one.code),
+        note="it counts for every compiled function with an input of that name; in code, before the call: "
+        + "; ".join(dict.fromkeys(marks)),
+    )
+    if len(one.compiles) > 2:
+        yield Suggestion(
+            "Compile with dynamic=True",
+            f"`{name}` was compiled {one.count + 1} times for other sizes",
+            "recompiles",
+            Aim.RECOMPILES,
+            Change(arguments={"dynamic": True}),
+            place=context.place(one.code),
+            note="as applied here, to every torch.compile of the script",
+        )
+
+
+def _mark(source: str) -> str:
+    found = _SIZE.match(source)
+    tensor = re.sub(r"^[LG]\['(\w+)'\]", r"\1", found["tensor"]) if found else source
+    return f"torch._dynamo.maybe_mark_dynamic({tensor}, {found['dim'] if found else 0})"
+
+
+def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
+    for reason in one.reasons:
+        guard = reason.guard
+        if guard.kind != Kind.VALUE or not _is_float(guard.expected):
+            continue
+        name = plain_name(one.name)
+        rate = bool(_RATE.search(guard.source))
+        what = "the learning rate" if rate else f"`{guard.source}`"
+        yield Suggestion(
+            f"Give {what} of `{name}` as a tensor: torch.tensor({guard.expected})",
+            f"a float is a constant of the graph, and each new value a compile: {guard.text}{_times(reason)}",
+            "recompiles",
+            Aim.RECOMPILES,
+            edit=_rate_edit(context, one) if rate else None,
+            place=context.place(guard.where or one.code),
+        )
+
+
+def _rate_edit(context: Context, one: Recompiled) -> Edit | None:
+    """``lr=0.1`` in a call becomes ``lr=torch.tensor(0.1)``, in the user's files that the trace names."""
+    frames = [node.frame for node in context.insights.overview.tree]
+    for file in dict.fromkeys(frame.file for frame in frames):
+        module = tree(context, file)
+        for node in ast.walk(module) if module else ():
+            rate = next((it for it in node.keywords if it.arg == "lr"), None) if isinstance(node, ast.Call) else None
+            value = rate.value if rate else None
+            if isinstance(value, ast.Constant | ast.Name | ast.Attribute) and value.lineno == value.end_lineno:
+                line = context.lines(file)[value.lineno - 1]
+                start, end = value.col_offset, value.end_col_offset or 0
+                raw = line.encode()
+                new = raw[:start] + b"torch.tensor(" + raw[start:end] + b")" + raw[end:]
+                return edit(context, file, value.lineno, value.lineno, [new.decode()])
+    return None
+
+
+def _blocked(context: Context) -> Iterator[Suggestion]:
+    """What changes, and a setting keeps constant."""
+    by_setting: dict[Block, list[str]] = {}
+    for one in context.insights.shapes.blocked:
+        by_setting.setdefault(one.setting, []).append(one.source)
+    for setting, sources in by_setting.items():
+        if setting == Block.STATIC:
+            change = Change(arguments={"dynamic": None})
+            what = "Leave out dynamic=False, so that torch may make sizes dynamic that change"
+        else:
+            value = setting == Block.INTEGER
+            change = Change(config={f"dynamo.{setting.value.rpartition('.')[2]}": value})
+            what = f"Set {setting.value} = {value}"
+        yield Suggestion(
+            what,
+            f"{listed(sources)} changed more than twice, and stays a constant by this setting",
+            "shapes",
+            Aim.RECOMPILES,
+            change,
+        )
+
+
+def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
+    if not one.hit:
+        return
+    wanted = min(_MOST_LIMIT, max(2 * one.limit, one.count + 2))
+    yield Suggestion(
+        f"Raise the recompile limit to {wanted}, if every one of these compiles is needed",
+        f"`{plain_name(one.name)}` hit the limit of {one.limit} after {counted(len(one.compiles), 'compile')}, "
+        "and runs in eager where none fits",
+        "recompiles",
+        Aim.LIMIT_HITS,
+        Change(config={"dynamo.recompile_limit": wanted}),
+        place=context.place(one.code),
+        note="it costs compile time, and time to find the right graph at each call; fewer recompiles are better",
+    )
+
+
+def _times(reason: Reason) -> str:
+    return f" ×{reason.count}" if reason.count > 1 else ""
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.lstrip("+-").isdigit()

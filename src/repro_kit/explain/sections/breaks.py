@@ -1,0 +1,44 @@
+"""Graph breaks: where, why, what torch suggests, and what each costs."""
+
+from __future__ import annotations
+
+from repro_kit.explain.context import Context, counted, ids
+from repro_kit.explain.view import Block, Item, Section, Words
+from repro_kit.trace.insights.breaks import GraphBreak
+
+#: Hints that name no step a user can take.
+_IDLE = ("Please report an issue", "File an issue", "This graph break is fundamental", "This graph break may be difficult")
+
+
+def section(context: Context) -> Section:
+    """One item a place."""
+    breaks = context.insights.breaks
+    if not breaks:
+        return Section("breaks", "Graph breaks", "none")
+    total, extra = sum(one.count for one in breaks), sum(one.extra_graphs for one in breaks)
+    summary = f"{counted(total, 'graph break')} at {counted(len(breaks), 'place')}"
+    summary += f", and {counted(extra, 'more graph')} for them" if extra else ""
+    return Section("breaks", "Graph breaks", summary, tuple(_item(context, one) for one in breaks))
+
+
+def cost(one: GraphBreak) -> str:
+    """What a graph break costs, in words."""
+    if one.skipped:
+        return "the whole function runs in eager"
+    return counted(one.extra_graphs, "more graph") if one.extra_graphs else "no further graph"
+
+
+def advice_of(one: GraphBreak) -> tuple[str, ...]:
+    """Torch's hints that a user can act on."""
+    return tuple(hint for hint in one.hints if not hint.startswith(_IDLE))
+
+
+def _item(context: Context, one: GraphBreak) -> Item:
+    times = f" ×{one.count}" if one.count > 1 else ""
+    blocks: list[Block] = [Words(f"Costs: {cost(one)} (compile {ids(one.compiles)})")] if one.compiles else []
+    if one.explanation:
+        blocks.append(Words(one.explanation))
+    blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(one)]
+    if one.link:
+        blocks.append(Words(f"{one.code}: {one.link}"))
+    return Item(f"{one.kind}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
