@@ -17,14 +17,16 @@ def _unread(_: str) -> str | None:
 
 @dataclass(frozen=True)
 class Context:
-    """`cwd` shortens the names of files below it; `read` gives the text of a file of the user's, None where it is gone."""
+    """`cwd` shortens the names of files below it; `read` gives the text of a user's file, None where it is gone."""
 
     insights: Insights
     cwd: str = ""
     read: Callable[[str], str | None] = _unread
 
     def file(self, name: str) -> str:
-        """`name`, relative to where the user is."""
+        """`name`, relative to where the user is; torch's own relative to what it is installed in."""
+        if is_torch(name) and "-packages/" in name:
+            return name.rpartition("-packages/")[2]
         path = PurePath(name)
         return str(path.relative_to(self.cwd)) if self.cwd and path.is_relative_to(self.cwd) else name
 

@@ -50,10 +50,10 @@ def judge(suggestions: tuple[Suggestion, ...], before: Measured, after: Measured
     against = _against(before, after, results, time, _noise(before, again))
     gains = [gain for aim in dict.fromkeys(it.aim for it in suggestions) if (gain := _gain(aim, before, after))]
     ruling = Ruling.HELPS if gains and not against else Ruling.WITHDRAWN
-    missing = "; ".join(
-        f"still {_amount(aim, after)} {aim}" for aim in dict.fromkeys(it.aim for it in suggestions)
+    missing = "; ".join(f"still {_amount(aim, after)} {aim}" for aim in dict.fromkeys(it.aim for it in suggestions))
+    return Trial(
+        suggestions, ruling, against or ", ".join(gains) or missing, before.bare(), after.bare(), time, results
     )
-    return Trial(suggestions, ruling, against or ", ".join(gains) or missing, before.bare(), after.bare(), time, results)
 
 
 def better(one: Trial, two: Trial) -> bool:

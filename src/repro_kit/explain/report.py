@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from repro_kit.explain.judge import Trial
 from repro_kit.explain.view import Section
 
 #: ``✓`` as it should be, ``!`` costs something, ``✗`` failed, ``●`` what to do, ``·`` worth knowing.
@@ -28,7 +27,6 @@ class Report:
     subject: str
     sentences: tuple[Sentence, ...]
     sections: tuple[Section, ...]
-    advice: tuple[Trial, ...] = field(default=())
 
     def section(self, name: str) -> Section | None:
         """The section called `name`."""

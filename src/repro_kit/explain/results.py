@@ -39,7 +39,8 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
         different = _first_difference(before.calls, after.calls)
         if different:
             return Results(False, different)
-        compared = sum(one.result is not None and two.result is not None for one, two in zip(before.calls, after.calls))
+        pairs = zip(before.calls, after.calls, strict=True)
+        compared = sum(one.result is not None and two.result is not None for one, two in pairs)
         if compared:
             told.append(f"what {compared} calls returned")
     lines = _output_difference(before.stdout, after.stdout, again.stdout if again else before.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Change:
 
     def lines(self) -> list[str]:
         """How the user does it, as lines of shell and Python."""
-        found = [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
+        found = [f"export {name}={_quoted(value)}" for name, value in self.env.items()]
         found += [f"{_setting(name)} = {value!r}" for name, value in self.config.items()]
         found += [
             f"{_setting(name)}.add({path.removeprefix('builtins.')})"
@@ -67,7 +68,9 @@ class Change:
             for path in paths
         ]
         if self.arguments:
-            found.append(f"torch.compile(…, {', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})")
+            found.append(
+                f"torch.compile(…, {', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+            )
         return found
 
 
@@ -94,6 +97,12 @@ class Suggestion:
     edit: Edit | None = None
     place: str = ""  # file:line
     note: str = ""  # what to know before taking it
+    weight: float = 0.0  # what it may save, in compiles
+
+
+def _quoted(value: str) -> str:
+    """`value` for a shell; in double quotes where that is easier to read: sources have single ones."""
+    return f'"{value}"' if "'" in value and not re.search(r'["$`\\\\!]', value) else shlex.quote(value)
 
 
 def _with_lists(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, str]:

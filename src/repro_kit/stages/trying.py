@@ -29,7 +29,7 @@ _JOB = "TORCH_COMPILE_JOB_ID"
 
 @dataclass(frozen=True)
 class Tried:
-    """The script as it is (`cold`), run again with the caches and the profile of the first time (`warm`), the trials."""
+    """The script as it is (`cold`), again with the caches and the profile that this left (`warm`), and the trials."""
 
     cold: Measured
     warm: Measured
@@ -144,7 +144,9 @@ class _Runs:
             stderr=place / "stderr.txt",
         )
         if not any((place / "trace").iterdir()) and not change.env:
-            raise ReproKitError(f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED)
+            raise ReproKitError(
+                f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
+            )
         insights = gather(place / "trace")
         shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
         with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:

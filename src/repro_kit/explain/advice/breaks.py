@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 
@@ -49,7 +50,9 @@ def _print(context: Context, one: GraphBreak) -> Suggestion | None:
 def _logging(context: Context, one: GraphBreak) -> Suggestion | None:
     skipped = _SKIPPED.search(one.context)
     if "logg" in one.kind.lower() or (skipped and skipped["module"] == "logging"):
-        method = next((it for it in _LOGGERS if re.search(rf"\b{it}\b", f"{one.context} {_code(context, one)}")), "info")
+        method = next(
+            (it for it in _LOGGERS if re.search(rf"\b{it}\b", f"{one.context} {_code(context, one)}")), "info"
+        )
         return Suggestion(
             f"Leave out `Logger.{method}` in compiled code",
             _why(context, one),
@@ -154,7 +157,7 @@ def _disabled(context: Context, one: GraphBreak) -> Suggestion | None:
             note="one break stays; the function itself is no longer traced, and none of it is compiled",
         )
     return Suggestion(
-        f"Call `{name}` before or after the compiled function, or wrap it as a custom operator (torch.library.custom_op)",
+        f"Call `{name}` outside of the compiled function, or make it a custom operator (torch.library.custom_op)",
         _why(context, one),
         "breaks",
         Aim.GRAPH_BREAKS,
@@ -171,8 +174,6 @@ def _decorated(context: Context, one: GraphBreak) -> Edit | None:
     name = one.where.function
     if module is None:
         return None
-    import ast
-
     found = [it for it in ast.walk(module) if isinstance(it, ast.FunctionDef) and it.name == name]
     holder = next((it for it in found if it.lineno <= one.where.line <= (it.end_lineno or 0)), None)
     if holder is None or holder.decorator_list or name in ("forward", "__call__"):

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from repro_kit.explain.advice.edits import edit, tree
-from repro_kit.explain.context import Context, counted, listed, plain_name
+from repro_kit.explain.context import Context, listed, plain_name
+from repro_kit.explain.sections.recompiles import times
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.guard_text import Kind, whole_source
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
@@ -53,7 +54,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     marks = [_mark(source) for source in sizes]
     yield Suggestion(
         f"Make {listed(sizes)} of `{name}` dynamic from the start",
-        f"it was compiled {one.count + 1} times, as {'it' if len(sizes) == 1 else 'they'} changed",
+        f"it was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
         "recompiles",
         Aim.RECOMPILES,
         Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(entries)}),
@@ -64,7 +65,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     if len(one.compiles) > 2:
         yield Suggestion(
             "Compile with dynamic=True",
-            f"`{name}` was compiled {one.count + 1} times for other sizes",
+            f"`{name}` was compiled {times(one)} times for other sizes",
             "recompiles",
             Aim.RECOMPILES,
             Change(arguments={"dynamic": True}),
@@ -85,6 +86,8 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         if guard.kind != Kind.VALUE or not _is_float(guard.expected):
             continue
         name = plain_name(one.name)
+        if not guard.source or guard.source.startswith("___"):
+            continue  # handed over at a graph break: that is what to mend
         rate = bool(_RATE.search(guard.source))
         what = "the learning rate" if rate else f"`{guard.source}`"
         yield Suggestion(
@@ -142,8 +145,7 @@ def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     wanted = min(_MOST_LIMIT, max(2 * one.limit, one.count + 2))
     yield Suggestion(
         f"Raise the recompile limit to {wanted}, if every one of these compiles is needed",
-        f"`{plain_name(one.name)}` hit the limit of {one.limit} after {counted(len(one.compiles), 'compile')}, "
-        "and runs in eager where none fits",
+        f"`{plain_name(one.name)}` hit the limit of {one.limit} compiles, and runs in eager where none fits",
         "recompiles",
         Aim.LIMIT_HITS,
         Change(config={"dynamo.recompile_limit": wanted}),

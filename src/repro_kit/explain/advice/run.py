@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, counted
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
 
-_WRAPPERS = {"DistributedDataParallel": "DDP", "FullyShardedDataParallel": "FSDP"}
+#: Files of torch's that hold the forward of a wrapper.
+_WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
@@ -16,7 +17,9 @@ def suggest(context: Context) -> Iterator[Suggestion]:
     for failure in insights.failures:
         soft = failure.soft
         yield Suggestion(
-            "Leave out fullgraph=True, or mend the graph break" if soft else "Collect the failure: repro-kit collect SCRIPT",
+            "Leave out fullgraph=True, or mend the graph break"
+            if soft
+            else "Collect the failure: repro-kit collect SCRIPT",
             f"{failure.type}: {failure.reason.strip().partition(chr(10))[0][:200]}",
             "failures",
             Aim.FAILURES,
@@ -40,10 +43,10 @@ def _wrapped(context: Context) -> Iterator[Suggestion]:
     if not context.insights.breaks:
         return
     files = {one.code.file for one in context.insights.overview.compiles if one.code}
-    for file, name in (("nn/parallel/distributed.py", "DDP"), ("fsdp/fully_sharded_data_parallel.py", "FSDP")):
+    for file, name in _WRAPPERS.items():
         if any(it.endswith(file) for it in files):
             yield Suggestion(
-                f"Compile the module inside {name}: {name}(torch.compile(model)) in place of torch.compile({name}(model))",
+                f"Compile the module inside {name}: {name}(torch.compile(model)), not torch.compile({name}(model))",
                 f"{name}'s own forward was compiled, and the graph breaks",
                 "breaks",
                 Aim.GRAPH_BREAKS,

@@ -53,14 +53,17 @@ def _zero_one(context: Context, one: Specialization) -> Suggestion | None:
         Aim.RECOMPILES,
         Change(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
         place=context.place(one.where),
-        note="code that branches on the size fails to compile then; torch._dynamo.decorators.mark_unbacked(tensor, dim) "
-        "in code, or torch.fx.experimental._config.backed_size_oblivious = True for all",
+        note="code that branches on the size fails to compile then; in code: "
+        "torch._dynamo.decorators.mark_unbacked(tensor, dim)",
     )
 
 
 def _duck(context: Context, one: Specialization) -> Suggestion | None:
     again = any(
-        "duck" in reason.guard.note for it in context.insights.recompiles for reason in it.reasons if it.code == one.code
+        "duck" in reason.guard.note
+        for it in context.insights.recompiles
+        for reason in it.reasons
+        if it.code == one.code
     )
     if not again:
         return None

@@ -19,7 +19,18 @@ from repro_kit.explain.view import Section
 _MODULES = (failures, breaks, recompiles, specializations, shapes, similar, ranks, guards, overview)
 
 #: What ``--section`` takes.
-NAMES = ("advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview")
+NAMES = (
+    "advice",
+    "failures",
+    "breaks",
+    "recompiles",
+    "specializations",
+    "shapes",
+    "similar",
+    "ranks",
+    "guards",
+    "overview",
+)
 
 
 def sections(context: Context) -> tuple[Section, ...]:

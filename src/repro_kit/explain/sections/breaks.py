@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from repro_kit.explain.context import Context, counted, ids
 from repro_kit.explain.view import Block, Item, Section, Words
 from repro_kit.trace.insights.breaks import GraphBreak
 
 #: Hints that name no step a user can take.
-_IDLE = ("Please report an issue", "File an issue", "This graph break is fundamental", "This graph break may be difficult")
+_NAMED = re.compile(r"^builtin (?P<builtin>\w+)\b|qualname: (?P<function>[\w.<>]+)")
+_IDLE = (
+    "Please report an issue",
+    "File an issue",
+    "This graph break is fundamental",
+    "This graph break may be difficult",
+)
 
 
 def section(context: Context) -> Section:
@@ -28,6 +36,13 @@ def cost(one: GraphBreak) -> str:
     return counted(one.extra_graphs, "more graph") if one.extra_graphs else "no further graph"
 
 
+def title(one: GraphBreak) -> str:
+    """Torch's name for it, and what it is about where that does not say."""
+    found = _NAMED.search(one.context)
+    name = found and (found["builtin"] or found["function"])
+    return f"{one.kind}: `{name}`" if name and f"`{name}`" not in one.kind else one.kind
+
+
 def advice_of(one: GraphBreak) -> tuple[str, ...]:
     """Torch's hints that a user can act on."""
     return tuple(hint for hint in one.hints if not hint.startswith(_IDLE))
@@ -41,4 +56,4 @@ def _item(context: Context, one: GraphBreak) -> Item:
     blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(one)]
     if one.link:
         blocks.append(Words(f"{one.code}: {one.link}"))
-    return Item(f"{one.kind}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
+    return Item(f"{title(one)}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from repro_kit.explain.context import Context, counted, ids, plain_name
 from repro_kit.explain.view import Item, Section, Table, Words
+from repro_kit.trace.guard_text import Kind
 from repro_kit.trace.insights.guards import GuardGroup, Guards
 
-_ROWS = 60
+_ROWS = 40
+_SAYING = (Kind.VALUE, Kind.SIZE, Kind.STRIDE, Kind.PRESENCE)  # kinds whose checks say more than their source
+_CHECK = 90  # characters of a guard
 
 
 def section(context: Context) -> Section:
@@ -21,7 +24,8 @@ def section(context: Context) -> Section:
 
 def _items(context: Context, guards: Guards) -> Iterator[Item]:
     for one in guards.differing:
-        title = f"{plain_name(one.name)}: the same graph, compiled {len(one.compiles)} times for guards that are not about size"
+        times = f"compiled {len(one.compiles)} times"
+        title = f"{plain_name(one.name)}: the same graph, {times} for guards that are not about size"
         place = (context.place(one.code),) if one.code else ()
         yield Item(title, place, (*(Words(text) for text in one.texts), Words(f"compile {ids(one.compiles)}")))
     if guards.dynamic:
@@ -37,7 +41,13 @@ def _items(context: Context, guards: Guards) -> Iterator[Item]:
 
 
 def _table(context: Context, groups: Sequence[GuardGroup]) -> Table:
-    rows = [(it.kind, it.source or it.name, it.text, context.place(it.where), str(it.count)) for it in groups[:_ROWS]]
+    rows = [(str(it.count), it.kind, _check(it), context.place(it.where)) for it in groups[:_ROWS]]
     if len(groups) > _ROWS:
-        rows.append((f"… {len(groups) - _ROWS} more", "", "", "", ""))
-    return Table(("kind", "source", "check", "line", "compiles"), tuple(rows))
+        rows.append((f"… {len(groups) - _ROWS} more", "", "", ""))
+    return Table(("compiles", "kind", "check", "line"), tuple(rows))
+
+
+def _check(group: GuardGroup) -> str:
+    """What is checked; the source alone where the kind says the rest."""
+    text = group.text if group.kind in _SAYING or not group.source else group.source
+    return text if len(text) <= _CHECK else f"{text[: _CHECK - 1]}…"

@@ -18,7 +18,10 @@ def section(context: Context) -> Section:
     if not overview.compiles:
         return Section("overview", "Overview", "nothing was compiled")
     states = ", ".join(f"{number} {state}" for state, number in overview.states().items())
-    items = [Item("Compiles", blocks=(_compiles(context, overview),)), Item("From where", blocks=(_tree(context, overview),))]
+    items = [
+        Item("Compiles", blocks=(_compiles(context, overview),)),
+        Item("From where", blocks=(_tree(context, overview),)),
+    ]
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
         items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))

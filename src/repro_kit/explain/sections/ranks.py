@@ -18,7 +18,9 @@ def section(context: Context) -> Section:
     ranks = context.insights.ranks
     if len(ranks.ranks) < 2:
         return Section("ranks", "Ranks", "one process" if not ranks.ranks else "one rank")
-    title = f"{len(ranks.ranks)} ranks: " + ", ".join(f"rank {rank} {number}" for rank, number in ranks.compiles.items())
+    title = f"{len(ranks.ranks)} ranks: " + ", ".join(
+        f"rank {rank} {number}" for rank, number in ranks.compiles.items()
+    )
     items = [Item(f"Compiles of {title}")]
     items += [
         Item(

@@ -20,9 +20,14 @@ def section(context: Context) -> Section:
     return Section("recompiles", "Recompiles", summary, tuple(_item(context, one) for one in found))
 
 
+def times(one: Recompiled) -> int:
+    """How often it was compiled; the try that hit the limit is none."""
+    return one.count + 1 - one.hit
+
+
 def _item(context: Context, one: Recompiled) -> Item:
     took = f", {seconds(one.seconds)}" if one.seconds else ""
-    title = f"{plain_name(one.name) or 'a function'}: compiled {one.count + 1} times{took}"
+    title = f"{plain_name(one.name) or 'a function'}: compiled {times(one)} times{took}"
     blocks: list[Block] = []
     if one.hit:
         blocks.append(Words(f"It hit the limit of {one.limit} compiles, and runs in eager where none of them fits."))
