@@ -94,7 +94,7 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
 
 
 def _because(one: Recompiled) -> str:
-    if one.size_related and one.values.sources:
+    if one.values.sources:
         values = dict.fromkeys(row.values[0] for row in one.values.rows if row.values and row.values[0])
         seen = f" ({listed(values, 4)})" if values else ""
         return f", as {listed(one.values.sources, 2)} changed{seen}"

@@ -5,31 +5,31 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from repro_kit.explain.advice.edits import branch_at, edit, indent, tree, without_branch
 from repro_kit.explain.context import Context
-from repro_kit.explain.sections.breaks import advice_of, cost
+from repro_kit.explain.sections.breaks import advice_of, cost, title
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.insights.breaks import GraphBreak
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<name>[\w.<>]+)")
 _LOGGERS = ("debug", "info", "warning", "error", "exception", "critical", "log", "warn")
+_EAGER = 3.0  # a function that is left to eager costs about as much as so many graphs
 _REORDERED = "dynamo.reorderable_logging_functions"
 _IGNORED = "dynamo.ignore_logging_functions"
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
-    """At most one suggestion a break, those that cost most first; one setting serves all breaks of its kind."""
-    said: set[str] = set()
+    """At most one suggestion a break; of several at one line that nothing but moving code helps, one."""
+    moved: set[str] = set()
     for one in context.insights.breaks:
-        for rule in _RULES:
-            found = rule(context, one)
-            if found is not None:
-                if found.what not in said or found.edit:
-                    yield found
-                said.add(found.what)
-                break
+        found = next(filter(None, (rule(context, one) for rule in _RULES)), None)
+        if found is None or (found.change is None and found.edit is None and found.place in moved):
+            continue
+        moved.add(found.place)
+        yield replace(found, weight=one.extra_graphs + (_EAGER if one.skipped else 0))
 
 
 def _print(context: Context, one: GraphBreak) -> Suggestion | None:
@@ -144,7 +144,7 @@ def _disabled(context: Context, one: GraphBreak) -> Suggestion | None:
     if not opaque or one.where is None:
         return None
     called = _BUILTIN.match(one.context) or _SKIPPED.search(one.context)
-    name = (called["name"] if called and "name" in called.groupdict() else called[1]) if called else "that"
+    name = (called["name"] if called and "name" in called.groupdict() else called[1]) if called else _code(context, one)
     change = _decorated(context, one) if inner else None
     if change:
         return Suggestion(
@@ -196,7 +196,7 @@ _RULES: tuple[Callable[[Context, GraphBreak], Suggestion | None], ...] = (
 
 def _why(context: Context, one: GraphBreak) -> str:
     times = f" ×{one.count}" if one.count > 1 else ""
-    return f"{one.kind}{times}; costs: {cost(one)}"
+    return f"{title(one)}{times}; costs: {cost(one)}"
 
 
 def _code(context: Context, one: GraphBreak) -> str:

@@ -12,7 +12,7 @@ from repro_kit.explain.sections.recompiles import times
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.guard_text import Kind, whole_source
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
-from repro_kit.trace.insights.shapes import Block
+from repro_kit.trace.insights.shapes import Block, Origin
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?:size|stride)\(\)\[(?P<dim>\d+)\]$")
 _RATE = re.compile(r"param_groups\[\d+\]\['lr'\]|\.lr\b|learning_rate")
@@ -46,21 +46,20 @@ def changing_sizes(one: Recompiled) -> list[str]:
 
 
 def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
-    sizes = changing_sizes(one)
+    sizes = [source for source in changing_sizes(one) if not _is_symbol(context, one, source)]
     if not sizes or not any(reason.size_related for reason in one.reasons):
         return
     name = plain_name(one.name)
-    entries = [dynamic_source(source) for source in sizes]
-    marks = [_mark(source) for source in sizes]
     yield Suggestion(
         f"Make {listed(sizes)} of `{name}` dynamic from the start",
-        f"it was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
+        f"`{name}` was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
         "recompiles",
         Aim.RECOMPILES,
-        Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(entries)}),
+        Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
         place=context.place(one.code),
         note="it counts for every compiled function with an input of that name; in code, before the call: "
-        + "; ".join(dict.fromkeys(marks)),
+        + "; ".join(dict.fromkeys(map(_mark, sizes))),
+        weight=one.count,
     )
     if len(one.compiles) > 2:
         yield Suggestion(
@@ -71,7 +70,14 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             Change(arguments={"dynamic": True}),
             place=context.place(one.code),
             note="as applied here, to every torch.compile of the script",
+            weight=one.count - 0.5,
         )
+
+
+def _is_symbol(context: Context, one: Recompiled, source: str) -> bool:
+    """Whether `source` was symbolic from the start already: what makes it a constant is the code, or 0 and 1."""
+    symbols = context.insights.shapes.symbols
+    return any(it.origin == Origin.DYNAMIC and it.source == source and it.code == one.code for it in symbols)
 
 
 def _mark(source: str) -> str:
@@ -90,13 +96,15 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             continue  # handed over at a graph break: that is what to mend
         rate = bool(_RATE.search(guard.source))
         what = "the learning rate" if rate else f"`{guard.source}`"
+        how = "lr=torch.tensor(…)" if rate else f"torch.tensor({guard.expected})"
         yield Suggestion(
-            f"Give {what} of `{name}` as a tensor: torch.tensor({guard.expected})",
+            f"Give {what} of `{name}` as a tensor: {how}",
             f"a float is a constant of the graph, and each new value a compile: {guard.text}{_times(reason)}",
             "recompiles",
             Aim.RECOMPILES,
             edit=_rate_edit(context, one) if rate else None,
             place=context.place(guard.where or one.code),
+            weight=reason.count,
         )
 
 
@@ -136,6 +144,7 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
             "shapes",
             Aim.RECOMPILES,
             change,
+            weight=len(sources),
         )
 
 
@@ -151,6 +160,7 @@ def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         Change(config={"dynamo.recompile_limit": wanted}),
         place=context.place(one.code),
         note="it costs compile time, and time to find the right graph at each call; fewer recompiles are better",
+        weight=0.5,
     )
 
 

@@ -25,6 +25,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             Aim.FAILURES,
             Change(arguments={"fullgraph": False}) if soft else None,
             place=context.place(failure.where),
+            weight=100.0,
         )
     if insights.ranks.divergences:
         yield Suggestion(
@@ -34,6 +35,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             "ranks",
             Aim.RECOMPILES,
             Change(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
+            weight=len(insights.ranks.divergences),
         )
     yield from _wrapped(context)
 

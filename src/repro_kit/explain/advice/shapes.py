@@ -37,6 +37,7 @@ def _code(context: Context, one: Specialization) -> Suggestion | None:
         "specializations",
         Aim.RECOMPILES,
         place=context.place(one.where),
+        weight=again - 0.2,
         note="compare with a range, use torch.cond, or torch._check(…) what always holds; "
         "mark_unbacked makes torch fail at that line in place of specializing",
     )
@@ -53,6 +54,7 @@ def _zero_one(context: Context, one: Specialization) -> Suggestion | None:
         Aim.RECOMPILES,
         Change(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
         place=context.place(one.where),
+        weight=1.0,
         note="code that branches on the size fails to compile then; in code: "
         "torch._dynamo.decorators.mark_unbacked(tensor, dim)",
     )
@@ -73,6 +75,7 @@ def _duck(context: Context, one: Specialization) -> Suggestion | None:
         "specializations",
         Aim.RECOMPILES,
         Change(config={"shapes.use_duck_shape": False}),
+        weight=1.0,
         place=context.place(one.where),
     )
 
@@ -84,6 +87,7 @@ def _violated(context: Context, one: Specialization) -> Suggestion | None:
         "specializations",
         Aim.FAILURES,
         edit=_maybe(context),
+        weight=50.0,
         place=context.place(one.where),
     )
 
