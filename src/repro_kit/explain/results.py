@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from repro_kit.explain.context import counted
 from repro_kit.explain.measured import Call, Digest, Measured
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
@@ -42,7 +43,7 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
         pairs = zip(before.calls, after.calls, strict=True)
         compared = sum(one.result is not None and two.result is not None for one, two in pairs)
         if compared:
-            told.append(f"what {compared} calls returned")
+            told.append(f"what {counted(compared, 'call')} returned")
     lines = _output_difference(before.stdout, after.stdout, again.stdout if again else before.stdout)
     if lines is not None:
         return Results(False, lines)
