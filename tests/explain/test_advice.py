@@ -156,7 +156,9 @@ def test_a_learning_rate_is_changed_where_the_optimizer_is_made() -> None:
     tree = tuple(Node(frame, depth) for depth, frame in enumerate(MAIN))
     insights = Insights(Overview(tree=tree), recompiles=(recompiled("self.param_groups[0]['lr'] == 0.09"),))
     (one,) = advice(insights)
-    assert one.edit is not None and "+    optimizer = torch.optim.Adam(parameters, lr=torch.tensor(0.1))" in one.edit.diff
+    assert (
+        one.edit is not None and "+    optimizer = torch.optim.Adam(parameters, lr=torch.tensor(0.1))" in one.edit.diff
+    )
 
 
 def test_a_number_that_a_graph_break_hands_over_is_no_float_of_the_users() -> None:

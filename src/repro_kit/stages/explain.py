@@ -41,7 +41,8 @@ class Explained:
     def report(self, cwd: Path) -> Report:
         """What is shown of it."""
         cold, warm = (self.tried.cold, self.tried.warm) if self.tried else (None, None)
-        told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd)))
+        further = self.tried.further if self.tried else ""
+        told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
         return Report(self.subject, self.sentences, told)
 
     def as_json(self) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def explain_case(case: Case, options: Options, ui: Ui, cwd: Path, *, try_: bool 
     if try_:
         found = [it for trial in explained.advice for it in trial.suggestions]
         with ui.stage("try"):
-            explained = _tried(explained, try_all(found, case, options, ui), cwd)
+            explained = _tried(explained, try_all(found, insights, case, options, ui), cwd)
             ui.done(advice.section(explained.advice).summary)
     case.write("insights.json", explained)
     return explained

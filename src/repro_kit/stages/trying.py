@@ -10,6 +10,7 @@ from pathlib import Path
 
 from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.explain.further import first_specialization, told, variables
 from repro_kit.explain.judge import Ruling, Trial, better, judge
 from repro_kit.explain.measured import Measured
 from repro_kit.explain.numbers import measured
@@ -18,7 +19,9 @@ from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.subject import command, private_caches, probe_environment
 from repro_kit.stages.options import Options
-from repro_kit.trace.insights import gather
+from repro_kit.stages.running import run_subject
+from repro_kit.trace.insights import Insights, gather
+from repro_kit.trace.insights.specializations import Specialization
 from repro_kit.ui import Ui
 
 _MOST = 8  # suggestions that are tried one by one
@@ -34,9 +37,10 @@ class Tried:
     cold: Measured
     warm: Measured
     trials: tuple[Trial, ...]
+    further: str = ""  # torch's word on the first specialization
 
 
-def try_all(suggestions: Sequence[Suggestion], case: Case, options: Options, ui: Ui) -> Tried:
+def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, options: Options, ui: Ui) -> Tried:
     """What became of every suggestion: those that help first, the best of all before them.
 
     What cannot be applied from outside stays untried, and so does what comes after the first few. Raises
@@ -51,7 +55,9 @@ def try_all(suggestions: Sequence[Suggestion], case: Case, options: Options, ui:
     trials += [judge((it,), cold, runs.one(it), warm) for it in chosen]
     trials += _combined(trials, cold, warm, runs)
     trials += [Trial((it,), Ruling.UNTRIED, why_untried(it)) for it in suggestions if it not in chosen]
-    return Tried(cold.bare(), warm.bare(), tuple(sorted(trials, key=_order)))
+    first = first_specialization(insights)
+    further = runs.further(first) if first else ""
+    return Tried(cold.bare(), warm.bare(), tuple(sorted(trials, key=_order)), further)
 
 
 def why_untried(suggestion: Suggestion) -> str:
@@ -126,6 +132,21 @@ class _Runs:
         """A run with `change` applied, with empty caches."""
         with private_caches(self.case.path) as caches:
             return self._measured(change, caches, what)
+
+    def further(self, one: Specialization) -> str:
+        """What torch logs of `one` when it is asked for more."""
+        place = self.case.path / "explain" / "further"
+        place.mkdir(parents=True, exist_ok=True)
+        log = place / "dynamic.txt"
+        log.unlink(missing_ok=True)
+        self.ui.progress(f"a further run, about {', '.join(one.sources)}")
+        run_subject(
+            self.case,
+            place,
+            timeout=self.options.timeout,
+            env=variables(one, os.environ, str(log.absolute())),
+        )
+        return told(log.read_text(encoding="utf-8", errors="replace"), one) if log.exists() else ""
 
     def _measured(self, change: Change, env: Mapping[str, str], what: str) -> Measured:
         self.done += 1

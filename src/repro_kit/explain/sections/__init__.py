@@ -33,6 +33,9 @@ NAMES = (
 )
 
 
-def sections(context: Context) -> tuple[Section, ...]:
-    """All sections but the advice."""
-    return tuple(module.section(context) for module in _MODULES)
+def sections(context: Context, further: str = "") -> tuple[Section, ...]:
+    """All sections but the advice; `further` is what torch says of the first specialization in a run of its own."""
+    return tuple(
+        specializations.section(context, further) if module is specializations else module.section(context)
+        for module in _MODULES
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from repro_kit.explain.context import Context, counted, ids, plain_name
-from repro_kit.explain.view import Block, Item, Section, Words
+from collections.abc import Iterator
+
+from repro_kit.explain.context import Context, counted, ids, listed, plain_name
+from repro_kit.explain.further import recompiles_of
+from repro_kit.explain.view import Block, Code, Item, Section, Words
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
 WORDS = {
@@ -14,13 +17,15 @@ WORDS = {
 }
 
 
-def section(context: Context) -> Section:
-    """One item a source and line, in the order in which they happened."""
+def section(context: Context, further: str = "") -> Section:
+    """One item a source and line, in the order in which they happened; `further` is torch's word on the first one."""
     found = context.insights.specializations
     if not found:
         return Section("specializations", "Specializations", "none")
     summary = f"{counted(len(found), 'size or number', 'sizes or numbers')} that could vary became constants"
     items = [_item(context, one) for one in found]
+    if further:
+        items.insert(1, Item("PyTorch on the first one, in a further run", blocks=(Code(further),)))
     return Section("specializations", "Specializations", summary, tuple(items))
 
 
@@ -32,6 +37,18 @@ def named(one: Specialization) -> str:
     return f"{', '.join(one.sources) or one.symbol}{symbol if one.sources else ''} = {one.value}"
 
 
+def _dependent(context: Context, one: Specialization) -> Iterator[Block]:
+    """What came of it: recompiles, and what became a constant after it in the same compile."""
+    again = recompiles_of(context.insights, one)
+    if again:
+        yield Words(f"compiled again for it: {listed(again)}")
+    found = context.insights.specializations
+    if one.compiles and one is next((it for it in found if it.compiles[:1] == one.compiles[:1]), None):
+        after = [named(it) for it in found if it is not one and one.compiles[0] in it.compiles]
+        if after:
+            yield Words(f"the first one of compile {one.compiles[0]}; after it: {listed(after)}")
+
+
 def _item(context: Context, one: Specialization) -> Item:
     times = f" ×{one.count}" if one.count > 1 else ""
     blocks: list[Block] = [Words(f"{one.cause}: {WORDS[one.cause]}")]
@@ -39,6 +56,7 @@ def _item(context: Context, one: Specialization) -> Item:
         blocks.append(Words(f"decided in PyTorch at {context.place_in(one.framework)}"))
     if one.reason:
         blocks.append(Words(f"PyTorch: {' '.join(one.reason.split())}"))
+    blocks += _dependent(context, one)
     function = f"{plain_name(one.code.function)} {context.place(one.code)}, " if one.code else ""
     blocks.append(Words(f"in {function}compile {ids(one.compiles, one.count)}"))
     return Item(f"{named(one)}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
