@@ -10,6 +10,8 @@ from repro_kit.model.failure import Frame
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.places import CompileRef, is_torch
 
+_UNKNOWN = "?"  # a file that a damaged log does not name
+
 
 def _unread(_: str) -> str | None:
     return None
@@ -32,11 +34,11 @@ class Context:
 
     def place(self, frame: Frame | None) -> str:
         """``file:line``."""
-        return f"{self.file(frame.file)}:{frame.line}" if frame and frame.file else ""
+        return f"{self.file(frame.file)}:{frame.line}" if frame and frame.file not in ("", _UNKNOWN) else ""
 
     def place_in(self, frame: Frame | None) -> str:
         """``file:line in function``, with the code of the line where it is known."""
-        if frame is None or not frame.file:
+        if frame is None or not self.place(frame):
             return ""
         code = frame.code or self.line(frame)
         function = f" in {plain_name(frame.function)}" if frame.function else ""

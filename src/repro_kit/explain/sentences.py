@@ -32,12 +32,16 @@ def _compiled(context: Context) -> Iterator[Sentence]:
     if not overview.compiles:
         return
     states, numbers = overview.states(), measured(context.insights, "", 0)
+    if not numbers.compiles:
+        ended = ", ".join(f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states)
+        yield Sentence("!", f"Nothing was compiled: {ended}.", "overview")
+        return
     functions = counted(frames(context.insights), "function")
     text = f"{counted(numbers.compiles, 'graph was', 'graphs were')} compiled of {functions}"
     text += f" in {seconds(overview.seconds)}" if overview.seconds else ""
     others = [f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states]
     text += f"; {', '.join(others)}" if others else ""
-    yield Sentence("✓" if numbers.compiles else "!", f"{text}.", "overview")
+    yield Sentence("✓", f"{text}.", "overview")
 
 
 _OTHERS = {
@@ -84,7 +88,7 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
     if not found:
         return
     one = next((it for it in found if it.hit), found[0])
-    at = f" ({context.place(one.code)})" if one.code else ""
+    at = f" ({place})" if (place := context.place(one.code)) else ""
     text = f"`{plain_name(one.name)}`{at} was compiled {times(one)} times{_because(one)}"
     if one.hit:
         text += f", and hit the limit of {one.limit}: it runs in eager where none fits"
@@ -106,7 +110,7 @@ def _specialized(context: Context) -> Iterator[Sentence]:
     if not found:
         return
     one = next((it for it in found if it.cause == "code" and it.where), found[0])
-    at = f" at {context.place(one.where)}" if one.where else ""
+    at = f" at {place}" if (place := context.place(one.where)) else ""
     code = (one.where.code or context.line(one.where)) if one.where else ""
     why = f"`{code}`" if code else WORDS[one.cause]
     others = f"; {counted(len(found) - 1, 'more specialization')}" if len(found) > 1 else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from repro_kit.explain.advice.edits import edit, tree
 from repro_kit.explain.context import Context, listed, plain_name
@@ -13,6 +13,8 @@ from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.guard_text import Kind, whole_source
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.insights.shapes import Block, Origin
+from repro_kit.trace.insights.specializations import Cause
+from repro_kit.trace.places import is_torch
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?:size|stride)\(\)\[(?P<dim>\d+)\]$")
 _RATE = re.compile(r"param_groups\[\d+\]\['lr'\]|\.lr\b|learning_rate")
@@ -24,6 +26,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
     for one in context.insights.recompiles:
         yield from _sizes(context, one)
         yield from _numbers(context, one)
+        yield from _others(context, one)
     yield from _blocked(context)
     for one in context.insights.recompiles:
         yield from _limit(context, one)
@@ -46,7 +49,7 @@ def changing_sizes(one: Recompiled) -> list[str]:
 
 
 def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
-    sizes = [source for source in changing_sizes(one) if not _is_symbol(context, one, source)]
+    sizes = [source for source in changing_sizes(one) if not _is_settled(context, one, source)]
     if not sizes or not any(reason.size_related for reason in one.reasons):
         return
     name = plain_name(one.name)
@@ -57,8 +60,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         Aim.RECOMPILES,
         Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
         place=context.place(one.code),
-        note="it counts for every compiled function with an input of that name; in code, before the call: "
-        + "; ".join(dict.fromkeys(map(_mark, sizes))),
+        note="it counts for every compiled function with an input of that name" + _marked(sizes),
         weight=one.count,
     )
     if len(one.compiles) > 2:
@@ -74,16 +76,22 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         )
 
 
-def _is_symbol(context: Context, one: Recompiled, source: str) -> bool:
-    """Whether `source` was symbolic from the start already: what makes it a constant is the code, or 0 and 1."""
-    symbols = context.insights.shapes.symbols
-    return any(it.origin == Origin.DYNAMIC and it.source == source and it.code == one.code for it in symbols)
+def _is_settled(context: Context, one: Recompiled, source: str) -> bool:
+    """Whether a mark on `source` would change nothing: it was symbolic from the start, or a second size is 0 or 1."""
+    insights = context.insights
+    if any(
+        it.origin == Origin.DYNAMIC and it.source == source and it.code == one.code for it in insights.shapes.symbols
+    ):
+        return True
+    constant = (it for it in insights.specializations if it.cause == Cause.ZERO_ONE and it.code == one.code)
+    return len(one.compiles) <= 2 and any(source in it.sources for it in constant)
 
 
-def _mark(source: str) -> str:
-    found = _SIZE.match(source)
-    tensor = re.sub(r"^[LG]\['(\w+)'\]", r"\1", found["tensor"]) if found else source
-    return f"torch._dynamo.maybe_mark_dynamic({tensor}, {found['dim'] if found else 0})"
+def _marked(sizes: Sequence[str]) -> str:
+    """The same in code, for the arguments among `sizes`."""
+    found = (re.match(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<dim>\d+)\]$", whole_source(size)) for size in sizes)
+    calls = [f"torch._dynamo.maybe_mark_dynamic({it['name']}, {it['dim']})" for it in found if it]
+    return f"; in code, before the call: {'; '.join(calls)}" if calls else ""
 
 
 def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
@@ -106,6 +114,47 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             place=context.place(guard.where or one.code),
             weight=reason.count,
         )
+
+
+#: What a guard of a kind asks of the caller: torch.compile has no setting that does it.
+_ASKED = {
+    Kind.VALUE: "Keep {source} the same between calls, or give each of its values a torch.compile of its own",
+    Kind.DTYPE: "Give {source} in one dtype",
+    Kind.DEVICE: "Give {source} on one device",
+    Kind.GRAD: "Give {source} with one requires_grad, or call it under torch.no_grad() each time",
+    Kind.RANK: "Give {source} with one number of dimensions",
+    Kind.STRIDE: "Give {source} in one memory layout: .contiguous()",
+    Kind.TYPE: "Give {source} as one type",
+    Kind.IDENTITY: "Give the same object as {source} each time; a lambda, partial or module made anew is another one",
+    Kind.PRESENCE: "Keep the keys and the length of {source} the same between calls",
+    Kind.STATE: "Call it in one state of torch each time: grad mode, autocast, threads, default device and dtype",
+    Kind.ALIASING: "Do not give one tensor as two arguments in some calls, and two tensors in others",
+}
+
+
+def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
+    """A branch on a size, and what is no matter of sizes or floats."""
+    for reason in one.reasons:
+        guard = reason.guard
+        internal = not guard.source or guard.source.startswith("___")
+        where = guard.where if guard.where and not is_torch(guard.where.file) else None
+        if (
+            guard.kind == Kind.SIZE
+            and not guard.actual
+            and where
+            and "0/1" not in guard.note
+            and "duck" not in guard.note
+        ):
+            what = f"Let `{where.code or context.line(where) or guard.text}` not decide on {guard.source}"
+            note = "each side of it is a compile: torch.cond traces both, torch._check(…) tells torch which one it is"
+        elif guard.kind in _ASKED and not (internal and guard.kind != Kind.STATE) and not _is_number(guard.expected):
+            what = _ASKED[guard.kind].format(source=f"`{guard.source}`")
+            note = ""
+        else:
+            continue
+        why = f"`{plain_name(one.name)}` was compiled again for {guard.text}{_times(reason)}"
+        place = context.place(where or one.code)
+        yield Suggestion(what, why, "recompiles", Aim.RECOMPILES, place=place, note=note, weight=reason.count / 2)
 
 
 def _rate_edit(context: Context, one: Recompiled) -> Edit | None:
@@ -166,6 +215,10 @@ def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
 
 def _times(reason: Reason) -> str:
     return f" ×{reason.count}" if reason.count > 1 else ""
+
+
+def _is_number(text: str) -> bool:
+    return _is_float(text) or text.lstrip("+-").isdigit()
 
 
 def _is_float(text: str) -> bool:

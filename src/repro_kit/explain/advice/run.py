@@ -25,7 +25,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             Aim.FAILURES,
             Change(arguments={"fullgraph": False}) if soft else None,
             place=context.place(failure.where),
-            weight=100.0,
+            weight=40.0,
         )
     if insights.ranks.divergences:
         yield Suggestion(
