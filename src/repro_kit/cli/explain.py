@@ -38,8 +38,15 @@ class ExplainCommand(SubjectCommand):
 
 
 def _is_script(word: str) -> bool:
+    """Whether `word` is for `recognise` to judge: a Python file, or nothing that is there."""
     path = Path(word)
-    return path.suffix in (".py", ".pyw") or not path.exists()
+    if path.suffix in (".py", ".pyw") or not path.exists():
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline(500)
+    return first.startswith(b"#!") and b"python" in first
 
 
 @click.command("explain", cls=ExplainCommand, short_help="What a trace says, and what to do about it.")
@@ -71,6 +78,7 @@ def command(
     repro-kit explain --try train.py
     repro-kit explain /tmp/trace --section recompiles
     """
+    from repro_kit.case import Case
     from repro_kit.cli.explain_view import show
     from repro_kit.errors import ReproKitError
     from repro_kit.explain.page import page
@@ -79,17 +87,19 @@ def command(
     from repro_kit.stages.place import is_case
 
     cwd = Path.cwd()
-    path = Path(subject[0]) if subject and form_of(ctx) == "script" else None
-    if path is not None and not _is_script(str(path)) and not is_case(path):
-        if try_:
-            raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
-        explained = explain_log(path, cwd)
-        ui = shared.make_ui(shared.merged(ctx))
-    else:
-        job = case_or_subject(ctx, subject)
-        ui = job.ui
-        with interruptible():
-            explained = explain_case(job.case, job.options, ui, cwd, try_=try_)
+    path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
+    values = shared.merged(ctx)
+    ui = shared.make_ui(values)
+    with interruptible():
+        if path is None or try_:
+            if path is not None and not is_case(path):
+                raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+            job = case_or_subject(ctx, subject)
+            explained = explain_case(job.case, job.options, ui, cwd, try_=try_, as_it_is=path is not None)
+        elif is_case(path):
+            explained = explain_case(Case.open(path), shared.make_options(values), ui, cwd, as_it_is=True)
+        else:
+            explained = explain_log(path, cwd)
     report = explained.report(cwd)
     if html is not None:
         _write(html, page(report))

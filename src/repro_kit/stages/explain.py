@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_kit.case import Case
+from repro_kit.case import Case, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.explain.advice import suggestions
 from repro_kit.explain.context import Context
@@ -20,12 +20,15 @@ from repro_kit.model.serialize import to_data
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
 from repro_kit.stages.options import Options
+from repro_kit.stages.registry import REGISTRY, Stage, settings_of
 from repro_kit.stages.running import run_subject
 from repro_kit.stages.trying import Tried, try_all, why_untried
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
+_SETTINGS = "settings.txt"  # what the run depended on; another text makes it stale
+_STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
 @dataclass(frozen=True)
@@ -64,31 +67,66 @@ def explain_log(path: Path, cwd: Path) -> Explained:
     return _told(str(path), insights, cwd)
 
 
-def trace_of(case: Case) -> Path | None:
-    """The trace of the script's own run, if there is one in `case`."""
-    places = (case.path / _RUN / "trace", case.path / "observe" / "trace")
-    return next((place for place in places if place.is_dir() and any(place.glob("*.log"))), None)
+def explain_case(
+    case: Case, options: Options, ui: Ui, cwd: Path, *, try_: bool = False, as_it_is: bool = False
+) -> Explained:
+    """Say what the trace of the case's script says; with `try_`, what advice does. `insights.json` is written.
 
-
-def explain_case(case: Case, options: Options, ui: Ui, cwd: Path, *, try_: bool = False) -> Explained:
-    """Run the case's script where it has no trace yet, and say what its trace says; with `try_`, what advice does.
-
-    `insights.json` is written. Raises ReproKitError when nothing was compiled.
+    The script is run where it has no trace yet, or was changed since (`as_it_is`: not for that). Raises ReproKitError
+    when nothing was compiled.
     """
-    trace = trace_of(case)
+    trace = _trace_of(case, options, as_it_is)
     if trace is None:
         with ui.stage("run"):
             trace = _run(case, options, ui)
+        tried = None
+    else:
+        tried = _tried_before(case)
     insights = gather(trace)
     name = " ".join(command(case.file.subject)[1:])
     explained = _told(name, insights, cwd)
     if try_:
         found = [it for trial in explained.advice for it in trial.suggestions]
         with ui.stage("try"):
-            explained = _tried(explained, try_all(found, insights, case, options, ui), cwd)
-            ui.done(advice.section(explained.advice).summary)
+            tried = try_all(found, insights, case, options, ui)
+            ui.done(advice.section(tried.trials).summary)
+    if tried is not None:
+        explained = _with(explained, tried, cwd)
     case.write("insights.json", explained)
     return explained
+
+
+def _trace_of(case: Case, options: Options, as_it_is: bool) -> Path | None:
+    """The trace of the script's own run, if there is a current one in `case`."""
+    ours, observed = case.path / _RUN, case.stage("observe")
+    found = (
+        (ours / "trace", _settings_of(ours), settings_of(_STAGE, case, options)),
+        (
+            case.path / "observe" / "trace",
+            observed.settings if observed else "",
+            settings_of(REGISTRY["observe"], case, options),
+        ),
+    )
+    return next(
+        (
+            place
+            for place, then, now in found
+            if place.is_dir() and any(place.glob("*.log")) and (as_it_is or then == now)
+        ),
+        None,
+    )
+
+
+def _settings_of(place: Path) -> str:
+    return _read(str(place / _SETTINGS)) or ""
+
+
+def _tried_before(case: Case) -> Tried | None:
+    """What an earlier `--try` found with the same trace."""
+    try:
+        return case.read("insights.json", Explained).tried if case.has("insights.json") else None
+    except ReproKitError:
+        return None  # written by another version: it is written anew
 
 
 def _told(subject: str, insights: Insights, cwd: Path) -> Explained:
@@ -101,7 +139,7 @@ def _untried(suggestion: Suggestion) -> Trial:
     return Trial((suggestion,), Ruling.UNTRIED, why_untried(suggestion))
 
 
-def _tried(explained: Explained, tried: Tried, cwd: Path) -> Explained:
+def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
     said = sentences(context_of(explained.insights, cwd), tried.trials)
     return Explained(explained.subject, said, tried.trials, explained.insights, tried)
 
@@ -123,6 +161,7 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
         raise ReproKitError(
             f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.", Exit.FAILED
         )
+    write_atomic(place / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:
         ui.warn(f"The script did not end well ({exit_name(ran)}); its output is in {place}.")
