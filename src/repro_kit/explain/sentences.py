@@ -9,7 +9,7 @@ from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.breaks import cost, title
-from repro_kit.explain.sections.recompiles import times
+from repro_kit.explain.sections.recompiles import times, wanted
 from repro_kit.explain.sections.specializations import WORDS, named
 from repro_kit.trace.insights.overview import State
 from repro_kit.trace.insights.recompiles import Recompiled
@@ -102,7 +102,7 @@ def _because(one: Recompiled) -> str:
         values = dict.fromkeys(row.values[0] for row in one.values.rows if row.values and row.values[0])
         seen = f" ({listed(values, 4)})" if values else ""
         return f", as {listed(one.values.sources, 2)} changed{seen}"
-    return f", for {one.reasons[0].guard.text}" if one.reasons else ""
+    return f", for {wanted(one.reasons[0].guard)}" if one.reasons else ""
 
 
 def _specialized(context: Context) -> Iterator[Sentence]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro_kit.explain.context import Context, counted, ids, plain_name, seconds
 from repro_kit.explain.view import Block, Item, Section, Table, Words
+from repro_kit.trace.guard_text import GuardText
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 
 _REASONS = 12
@@ -23,6 +24,13 @@ def section(context: Context) -> Section:
 def times(one: Recompiled) -> int:
     """How often it was compiled; the try that hit the limit is none."""
     return one.count + 1 - one.hit
+
+
+def wanted(guard: GuardText) -> str:
+    """The guard that failed, in words where its name says nothing."""
+    if "___stack" in guard.text:
+        return f"a value that a graph break hands over ({guard.text})"
+    return guard.text
 
 
 def _item(context: Context, one: Recompiled) -> Item:
@@ -47,7 +55,7 @@ def _item(context: Context, one: Recompiled) -> Item:
 def _reason(context: Context, reason: Reason) -> Block:
     guard = reason.guard
     about = "size" if reason.size_related else guard.kind
-    text = f"{about}: {guard.text}" + (f" ×{reason.count}" if reason.count > 1 else "")
+    text = f"{about}: {wanted(guard)}" + (f" ×{reason.count}" if reason.count > 1 else "")
     text += f" ({guard.note})" if guard.note else ""
     if guard.where:
         text += f"; guarded on at {context.place_in(guard.where)}"
