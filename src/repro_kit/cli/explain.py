@@ -29,11 +29,18 @@ SECTIONS = (
 class ExplainCommand(SubjectCommand):
     """Takes a log or a case too; options may follow those, since they have no arguments of their own."""
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The forms of a command, or something that is there already."""
+        return [*super().collect_usage_pieces(ctx), "| LOG | CASE"]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Move a log or a case behind the options."""
         options, form, subject = self.split(args)
         if form == "script" and subject and not _is_script(subject[0]):
             args = [*options, *subject[1:], subject[0]]
+            further = self.split(args)[2][:-1]
+            if further:
+                ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(further)}")
         return super().parse_args(ctx, args)
 
 
@@ -55,7 +62,11 @@ def _is_script(word: str) -> bool:
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run of the command."
 )
 @click.option(
-    "--section", type=click.Choice((*SECTIONS, "all")), multiple=True, help="Show the details (may be repeated)."
+    "--section",
+    type=click.Choice((*SECTIONS, "all")),
+    multiple=True,
+    metavar="NAME",
+    help=f"Show details (may be repeated): {', '.join(SECTIONS)}, all.",
 )
 @click.option(
     "--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure what it does."
