@@ -16,7 +16,12 @@ _FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<func
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
 _FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
-_STACKS = ("User code traceback:", "The graph break occurred in the following user code:", "from user code:")
+_STACKS = (
+    "User code traceback:",
+    "The graph break occurred in the following user code:",
+    "from user code at:",
+    "from user code:",
+)
 _EXAMPLES = 20  # compiles that are named of one break
 
 
@@ -119,6 +124,8 @@ def parse(text: str) -> GraphBreak:
 
 def _reason(text: str, head: str) -> str:
     """The message of torch: in the head, or where a traceback ends."""
+    if head.startswith("Graph break: ") and not head.startswith("Graph break: from user code"):
+        return re.split(r" from user code at:?", head.partition(": ")[2])[0].strip()  # torch before 2.5
     for mark in ("Graph Break Reason: ", "Reason: "):
         if mark in head:
             reason = head.partition(mark)[2]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.trace.compiles import Compiles
@@ -17,6 +18,8 @@ from repro_kit.trace.insights.shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.similar import Similar, SimilarGraphs
 from repro_kit.trace.insights.specializations import Specialization, Specializations
 from repro_kit.trace.reader import Problems, read
+from repro_kit.trace.record import Record
+from repro_kit.trace.text_log import TextReader
 
 
 @dataclass(frozen=True)
@@ -34,20 +37,33 @@ class Insights:
     ranks: Ranks = field(default_factory=Ranks)
     problems: Problems = field(default_factory=Problems)  # what of the log could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
+    text: bool = False  # all there is, is what torch logged as text: no times, graphs or inputs
 
 
 def gather(path: str | Path) -> Insights:
-    """The insights of the trace at `path`: a log, or a directory of logs. Raises ReproKitError when there is none."""
+    """The insights of the trace at `path`: a log, or a directory of logs; else of the ``TORCH_LOGS`` text there.
+
+    Raises ReproKitError when there is nothing at `path`.
+    """
     reader = read(path)
+    insights = _ask(reader)
+    if reader.events:
+        return replace(insights, problems=reader.problems, events=dict(reader.events))
+    text = TextReader(Path(path))
+    insights = _ask(text)
+    return replace(insights, text=True, events=dict(text.events))
+
+
+def _ask(records: Iterable[Record]) -> Insights:
     known, outcomes = Known(), Compiles()
     overview, breaks, recompiles = Overviews(known, outcomes), GraphBreaks(known), Recompiles(known)
     guards, specializations = GuardTrees(known), Specializations(known)
     shapes, similar, ranks = Shapes(known), Similar(known), RankBooks()
     ask = (known, outcomes, overview, breaks, recompiles, guards, specializations, shapes, similar, ranks)
-    for record in reader:
+    for record in records:
         for insight in ask:
             insight.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
-        shapes.result(), similar.result(), grouped(outcomes), ranks.result(), reader.problems, dict(reader.events),
+        shapes.result(), similar.result(), grouped(outcomes), ranks.result(),
     )  # fmt: skip

@@ -44,6 +44,7 @@ class Compiled:
     seconds: float = 0.0  # without a time in the metrics: from its first record to its last
     graphs: int = 0
     shape: GraphShape | None = None  # of its first graph
+    described: bool = False  # its inputs are known
     tensors: dict[str, TensorSpec] = field(default_factory=dict)  # by source, those that differ from its frame's first
 
     @property
@@ -61,8 +62,8 @@ class CodeFrame:
     first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
 
     def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
-        """All tensors that went into `one`."""
-        return {**self.first, **one.tensors}
+        """All tensors that went into `one`; none where it did not get so far."""
+        return {**self.first, **one.tensors} if one.described else {}
 
 
 @dataclass
@@ -143,6 +144,7 @@ class Known:
         if spec is None or not isinstance(source, str):
             return
         frame = self.frame(one.ref)
+        one.described = True
         if frame.compiles[0] is one:
             frame.first[source] = spec
         elif frame.first.get(source) != spec:
