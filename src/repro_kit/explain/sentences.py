@@ -21,7 +21,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
     """What was compiled, what failed, broke, was compiled again or became a constant; the last one is what to do."""
     found = [*_compiled(context), *_failed(context), *_broken(context), *_recompiled(context), *_divergent(context)]
     found += [*_specialized(context), *_damaged(context)]
-    if found and len(found) < 3 and context.insights.overview.compiles:
+    if found and len(found) < 3 and context.insights.overview.compiles and not context.insights.text:
         found += _clean(context)
     last = [*_advised(advice)]
     return (*found[: _MOST - len(last)], *last)
@@ -30,6 +30,13 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
 def _compiled(context: Context) -> Iterator[Sentence]:
     overview = context.insights.overview
     if not overview.compiles:
+        return
+    if context.insights.text:
+        codes = {one.code for one in overview.compiles}
+        told = f"{counted(len(overview.compiles), 'compile')} of {counted(len(codes), 'function')}"
+        yield Sentence(
+            "·", f"A text of TORCH_LOGS, of {told}: times, graphs and inputs would be in TORCH_TRACE.", "overview"
+        )
         return
     states, numbers = overview.states(), measured(context.insights, "", 0)
     if not numbers.compiles:
@@ -71,16 +78,17 @@ def _broken(context: Context) -> Iterator[Sentence]:
     if not breaks:
         return
     one = breaks[0]
+    what = f"{title(one)} ({costs})" if (costs := cost(context, one)) else title(one)
     total = sum(it.count for it in breaks)
     at = f" at {context.place(one.where)}" if one.where else ""
     if len(breaks) == 1:
-        yield Sentence("!", f"{counted(total, 'graph break')}{at}: {title(one)} ({cost(one)}).", "breaks")
+        yield Sentence("!", f"{counted(total, 'graph break')}{at}: {what}.", "breaks")
         return
     others = dict.fromkeys(context.place(it.where) for it in breaks[1:] if it.where and it.where != one.where)
     places = listed(others, 3)
     elsewhere = f"; others at {places}" if places else ""
     at_places = f"{total} graph breaks at {counted(1 + len(others), 'place')}"
-    yield Sentence("!", f"{at_places}, first{at}: {title(one)} ({cost(one)}){elsewhere}.", "breaks")
+    yield Sentence("!", f"{at_places}, first{at}: {what}{elsewhere}.", "breaks")
 
 
 def _recompiled(context: Context) -> Iterator[Sentence]:

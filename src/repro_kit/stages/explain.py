@@ -63,7 +63,9 @@ def explain_log(path: Path, cwd: Path) -> Explained:
     """What the log (or directory of logs) at `path` says. Raises ReproKitError when it says nothing."""
     insights = gather(path)
     if not insights.events:
-        raise ReproKitError(f"{path} holds no record of torch's; give a log, or a directory, that TORCH_TRACE wrote.")
+        raise ReproKitError(
+            f"{path} holds nothing of torch's; give a log or directory of TORCH_TRACE, or the text of TORCH_LOGS."
+        )
     return _told(str(path), insights, cwd)
 
 

@@ -196,7 +196,8 @@ _RULES: tuple[Callable[[Context, GraphBreak], Suggestion | None], ...] = (
 
 def _why(context: Context, one: GraphBreak) -> str:
     times = f" ×{one.count}" if one.count > 1 else ""
-    return f"{title(one)}{times}; costs: {cost(one)}"
+    costs = cost(context, one)
+    return f"{title(one)}{times}" + (f"; costs: {costs}" if costs else "")
 
 
 def _code(context: Context, one: GraphBreak) -> str:

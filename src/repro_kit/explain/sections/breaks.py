@@ -29,8 +29,10 @@ def section(context: Context) -> Section:
     return Section("breaks", "Graph breaks", summary, tuple(_item(context, one) for one in breaks))
 
 
-def cost(one: GraphBreak) -> str:
-    """What a graph break costs, in words."""
+def cost(context: Context, one: GraphBreak) -> str:
+    """What a graph break costs, in words; empty where the log does not tell."""
+    if context.insights.text:
+        return ""
     if one.skipped:
         return "the whole function runs in eager"
     return counted(one.extra_graphs, "more graph") if one.extra_graphs else "no further graph"
@@ -50,7 +52,9 @@ def advice_of(one: GraphBreak) -> tuple[str, ...]:
 
 def _item(context: Context, one: GraphBreak) -> Item:
     times = f" ×{one.count}" if one.count > 1 else ""
-    blocks: list[Block] = [Words(f"Costs: {cost(one)} (compile {ids(one.compiles)})")] if one.compiles else []
+    costs = cost(context, one)
+    told = [f"Costs: {costs}" if costs else "", f"Compile {ids(one.compiles)}" if one.compiles else ""]
+    blocks: list[Block] = [Words("; ".join(filter(None, told)))] if any(told) else []
     if one.explanation:
         blocks.append(Words(one.explanation))
     blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(one)]

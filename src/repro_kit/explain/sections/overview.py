@@ -30,16 +30,18 @@ def section(context: Context) -> Section:
 
 
 def _compiles(context: Context, overview: Overview) -> Block:
-    rows = tuple(_row(context, one) for one in overview.compiles[:_ROWS])
+    columns = ("id", "function") if context.insights.text else ("id", "function", "ended", "ops", "guards", "time")
+    rows = [_row(context, one)[: len(columns)] for one in overview.compiles[:_ROWS]]
     left = len(overview.compiles) - len(rows)
-    more = ((f"… {left} more", "", "", "", "", ""),) if left else ()
-    return Table(("id", "ended", "function", "ops", "guards", "time"), rows + more)
+    if left:
+        rows.append((f"… {left} more", *("" for _ in columns[1:])))
+    return Table(columns, tuple(rows))
 
 
 def _row(context: Context, one: CompileInfo) -> tuple[str, ...]:
     function = f"{plain_name(one.code.function)} {context.place(one.code)}" if one.code else ""
     state = f"{one.state}, {one.attempts} attempts" if one.attempts > 1 else str(one.state)
-    return str(one.ref), state, function, str(one.ops), str(one.guards), seconds(one.seconds + one.backward_seconds)
+    return str(one.ref), function, state, str(one.ops), str(one.guards), seconds(one.seconds + one.backward_seconds)
 
 
 def _tree(context: Context, overview: Overview) -> Block:
