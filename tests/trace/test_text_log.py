@@ -118,7 +118,8 @@ def test_limit_of_older_torch(tmp_path):
     "text",
     [
         "[2023-10-02 10:00:00,100] [1/0] torch._dynamo.symbolic_convert.__graph_breaks: [DEBUG] Graph break: "
-        'call_function BuiltinVariable(print) [ConstantVariable(str)] {} from user code at:\n  File "/me/a.py", line 5, in f\n'
+        "call_function BuiltinVariable(print) [ConstantVariable(str)] {} from user code at:\n"
+        '  File "/me/a.py", line 5, in f\n'
         '    print("hi")\n',
         "Graph break in user code at /me/a.py:5\nReason: Unsupported: call_function BuiltinVariable(print) "
         '[ConstantVariable(str)] {}\nUser code traceback:\n  File "/me/a.py", line 5, in f\n    print("hi")\n\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.insights.known import Known
@@ -57,6 +58,8 @@ class _Group:
 @dataclass
 class GraphBreaks:
     """Collects them by place and kind."""
+
+    names: ClassVar = ("dynamo_graph_break_reason",)
 
     known: Known
     groups: dict[tuple[str, Frame | None, bool], _Group] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.trace.compiles import Compiles
+from repro_kit.trace.insight import Insight
 from repro_kit.trace.insights.breaks import GraphBreak, GraphBreaks
 from repro_kit.trace.insights.failures import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
@@ -59,10 +60,15 @@ def _ask(records: Iterable[Record]) -> Insights:
     overview, breaks, recompiles = Overviews(known, outcomes), GraphBreaks(known), Recompiles(known)
     guards, specializations = GuardTrees(known), Specializations(known)
     shapes, similar, ranks = Shapes(known), Similar(known), RankBooks()
-    ask = (known, outcomes, overview, breaks, recompiles, guards, specializations, shapes, similar, ranks)
+    asked: dict[str, list[Insight]] = {}
+    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
+        for name in insight.names:
+            asked.setdefault(name, []).append(insight)
     for record in records:
-        for insight in ask:
-            insight.see(record)
+        for book in (known, outcomes, ranks):
+            book.see(record)
+        for one in asked.get(record.name, ()):
+            one.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
         shapes.result(), similar.result(), grouped(outcomes), ranks.result(),

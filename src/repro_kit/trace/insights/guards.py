@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
@@ -108,6 +109,8 @@ class _Group:
 @dataclass
 class GuardTrees:
     """Collects the guards of all compiles."""
+
+    names: ClassVar = ("dynamo_cpp_guards_str",)
 
     known: Known
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)

@@ -73,12 +73,14 @@ class Known:
     compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
     frames: dict[tuple[str, str], CodeFrame] = field(default_factory=dict)
     files: Files = field(default_factory=Files.none)
+    logs: dict[str, int | None] = field(default_factory=dict)  # and their ranks
     _pending: dict[tuple[str, int, int], TensorSpec] = field(default_factory=dict)
     _specs: dict[TensorSpec, TensorSpec] = field(default_factory=dict)
     _shapes: dict[GraphShape, GraphShape] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Note what the record says of its compile."""
+        self.logs.setdefault(record.file, record.rank)
         ref = ref_of(record)
         if ref is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -125,20 +125,23 @@ class _Branch:
 class Overviews:
     """Makes the overview from one pass."""
 
+    names: ClassVar = (
+        "dynamo_start", "dynamo_graph_break_reason", "torch_version", "compilation_metrics", "bwd_compilation_metrics",
+        *_CACHES,
+    )  # fmt: skip
+
     known: Known
     outcomes: Compiles
     root: _Branch = field(default_factory=_Branch)
     phases: dict[str, float] = field(default_factory=dict)
     caches: dict[str, Counter[str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    logs: dict[str, int | None] = field(default_factory=dict)
     broken: set[CompileRef] = field(default_factory=set)
     settings: dict[Setting, None] = field(default_factory=dict)
     _configs: set[int] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
         """Count caches and phases, place compiles in the tree."""
-        self.logs.setdefault(record.file, record.rank)
         ref = ref_of(record)
         name = record.name
         if name == "dynamo_start" and ref is not None:
@@ -211,8 +214,8 @@ class Overviews:
             sum(one.ops for one in compiles),
             self.versions,
             tuple(self.settings),
-            len(self.logs),
-            tuple(sorted({rank for rank in self.logs.values() if rank is not None})),
+            len(self.known.logs),
+            tuple(sorted({rank for rank in self.known.logs.values() if rank is not None})),
         )
 
     def _info(self, one: Compiled, outcome: Outcome | None) -> CompileInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
@@ -88,6 +89,8 @@ class _Group:
 @dataclass
 class Recompiles:
     """Collects reasons by function."""
+
+    names: ClassVar = ("recompile_reasons", "compilation_metrics", "dynamo_cpp_guards_str", "create_symbol")
 
     known: Known
     groups: dict[tuple[str, str], dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
