@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -10,6 +11,7 @@ from repro_kit.model.failure import Frame
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.places import CompileRef, is_torch
 
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
 _UNKNOWN = "?"  # a file that a damaged log does not name
 
 
@@ -57,10 +59,14 @@ class Context:
 
 def plain_name(function: str) -> str:
     """The function that the user wrote: without what Dynamo calls the rest of one after a graph break."""
-    name = function
-    while name.startswith("torch_dynamo_resume_in_") and "_at_" in name:
-        name = name.removeprefix("torch_dynamo_resume_in_").rpartition("_at_")[0]
-    return name
+    found = _RESUMED.match(function)
+    return plain_name(found["function"]) if found else function
+
+
+def compiled_name(function: str) -> str:
+    """What was compiled: ``f``, or ``f from line 7`` for the rest of it after a graph break."""
+    found = _RESUMED.match(function)
+    return f"{plain_name(function)} from line {found['line']}" if found else function
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

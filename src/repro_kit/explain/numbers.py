@@ -35,5 +35,6 @@ def measured(
 
 
 def frames(insights: Insights) -> int:
-    """How many functions (and rests of functions) were compiled, in all processes."""
-    return len({(one.ref.log, one.ref.frame_id) for one in insights.overview.compiles if one.state in _COMPILED})
+    """How many functions (and rests of functions) were compiled; the same one of several processes is one."""
+    done = (one for one in insights.overview.compiles if one.state in _COMPILED)
+    return len({one.code or (one.ref.log, one.ref.frame_id) for one in done})

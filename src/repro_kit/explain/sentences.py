@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, counted, listed, plain_name, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, listed, seconds
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
@@ -45,6 +45,7 @@ def _compiled(context: Context) -> Iterator[Sentence]:
         return
     functions = counted(frames(context.insights), "function")
     text = f"{counted(numbers.compiles, 'graph was', 'graphs were')} compiled of {functions}"
+    text += f" by {len(overview.ranks)} ranks" if len(overview.ranks) > 1 else ""
     text += f" in {seconds(overview.seconds)}" if overview.seconds else ""
     others = [f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states]
     text += f"; {', '.join(others)}" if others else ""
@@ -97,11 +98,11 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
         return
     one = next((it for it in found if it.hit), found[0])
     at = f" ({place})" if (place := context.place(one.code)) else ""
-    text = f"`{plain_name(one.name)}`{at} was compiled {times(one)} times{_because(one)}"
+    text = f"`{compiled_name(one.name)}`{at} was compiled {times(one)} times{_because(one)}"
     if one.hit:
         text += f", and hit the limit of {one.limit}: it runs in eager where none fits"
-    others = [it for it in found if it is not one]
-    text += f"; {listed((f'`{plain_name(it.name)}` {times(it)} times' for it in others), 3)}" if others else ""
+    others = list({(it.name, it.code): it for it in found if it.code is None or it.code != one.code}.values())
+    text += f"; {listed((f'`{compiled_name(it.name)}` {times(it)} times' for it in others), 3)}" if others else ""
     yield Sentence("✗" if one.hit else "!", f"{text}.", "recompiles")
 
 

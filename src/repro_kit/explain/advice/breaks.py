@@ -62,7 +62,7 @@ def _logging(context: Context, one: GraphBreak) -> Suggestion | None:
             place=context.place(one.where),
             note="those messages are not written then",
         )
-    if skipped and skipped["module"] == "warnings" and skipped["name"] == "warn":
+    if skipped and skipped["module"] in ("warnings", "_warnings") and skipped["name"] == "warn":
         return Suggestion(
             "Let torch move `warnings.warn` behind the graph",
             _why(context, one),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from repro_kit.explain.advice.edits import edit, tree
-from repro_kit.explain.context import Context, listed, plain_name
+from repro_kit.explain.context import Context, compiled_name, listed
 from repro_kit.explain.sections.recompiles import times
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.guard_text import Kind, whole_source
@@ -45,14 +45,16 @@ def changing_sizes(one: Recompiled) -> list[str]:
     guarded = [reason.guard.source for reason in one.reasons if reason.size_related and reason.guard.kind == Kind.SIZE]
     table = [it for it in one.values.sources if _SIZE.match(it)]
     chosen = table or [it for it in guarded if _SIZE.match(it)]
-    return list(dict.fromkeys(chosen))
+    return list(
+        dict.fromkeys(it for it in chosen if "___" not in it)
+    )  # torch's own names: of what a graph break leaves
 
 
 def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     sizes = [source for source in changing_sizes(one) if not _is_settled(context, one, source)]
     if not sizes or not any(reason.size_related for reason in one.reasons):
         return
-    name = plain_name(one.name)
+    name = compiled_name(one.name)
     yield Suggestion(
         f"Make {listed(sizes)} of `{name}` dynamic from the start",
         f"`{name}` was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
@@ -99,7 +101,7 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         guard = reason.guard
         if guard.kind != Kind.VALUE or not _is_float(guard.expected):
             continue
-        name = plain_name(one.name)
+        name = compiled_name(one.name)
         if not guard.source or guard.source.startswith("___"):
             continue  # handed over at a graph break: that is what to mend
         rate = bool(_RATE.search(guard.source))
@@ -152,7 +154,7 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             note = ""
         else:
             continue
-        why = f"`{plain_name(one.name)}` was compiled again for {guard.text}{_times(reason)}"
+        why = f"`{compiled_name(one.name)}` was compiled again for {guard.text}{_times(reason)}"
         place = context.place(where or one.code)
         yield Suggestion(what, why, "recompiles", Aim.RECOMPILES, place=place, note=note, weight=reason.count / 2)
 
@@ -203,7 +205,7 @@ def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     wanted = min(_MOST_LIMIT, max(2 * one.limit, one.count + 2))
     yield Suggestion(
         f"Raise the recompile limit to {wanted}, if every one of these compiles is needed",
-        f"`{plain_name(one.name)}` hit the limit of {one.limit} compiles, and runs in eager where none fits",
+        f"`{compiled_name(one.name)}` hit the limit of {one.limit} compiles, and runs in eager where none fits",
         "recompiles",
         Aim.LIMIT_HITS,
         Change(config={"dynamo.recompile_limit": wanted}),

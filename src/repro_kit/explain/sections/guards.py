@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from repro_kit.explain.context import Context, counted, ids, plain_name
+from repro_kit.explain.context import Context, compiled_name, counted, ids
 from repro_kit.explain.view import Item, Section, Table, Words
 from repro_kit.trace.guard_text import Kind
 from repro_kit.trace.insights.guards import GuardGroup, Guards
@@ -25,7 +25,7 @@ def section(context: Context) -> Section:
 def _items(context: Context, guards: Guards) -> Iterator[Item]:
     for one in guards.differing:
         times = f"compiled {len(one.compiles)} times"
-        title = f"{plain_name(one.name)}: the same graph, {times} for guards that are not about size"
+        title = f"{compiled_name(one.name)}: the same graph, {times} for guards that are not about size"
         place = (context.place(one.code),) if one.code else ()
         yield Item(title, place, (*(Words(text) for text in one.texts), Words(f"compile {ids(one.compiles)}")))
     if guards.dynamic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, counted, plain_name, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, seconds
 from repro_kit.explain.view import Block, Code, Item, Section, Table
 from repro_kit.trace.insights.overview import CompileInfo, Node, Overview
 from repro_kit.trace.places import CompileRef, is_torch
@@ -39,7 +39,7 @@ def _compiles(context: Context, overview: Overview) -> Block:
 
 
 def _row(context: Context, one: CompileInfo) -> tuple[str, ...]:
-    function = f"{plain_name(one.code.function)} {context.place(one.code)}" if one.code else ""
+    function = f"{compiled_name(one.code.function)} {context.place(one.code)}" if one.code else ""
     state = f"{one.state}, {one.attempts} attempts" if one.attempts > 1 else str(one.state)
     return str(one.ref), function, state, str(one.ops), str(one.guards), seconds(one.seconds + one.backward_seconds)
 
@@ -61,7 +61,7 @@ def _branches(context: Context, nodes: tuple[Node, ...], states: dict[CompileRef
         if hidden and not node.compiles:
             continue
         compiles = ", ".join(f"[{ref} {states.get(ref, 'open')}]" for ref in node.compiles)
-        name = plain_name(node.frame.function)
+        name = compiled_name(node.frame.function)
         yield f"{'  ' * len(shown)}{name} {context.place(node.frame)} {compiles}".rstrip()
         shown.append(node.depth)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.explain.context import Context, counted, ids, plain_name, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, ids, seconds
 from repro_kit.explain.view import Block, Item, Section, Table, Words
 from repro_kit.trace.guard_text import GuardText
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
@@ -35,7 +35,7 @@ def wanted(guard: GuardText) -> str:
 
 def _item(context: Context, one: Recompiled) -> Item:
     took = f", {seconds(one.seconds)}" if one.seconds else ""
-    title = f"{plain_name(one.name) or 'a function'}: compiled {times(one)} times{took}"
+    title = f"{compiled_name(one.name) or 'a function'}: compiled {times(one)} times{took}"
     blocks: list[Block] = []
     if one.hit:
         blocks.append(Words(f"It hit the limit of {one.limit} compiles, and runs in eager where none of them fits."))

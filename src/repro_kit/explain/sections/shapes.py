@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.explain.context import Context, counted, ids, listed, plain_name
+from repro_kit.explain.context import Context, compiled_name, counted, ids, listed
 from repro_kit.explain.view import Item, Section, Table, Words
 from repro_kit.trace.insights.shapes import Symbol
 
@@ -40,5 +40,5 @@ def section(context: Context) -> Section:
 
 
 def _row(context: Context, one: Symbol) -> tuple[str, ...]:
-    used = context.place(one.where) or (plain_name(one.code.function) if one.code else "")
+    used = context.place(one.where) or (compiled_name(one.code.function) if one.code else "")
     return one.symbol, one.source, str(one.origin), listed(one.hints), one.range, used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.explain.context import Context, counted, plain_name, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, seconds
 from repro_kit.explain.view import Item, Section, Table
 from repro_kit.trace.insights.similar import SimilarGraphs
 
@@ -18,7 +18,7 @@ def section(context: Context) -> Section:
 
 
 def _item(context: Context, one: SimilarGraphs) -> Item:
-    names = dict.fromkeys(plain_name(member.code.function) for member in one.members if member.code)
+    names = dict.fromkeys(compiled_name(member.code.function) for member in one.members if member.code)
     took = f", {seconds(one.seconds)} for all but the first" if one.seconds else ""
     title = f"{', '.join(names) or 'graphs'}: {one.count} compiles of the same {counted(one.ops, 'op')}{took}"
     rows = tuple((str(member.compile), *member.sizes) for member in one.members)

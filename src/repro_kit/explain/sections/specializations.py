@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, counted, ids, listed, plain_name
+from repro_kit.explain.context import Context, compiled_name, counted, ids, listed
 from repro_kit.explain.further import recompiles_of
 from repro_kit.explain.view import Block, Code, Item, Section, Words
 from repro_kit.trace.insights.specializations import Cause, Specialization
@@ -57,6 +57,6 @@ def _item(context: Context, one: Specialization) -> Item:
     if one.reason:
         blocks.append(Words(f"PyTorch: {' '.join(one.reason.split())}"))
     blocks += _dependent(context, one)
-    function = f"{plain_name(one.code.function)} {context.place(one.code)}, " if one.code else ""
+    function = f"{compiled_name(one.code.function)} {context.place(one.code)}, " if one.code else ""
     blocks.append(Words(f"in {function}compile {ids(one.compiles, one.count)}"))
     return Item(f"{named(one)}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
