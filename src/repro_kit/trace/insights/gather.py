@@ -41,18 +41,22 @@ class Insights:
     text: bool = False  # all there is, is what torch logged as text: no times, graphs or inputs
 
 
-def gather(path: str | Path) -> Insights:
+def gather(path: str | Path, rank: int | None = None) -> Insights:
     """The insights of the trace at `path`: a log, or a directory of logs; else of the ``TORCH_LOGS`` text there.
 
-    Raises ReproKitError when there is nothing at `path`.
+    With `rank` the records of that rank alone. Raises ReproKitError when there is nothing at `path`.
     """
     reader = read(path)
-    insights = _ask(reader)
+    insights = _ask(_of(reader, rank))
     if reader.events:
         return replace(insights, problems=reader.problems, events=dict(reader.events))
     text = TextReader(Path(path))
-    insights = _ask(text)
+    insights = _ask(_of(text, rank))
     return replace(insights, text=True, events=dict(text.events))
+
+
+def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:
+    return records if rank is None else (record for record in records if record.rank == rank)
 
 
 def _ask(records: Iterable[Record]) -> Insights:

@@ -70,6 +70,7 @@ class CompileInfo:
     ops: int = 0
     guards: int = 0
     guard_latency_us: float = 0.0
+    graph: str = ""  # equal for graphs with the same operations
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,7 @@ class Overviews:
             ops,
             int(one.numbers.get("guard_count", 0)),
             one.numbers.get("guard_latency_us", 0.0),
+            one.shape.digest[:12] if one.shape else "",
         )
 
     def _state(self, one: Compiled, outcome: Outcome | None, ops: int) -> State:
