@@ -11,7 +11,7 @@ from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.explain.terminal import draw_section, draw_sentences
 from repro_kit.model.serialize import from_data
-from repro_kit.stages.explain import Explained, explain_log
+from repro_kit.stages.explain import Explained, Source, explain
 
 FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures" / "insights"
 LOGS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix in (".log", ".txt"))
@@ -19,7 +19,7 @@ LOGS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix in (".log"
 
 @cache
 def explained(name: str) -> Explained:
-    return explain_log(FIXTURES / name, Path("/home/me"))
+    return explain(Source(FIXTURES / name, name), Path("/home/me"))
 
 
 def drawn(name: str, width: int) -> str:

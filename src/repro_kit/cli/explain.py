@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,19 +11,16 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand, form_of
 from repro_kit.cli.work import case_or_subject
 
-#: As in explain/sections, which takes longer to import.
+if TYPE_CHECKING:
+    from repro_kit.stages.explain import Source
+    from repro_kit.ui import Ui
+
+#: As in explain/sections and explain/compared, which take longer to import.
 SECTIONS = (
-    "advice",
-    "failures",
-    "breaks",
-    "recompiles",
-    "specializations",
-    "shapes",
-    "similar",
-    "ranks",
-    "guards",
-    "overview",
-)
+    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
+)  # fmt: skip
+COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
+_PATH = click.Path(path_type=Path)
 
 
 class ExplainCommand(SubjectCommand):
@@ -57,72 +54,101 @@ def _is_script(word: str) -> bool:
 
 
 @click.command("explain", cls=ExplainCommand, short_help="What a trace says, and what to do about it.")
-@shared.subject_options
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run of the command."
-)
+@shared.python_option
+@click.option("-o", "--output", metavar="PATH", help="Where the case goes; with --artifact, where those go.")
+@click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run.")
 @click.option(
     "--section",
-    type=click.Choice((*SECTIONS, "all")),
+    type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
     multiple=True,
     metavar="NAME",
     help=f"Show details (may be repeated): {', '.join(SECTIONS)}, all.",
 )
-@click.option(
-    "--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure what it does."
-)
-@click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write all of it as one HTML page."
-)
+@click.option("--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure.")
+@click.option("--against", type=_PATH, metavar="OTHER", help="Say in what it differs from this log or case.")
+@click.option("--html", type=_PATH, metavar="FILE", help="Write all of it as one HTML page.")
+@click.option("--list", "list_", is_flag=True, help="List the artifacts of the trace by kind.")
+@click.option("--artifact", "kinds", multiple=True, metavar="KIND", help="Write these artifacts (may be repeated).")
+@click.option("--compile-id", "ids", multiple=True, metavar="ID", help="Write those of this compile (may be repeated).")
+@click.option("--perfetto", type=_PATH, metavar="FILE", help="Write the phases of all compiles for ui.perfetto.dev.")
+@click.option("--tlparse", type=_PATH, metavar="DIR", help="Write tlparse's pages, where it is installed.")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(
-    ctx: click.Context, /, subject: tuple[str, ...], section: Sequence[str], try_: bool, html: Path | None, **_: object
-) -> None:
+def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
     r"""Say what was compiled, why it broke, recompiled or specialized, and what to do about it.
 
-    SUBJECT is a script (run first, as it is), a TORCH_TRACE log or directory of logs, or a case.
+    SUBJECT is a script (run first, as it is), a TORCH_TRACE log or directory of logs, the text of TORCH_LOGS, or a
+    case.
 
     \b
     repro-kit explain train.py --epochs 1
     repro-kit explain --try train.py
     repro-kit explain /tmp/trace --section recompiles
+    repro-kit explain /tmp/trace --artifact fx_graph_runnable -o graphs
     """
-    from repro_kit.case import Case
-    from repro_kit.cli.explain_view import show
-    from repro_kit.errors import ReproKitError
-    from repro_kit.explain.page import page
-    from repro_kit.stages.explain import explain_case, explain_log
+    from repro_kit.cli import explain_view as view
+    from repro_kit.stages.explain import explain, try_advice
     from repro_kit.stages.interrupts import interruptible
-    from repro_kit.stages.place import is_case
 
+    written = _takes_output(params)
+    directory = Path(params["output"] or "artifacts")
+    if written:
+        ctx.params["output"] = None
     cwd = Path.cwd()
-    path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
     values = shared.merged(ctx)
     ui = shared.make_ui(values)
+    options = shared.make_options(values)
     with interruptible():
-        if path is None or try_:
-            if path is not None and not is_case(path):
-                raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
-            job = case_or_subject(ctx, subject)
-            explained = explain_case(job.case, job.options, ui, cwd, try_=try_, as_it_is=path is not None)
-        elif is_case(path):
-            explained = explain_case(Case.open(path), shared.make_options(values), ui, cwd, as_it_is=True)
+        source = _source(ctx, subject, ui)
+        if params["list_"]:
+            view.show_kinds(ui, source)
+        elif written:
+            view.write_artifacts(ui, source, params["kinds"], params["ids"], directory)
+        elif params["against"] is not None:
+            view.show_difference(ui, source, _there(params["against"]), cwd, params["section"], params["html"])
         else:
-            explained = explain_log(path, cwd)
-    report = explained.report(cwd)
-    if html is not None:
-        _write(html, page(report))
-        ui.note(f"The page: {html}")
-    show(ui, report, section)
-    ui.result(explained.as_json())
+            case = source.case if params["try_"] else None
+            explained = try_advice(source, case, options, ui, cwd) if case else explain(source, cwd)
+            view.show_explained(ui, explained, cwd, params["section"], params["html"])
+        if params["perfetto"] is not None:
+            view.write_perfetto(ui, source, params["perfetto"])
+        if params["tlparse"] is not None:
+            view.write_tlparse(ui, source, params["tlparse"])
 
 
-def _write(path: Path, text: str) -> None:
+def _takes_output(params: dict[str, Any]) -> bool:
+    return bool(params["kinds"] or params["ids"])
+
+
+def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
+    """The trace that the command line names, or that a run of its script makes."""
     from repro_kit.errors import ReproKitError
+    from repro_kit.stages.explain import source_of_case
+    from repro_kit.stages.place import is_case
 
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ReproKitError(f"Cannot write {path}: {error.strerror}.") from error
+    path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
+    try_ = ctx.params["try_"]
+    if path is None or (try_ and is_case(path)):
+        job = case_or_subject(ctx, subject)
+        return source_of_case(job.case, job.options, ui, as_it_is=path is not None)
+    if try_:
+        raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+    return _there(path)
+
+
+def _there(path: Path) -> Source:
+    """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
+    from repro_kit.case import Case
+    from repro_kit.errors import ReproKitError
+    from repro_kit.stages.explain import Source, source_of_case
+    from repro_kit.stages.options import Options
+    from repro_kit.stages.place import is_case
+    from repro_kit.ui import SilentUi
+
+    if not is_case(path):
+        if not path.exists():
+            raise ReproKitError(f"{path} does not exist; give a log, a directory of logs, or a case.")
+        return Source(path, str(path))
+    return source_of_case(Case.open(path), Options(), SilentUi(), as_it_is=True)

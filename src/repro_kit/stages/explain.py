@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,16 @@ _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
 @dataclass(frozen=True)
+class Source:
+    """A trace and what it is of. `ran`: it was made just now."""
+
+    trace: Path
+    name: str
+    case: Case | None = None
+    ran: bool = False
+
+
+@dataclass(frozen=True)
 class Explained:
     """`insights.json`: everything that was found, and what is said about it."""
 
@@ -43,8 +53,7 @@ class Explained:
 
     def report(self, cwd: Path) -> Report:
         """What is shown of it."""
-        cold, warm = (self.tried.cold, self.tried.warm) if self.tried else (None, None)
-        further = self.tried.further if self.tried else ""
+        cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
         told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
         return Report(self.subject, self.sentences, told)
 
@@ -59,82 +68,48 @@ def context_of(insights: Insights, cwd: Path) -> Context:
     return Context(insights, str(cwd), _read)
 
 
-def explain_log(path: Path, cwd: Path) -> Explained:
-    """What the log (or directory of logs) at `path` says. Raises ReproKitError when it says nothing."""
-    insights = gather(path)
+def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = False) -> Source:
+    """The trace of the case's script, which is run where there is none, or it was changed since (`as_it_is`: not then).
+
+    Raises ReproKitError when nothing was compiled.
+    """
+    name = " ".join(command(case.file.subject)[1:])
+    trace = _trace_of(case, options, as_it_is)
+    if trace is not None:
+        return Source(trace, name, case)
+    with ui.stage("run"):
+        return Source(_run(case, options, ui), name, case, ran=True)
+
+
+def explain(source: Source, cwd: Path) -> Explained:
+    """What the trace says. Raises ReproKitError when it says nothing."""
+    insights = gather(source.trace)
     if not insights.events:
         raise ReproKitError(
-            f"{path} holds nothing of torch's; give a log or directory of TORCH_TRACE, or the text of TORCH_LOGS."
+            f"{source.trace} holds nothing of torch's; give a log or directory of TORCH_TRACE, or text of TORCH_LOGS."
         )
-    return _told(str(path), insights, cwd)
-
-
-def explain_case(
-    case: Case, options: Options, ui: Ui, cwd: Path, *, try_: bool = False, as_it_is: bool = False
-) -> Explained:
-    """Say what the trace of the case's script says; with `try_`, what advice does. `insights.json` is written.
-
-    The script is run where it has no trace yet, or was changed since (`as_it_is`: not for that). Raises ReproKitError
-    when nothing was compiled.
-    """
-    trace = _trace_of(case, options, as_it_is)
-    if trace is None:
-        with ui.stage("run"):
-            trace = _run(case, options, ui)
-        tried = None
-    else:
-        tried = _tried_before(case)
-    insights = gather(trace)
-    name = " ".join(command(case.file.subject)[1:])
-    explained = _told(name, insights, cwd)
-    if try_:
-        found = [it for trial in explained.advice for it in trial.suggestions]
-        with ui.stage("try"):
-            tried = try_all(found, insights, case, options, ui)
-            ui.done(advice.section(tried.trials).summary)
-    if tried is not None:
-        explained = _with(explained, tried, cwd)
-    case.write("insights.json", explained)
-    return explained
-
-
-def _trace_of(case: Case, options: Options, as_it_is: bool) -> Path | None:
-    """The trace of the script's own run, if there is a current one in `case`."""
-    ours, observed = case.path / _RUN, case.stage("observe")
-    found = (
-        (ours / "trace", _settings_of(ours), settings_of(_STAGE, case, options)),
-        (
-            case.path / "observe" / "trace",
-            observed.settings if observed else "",
-            settings_of(REGISTRY["observe"], case, options),
-        ),
-    )
-    return next(
-        (
-            place
-            for place, then, now in found
-            if place.is_dir() and any(place.glob("*.log")) and (as_it_is or then == now)
-        ),
-        None,
-    )
-
-
-def _settings_of(place: Path) -> str:
-    return _read(str(place / _SETTINGS)) or ""
-
-
-def _tried_before(case: Case) -> Tried | None:
-    """What an earlier `--try` found with the same trace."""
-    try:
-        return case.read("insights.json", Explained).tried if case.has("insights.json") else None
-    except ReproKitError:
-        return None  # written by another version: it is written anew
-
-
-def _told(subject: str, insights: Insights, cwd: Path) -> Explained:
     context = context_of(insights, cwd)
     found = tuple(_untried(it) for it in suggestions(context))
-    return Explained(subject, sentences(context, found), found, insights)
+    explained = Explained(source.name, sentences(context, found), found, insights)
+    if source.case is None:
+        return explained
+    tried = None if source.ran else _tried_before(source.case)
+    return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
+
+
+def try_advice(source: Source, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
+    """What the trace says, and what each suggestion does when the case's script is run with it."""
+    explained = explain(source, cwd)
+    found = suggestions(context_of(explained.insights, cwd))
+    with ui.stage("try"):
+        tried = try_all(found, explained.insights, case, options, ui)
+        ui.done(advice.section(tried.trials).summary)
+    return _kept(case, _with(explained, tried, cwd))
+
+
+def _kept(case: Case, explained: Explained) -> Explained:
+    case.write("insights.json", explained)
+    return explained
 
 
 def _untried(suggestion: Suggestion) -> Trial:
@@ -143,7 +118,29 @@ def _untried(suggestion: Suggestion) -> Trial:
 
 def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
     said = sentences(context_of(explained.insights, cwd), tried.trials)
-    return Explained(explained.subject, said, tried.trials, explained.insights, tried)
+    return replace(explained, sentences=said, advice=tried.trials, tried=tried)
+
+
+def _trace_of(case: Case, options: Options, as_it_is: bool) -> Path | None:
+    """The trace of the script's own run, if there is a current one in `case`."""
+    ours, observed = case.path / _RUN, case.stage("observe")
+    places = (
+        (ours, _read(str(ours / _SETTINGS)) or "", _STAGE),
+        (case.path / "observe", observed.settings if observed else "", REGISTRY["observe"]),
+    )
+    for place, then, stage in places:
+        there = any((place / "trace").glob("*.log")) if (place / "trace").is_dir() else False
+        if there and (as_it_is or then == settings_of(stage, case, options)):
+            return place / "trace"
+    return None
+
+
+def _tried_before(case: Case) -> Tried | None:
+    """What an earlier `--try` found with the same trace."""
+    try:
+        return case.read("insights.json", Explained).tried if case.has("insights.json") else None
+    except ReproKitError:
+        return None  # written by another version: it is written anew
 
 
 def _run(case: Case, options: Options, ui: Ui) -> Path:
