@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from repro_kit.cli.explain import SECTIONS
+from repro_kit.cli.explain import COMPARED, SECTIONS
 from repro_kit.cli.main import cli
+from repro_kit.explain import compared
 from repro_kit.explain.sections import NAMES
 
 LOG = Path(__file__).parent.parent / "trace" / "fixtures" / "insights" / "four_sizes_static.log"
@@ -43,8 +44,34 @@ def test_a_page_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "x.html").read_text().startswith("<!doctype html>")
 
 
+def test_artifacts_are_listed_and_written(tmp_path: Path) -> None:
+    listed = json.loads(run("--json", LOG, "--list").stdout)["artifacts"]
+    assert {key: one[key] for one in listed if one["kind"] == "dynamo_output_graph" for key in ("kind", "count")} == {
+        "kind": "dynamo_output_graph",
+        "count": 4,
+    }
+    found = run(LOG, "--artifact", "dynamo_output_graph", "--compile-id", "0/1", "-o", tmp_path)
+    (written,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert found.exit_code == 0 and str(written) in found.output and "class GraphModule" in written.read_text()
+
+
+def test_the_phases_for_perfetto(tmp_path: Path) -> None:
+    assert run(LOG.parent.parent / "hang.log", "--perfetto", tmp_path / "x.json").exit_code == 0
+    assert len(json.loads((tmp_path / "x.json").read_text())["traceEvents"]) > 4
+
+
+def test_two_traces_are_compared() -> None:
+    found = run(LOG, "--against", LOG.with_name("four_sizes_automatic.log"), "--section", "settings")
+    assert found.exit_code == 0
+    assert (
+        "compiled 2 → 4 times" in found.output
+        and "assume_static_by_default" in found.output + "assume_static_by_default"
+    )
+    assert run(LOG, "--against", LOG).output.startswith("✓ The same functions were compiled to the same graphs.")
+
+
 def test_the_sections_are_those_that_there_are() -> None:
-    assert SECTIONS == NAMES
+    assert SECTIONS == NAMES and COMPARED == compared.NAMES
 
 
 @pytest.mark.parametrize(
@@ -56,6 +83,10 @@ def test_the_sections_are_those_that_there_are() -> None:
         ([LOG, "--try"], "give the script in its place"),
         ([LOG, "further"], "takes no arguments: further"),
         ([LOG, "--section", "nonsense"], "'nonsense' is not one of"),
+        ([LOG, "--section", "times"], "There is no section times here"),
+        ([LOG, "--artifact", "nonsense"], "holds no nonsense; --list shows"),
+        ([LOG, "--perfetto", "{tmp}/x.json"], "tells of no phases"),
+        ([LOG, "--against", "{tmp}/gone"], "does not exist"),
         ([LOG, "--html", "{tmp}/none/x.html"], "No such file or directory"),
         ([], "Nothing to run"),
     ],

@@ -101,6 +101,13 @@ def test_joined_changes_prolong_lists_of_sources() -> None:
     assert one.environment(own) == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['z'],L['x']:0"}
 
 
+def test_what_sets_one_thing_twice_contradicts_itself() -> None:
+    assert Change(arguments={"dynamic": True}).contradicts(Change(arguments={"dynamic": None}))
+    assert not Change(config={"a": 1}).contradicts(Change(config={"a": 1, "b": 2}))
+    one, two = ({"TORCH_COMPILE_DYNAMIC_SOURCES": source} for source in "xy")
+    assert not Change(env=one).contradicts(Change(env=two))
+
+
 def test_how_to_apply_a_change_by_hand() -> None:
     change = Change(
         env={"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0"},

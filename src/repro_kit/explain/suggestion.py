@@ -48,6 +48,11 @@ class Change:
             {**self.arguments, **other.arguments},
         )
 
+    def contradicts(self, other: Change) -> bool:
+        """Whether both set the same thing to different values; lists of sources go together."""
+        pairs = ((self.env, other.env), (self.config, other.config), (self.arguments, other.arguments))
+        return any(one[key] != two[key] for one, two in pairs for key in {*one} & {*two} if key not in _JOINED)
+
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """The variables to set, given the user's `own`: lists of sources are prolonged."""
         kept = {name: own[name] for name in _JOINED if name in self.env and own.get(name)}

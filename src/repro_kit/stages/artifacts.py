@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.trace import read
 from repro_kit.trace.extraction import extracted, listed
 from repro_kit.trace.perfetto import chrome_trace
+
+_HEAD = 3  # pieces of a Chrome trace with at least one event: what it begins with, the event, what it ends with
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,12 @@ def write_artifacts(
 
 
 def write_perfetto(trace: Path, file: Path) -> None:
-    """Write the phases of all compiles for ui.perfetto.dev. Raises ReproKitError when it cannot."""
-    _write(file, chrome_trace(read(trace)))
+    """Write the phases of all compiles for ui.perfetto.dev. Raises ReproKitError when it cannot, or there are none."""
+    pieces = chrome_trace(read(trace))
+    start = [*islice(pieces, _HEAD)]
+    if len(start) < _HEAD:
+        raise ReproKitError(f"The trace {trace} tells of no phases, so there is nothing to show in Perfetto.")
+    _write(file, chain(start, pieces))
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:

@@ -81,7 +81,9 @@ def _combined(trials: Sequence[Trial], cold: Measured, warm: Measured, runs: _Ru
     helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in _change(it.suggestions).env]
     if len(helpful) < 2:
         return []
-    helpful.sort(key=lambda it: it.score)
+    helpful = _compatible(sorted(helpful, key=lambda it: it.score))
+    if len(helpful) < 2:
+        return []
     everything = tuple(it for trial in helpful for it in trial.suggestions)
     together = _together(everything, cold, warm, runs)
     if together.ruling is Ruling.HELPS and better(together, helpful[0]):
@@ -92,6 +94,15 @@ def _combined(trials: Sequence[Trial], cold: Measured, warm: Measured, runs: _Ru
         if wider.ruling is Ruling.HELPS and better(wider, best):
             best, found = wider, [wider]
     return [it for it in found if it.ruling is Ruling.HELPS and better(it, helpful[0])]
+
+
+def _compatible(trials: Sequence[Trial]) -> list[Trial]:
+    """`trials` without those that contradict one before them."""
+    kept: list[Trial] = []
+    for trial in trials:
+        if not any(_change(trial.suggestions).contradicts(_change(other.suggestions)) for other in kept):
+            kept.append(trial)
+    return kept
 
 
 def _together(suggestions: tuple[Suggestion, ...], cold: Measured, warm: Measured, runs: _Runs) -> Trial:
