@@ -24,6 +24,7 @@ COMMANDS = (
     "minify",
     "bundle",
     "verify",
+    "explain",
     "bisect",
     "nightly",
     "env",
@@ -69,6 +70,7 @@ def cli() -> None:
     \b
     repro-kit collect train.py --epochs 1     the whole pipeline
     repro-kit verify train.repro.zip          does it still fail here?
+    repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
     """
 
 

@@ -23,6 +23,7 @@ from repro_kit.stages.bisect_report import bisected, commits_in
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
 from repro_kit.stages.options import Options
+from repro_kit.stages.pages import add_pages
 from repro_kit.ui import Ui
 
 _PLACE = "bundle"
@@ -35,6 +36,7 @@ _FILES = {
     "recipe.toml": "how the program is compiled and run",
     "env.json": "versions, settings and packages where it was seen",
     "ablation.json": "which backend, mode and dynamic setting fails",
+    "explain.html": "graph breaks, recompiles, specializations and guards in the trace",
     MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
     CHECKSUMS: "for `sha256sum -c`",
 }
@@ -44,6 +46,7 @@ _DIRECTORIES = {
     "trace": "torch's structured trace (for tlparse)",
     "artifacts": "graphs extracted from the trace",
     "logs": "torch's logs",
+    "tlparse": "the trace as tlparse shows it; open index.html",
 }
 
 
@@ -161,6 +164,9 @@ def _add_trace(case: Case, options: Options, ui: Ui, contents: Contents) -> Iter
                 contents.add_text(
                     f"{place}/{inside}", path.read_text(encoding="utf-8", errors="replace"), place.rstrip("s")
                 )
+    if "trace" in found.values():
+        ui.progress("tlparse's pages")
+        yield from add_pages(case, contents)
 
 
 def _describe(case: Case, told: Known, chosen: _Attempt, reason: str) -> None:

@@ -85,6 +85,10 @@ def _install_mode(mode, place):
         from repro_probe import override
 
         override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if "timeline" in place.options:
+            from repro_probe import timeline
+
+            timeline.install(place)
 
 
 def _note_settings(place, settings):

@@ -3,7 +3,8 @@
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
 with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
 ``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
-the script cannot set these anew.
+the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
+added to a setting that is a set of them. ``timeline``: see timeline.py.
 """
 
 import functools
@@ -51,6 +52,9 @@ def install(place, note, watch):
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    for key, paths in options.get("functions", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
     if "switch" in options:
         path = place.path(switches.APPLIED, "jsonl")
         when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
@@ -66,6 +70,17 @@ def _fix(module, name, value):
     entry = getattr(module, "_config", {}).get(name)
     if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
         entry.env_value_force = value
+
+
+def _add(module, name, paths):
+    setattr(module, name, {*getattr(module, name), *map(_function, paths)})
+
+
+def _function(path):
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules and "." in module:  # a method: logging.Logger.info
+        return getattr(_function(module), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def _wrap_compile(torch, options, note, watch):
