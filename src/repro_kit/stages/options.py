@@ -22,6 +22,7 @@ class Options:
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
     include_values: bool = False
-    trace: bool | None = None  # put the trace, artifacts and logs in the bundle; None: ask
+    trace: str | None = None  # put trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
+    dry_run: bool = False  # list what a bundle would hold, write none
     yes: bool = False
     output: str | None = None
