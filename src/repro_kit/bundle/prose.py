@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.rendering import render
-from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Status
+from repro_kit.model.cell_words import remark, word
 from repro_kit.model.results import TwinFound
 
 #: Stands for the text of `repro.py` in what `issue` returns.
@@ -65,23 +64,8 @@ def readme(facts: Facts, account: Account) -> str:
 
 def rows(facts: Facts) -> list[tuple[str, str, str]]:
     """The ablation table: (setting, verdict, remark)."""
-    return [(cell.name, _verdict(cell), _remark(cell)) for cell in facts.ablation.cells] if facts.ablation else []
-
-
-def _verdict(cell: Cell) -> str:
-    if cell.no_effect:
-        return "no effect"
-    if cell.verdict.status is Status.FAIL:
-        return "fails" if cell.same else "fails differently"
-    return "passes" if cell.verdict.status is Status.PASS else str(cell.verdict.status)
-
-
-def _remark(cell: Cell) -> str:
-    if cell.no_effect:
-        return cell.no_effect
-    if cell.same:
-        return "as described"
-    return cell.signature.summary().replace("|", "\\|") if cell.signature else ""
+    cells = facts.ablation.cells if facts.ablation else ()
+    return [(cell.name, word(cell), remark(cell).replace("|", "\\|")) for cell in cells]
 
 
 def steady(log: str) -> str:

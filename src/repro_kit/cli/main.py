@@ -16,7 +16,7 @@ from repro_kit import __version__
 from repro_kit.cli.command import ReproCommand, unescaped
 from repro_kit.errors import Exit
 
-COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "env", "completion")
+COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "bisect", "env", "completion")
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from repro_kit.stages.options import Options
 
 if TYPE_CHECKING:
     from repro_kit.case import Case
+    from repro_kit.stages.collect import Ending
     from repro_kit.ui import Ui
 
 _OPTIONS = "options.json"
@@ -137,8 +138,18 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     return job
 
 
-def work(ctx: click.Context, job: Job, names: Sequence[str], *, again: Sequence[str] = ()) -> None:
-    """Run the stages, show the summary (or the JSON), and leave with the exit code."""
+def work(
+    ctx: click.Context,
+    job: Job,
+    names: Sequence[str],
+    *,
+    again: Sequence[str] = (),
+    report: Callable[[Job, Ending], Ending] | None = None,
+) -> None:
+    """Run the stages, show the summary (or the JSON), and leave with the exit code.
+
+    `report` has the last word on how it ended.
+    """
     from repro_kit.cli.summary import show
     from repro_kit.stages.collect import Ending, collect
     from repro_kit.stages.outcome import outcome
@@ -150,6 +161,7 @@ def work(ctx: click.Context, job: Job, names: Sequence[str], *, again: Sequence[
     error = None
     try:
         ending = collect(case, job.options, ui, names, again=again)
+        ending = report(job, ending) if report is not None else ending
     except KeyboardInterrupt:
         ending = Ending(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
         error = "interrupted"

@@ -1,0 +1,26 @@
+"""An ablation as Markdown, to paste into an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro_kit.model.cell import Ablation
+from repro_kit.model.grid import layout
+
+
+def markdown(ablation: Ablation) -> str:
+    """The sentence that names the layer, and the table of the cells with the commands that repeat them."""
+    about = f"`{ablation.failure}`" if ablation.failure else "The failure"
+    version = f", torch {ablation.torch}" if ablation.torch else ""
+    lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
+    made = layout(ablation)
+    lines += _table(made.columns, made.rows)
+    lines += ["", *_table(("further cells", "verdict", ""), made.rest)] if made.rest else []
+    lines += ["", *made.notes, *filter(None, [made.legend])]
+    lines += ["", *(f"- {note}" for note in ablation.notes)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
