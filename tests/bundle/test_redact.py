@@ -66,6 +66,15 @@ def test_a_commit_is_no_secret():
         ("/home/alice/other", "<home>/other"),
         ("/home/alice", "<home>"),
         ("in /home/alice.", "in <home>."),
+        (
+            r'{"at": "x\n/home/alice/proj/a.py\n/data/team/b.py\nalice"}',
+            r'{"at": "x\n<cwd>/a.py\n<dir-1>/b.py\n<user>"}',
+        ),
+        ("/opt/corp/lib/python3.11/site-packages/torch/x.py", "<dir-1>/lib/python3.11/site-packages/torch/x.py"),
+        (
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
+        ),
         ("/home/alicecooper/x", "<dir-1>/x"),
         ("/home/alice-2/x", "<dir-1>/x"),
     ],

@@ -13,7 +13,7 @@ _SYSTEMS = re.compile(
 )
 #: The directory of an absolute path; no URL's, and none that a token stands before.
 _DIRECTORY = re.compile(
-    r"(?<![\w.<>/:\\~*)\]-])(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])"
+    r"(?:(?<![\w.<>/:\\~*)\]-])|(?<=\\[nrt]))(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])"
     r"|(?<!\w)[A-Z]:\\{1,2}(?:[A-Za-z][\w.+@%~ -]+\\{1,2})+(?=\w)"
 )
 _INSTALLED = re.compile(r"/(?=(?:lib/python\d|site-packages/|dist-packages/))")
@@ -30,7 +30,10 @@ class Paths:
                 found.setdefault(plain, token)
                 found.setdefault(plain.replace("\\", "\\\\"), token)
         ordered = sorted(found, key=len, reverse=True)  # the deepest first
-        self._known = [(re.compile(rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)"), found[path]) for path in ordered]
+        self._known = [
+            (re.compile(rf"(?:(?<![\w.-])|(?<=\\[nrt])){re.escape(path)}(?![\w-]|\.\w)"), found[path])
+            for path in ordered
+        ]
         self._tokens = set(found.values())
         self._others: dict[str, str] = {}
 

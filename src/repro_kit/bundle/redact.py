@@ -185,6 +185,10 @@ def _alternatives(known: Collection[str], whole: bool = False) -> re.Pattern[str
 
     def one(value: str) -> str:
         escaped = re.escape(value)
-        return rf"(?<![A-Za-z0-9]){escaped}(?![A-Za-z0-9])" if whole or len(value) < _ANYWHERE else escaped
+        return (
+            rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])){escaped}(?![A-Za-z0-9])"
+            if whole or len(value) < _ANYWHERE
+            else escaped
+        )
 
     return re.compile("|".join(map(one, sorted(known, key=len, reverse=True))) or r"(?!)")
