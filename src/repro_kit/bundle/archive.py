@@ -255,14 +255,30 @@ def _is_safe(name: str) -> bool:
 def _check_sums(path: Path, files: Mapping[str, bytes]) -> None:
     if CHECKSUMS not in files:
         raise ReproKitError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
-    lines = files[CHECKSUMS].decode("utf-8", "replace").splitlines()
-    found = [_SUM_LINE.match(line) for line in lines if line]
-    if not all(found):
+    listed = _listed(files[CHECKSUMS])
+    if listed is None:
         raise ReproKitError(f"{path} is damaged: its {CHECKSUMS} is not a list of checksums.")
-    listed = {line["name"]: line["sum"] for line in found if line}
     stray = sorted(set(files) - {CHECKSUMS} - set(listed)) + sorted(set(listed) - set(files))
     if stray:
         raise ReproKitError(f"{path} is damaged: {_shown(stray[0])} is missing, or not in its {CHECKSUMS}.")
     for name, expected in listed.items():
         if hashlib.sha256(files[name]).hexdigest() != expected:
             raise ReproKitError(f"{path} is damaged: {_shown(name)} does not have its checksum.")
+
+
+def _listed(text: bytes) -> dict[str, str] | None:
+    """The checksums by name; None where `text` is no list of them."""
+    found = [_SUM_LINE.match(line) for line in text.decode("utf-8", "replace").splitlines() if line]
+    return {line["name"]: line["sum"] for line in found if line} if all(found) else None
+
+
+def wrong_sums(directory: Path) -> list[str]:
+    """Names of the files of an unpacked bundle that are not as it was packed, or are gone."""
+    listed = _listed((directory / CHECKSUMS).read_bytes())
+    if listed is None:
+        return [CHECKSUMS]
+    return [name for name, expected in sorted(listed.items()) if _sum(directory / name) != expected]
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -47,10 +47,11 @@ def launch(
     stderr: Path,
     on_tick: Callable[[float], None] | None = None,
     memory: int | None = None,
+    file_size: int | None = None,
 ) -> Run:
     """Run `argv`, its output to files; kill its whole tree after `timeout` seconds, or when interrupted.
 
-    So it is where the tree takes more than `memory` bytes.
+    So it is where the tree takes more than `memory` bytes. No file that it writes grows over `file_size` bytes.
 
     Raises ReproKitError when the command cannot be started.
     """
@@ -70,6 +71,8 @@ def launch(
             )
         except OSError as error:
             raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
+        if file_size is not None:
+            _limit_files(process, file_size)
         peak, timed_out, over = 0, False, False
         try:
             while True:
@@ -99,6 +102,13 @@ def launch(
         peak_memory=peak,
         over_memory=over,
     )
+
+
+def _limit_files(process: psutil.Process, size: int) -> None:
+    if hasattr(process, "rlimit"):  # Linux
+        with suppress(psutil.Error):
+            process.rlimit(psutil.RLIMIT_FSIZE, (size, size))
+            process.rlimit(psutil.RLIMIT_CORE, (0, 0))
 
 
 def _tree_memory(process: psutil.Process) -> int:
