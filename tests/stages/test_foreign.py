@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.contents import MANIFEST
+from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.stages import verify as module
 from repro_kit.stages.foreign import claim_of, visible

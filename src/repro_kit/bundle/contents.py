@@ -9,16 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from repro_kit import __version__
 from repro_kit.bundle.archive import CHECKSUMS, checksums
+from repro_kit.bundle.manifest import (
+    MANIFEST,
+    REDACTIONS,
+    SCHEMA,
+    FileListed,
+    Manifest,
+    Redactions,
+    Replaced,
+    Tool,
+)
 from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.trace_text import blank_payload_sums, recompute_payload_sums
+from repro_kit.model.serialize import dumps, from_data, to_data
 
-SCHEMA = 1
-MANIFEST = "manifest.json"
-REDACTIONS = "redactions.json"
 _RUN = ("repro", "source", "values")  # roles of what a check of the bundle executes or loads
 
 
@@ -92,43 +98,34 @@ class Contents:
 
     def seal(self, about: Mapping[str, Any]) -> dict[str, bytes]:
         """All files with the redaction report, the manifest (which says `about` the bundle) and the checksums."""
-        report = orjson.dumps(self.replaced(), option=_JSON)
-        entries = {**self.entries, REDACTIONS: Entry(report, "redactions")}
-        listed = [
-            {
-                "path": name,
-                "sha256": hashlib.sha256(entry.data).hexdigest(),
-                "size": len(entry.data),
-                "role": entry.role,
-                "redactions": entry.redactions,
-                "truncated": entry.truncated,
-            }
-            for name, entry in sorted(entries.items())
-        ]
-        manifest = {"schema": SCHEMA, "tool": {"name": "repro-kit", "version": __version__}, **about, "files": listed}
+        entries = {**self.entries, REDACTIONS: Entry(dumps(Redactions(self.replaced())), "redactions")}
+        listed = tuple(_listed(name, entry) for name, entry in sorted(entries.items()))
+        stated = {**about, "schema": SCHEMA, "tool": to_data(Tool("repro-kit", __version__)), "files": to_data(listed)}
         files = {name: entry.data for name, entry in entries.items()}
-        files[MANIFEST] = orjson.dumps(manifest, option=_JSON)
+        files[MANIFEST] = dumps(from_data(stated, Manifest))
         return {**files, CHECKSUMS: checksums(files)}
 
-    def replaced(self) -> list[dict[str, Any]]:
+    def replaced(self) -> tuple[Replaced, ...]:
         """The redaction report: each token, what it stands for in words, and where it stands; no original."""
         tokens = sorted({token for entry in self.entries.values() for token in entry.tokens})
-        return [
-            {
-                "token": token,
-                "what": self.redactor.what(token),
-                "places": sum(entry.tokens[token] for entry in self.entries.values()),
-                "files": sorted(name for name, entry in self.entries.items() if entry.tokens[token]),
-            }
+        return tuple(
+            Replaced(
+                token,
+                self.redactor.what(token),
+                sum(entry.tokens[token] for entry in self.entries.values()),
+                tuple(sorted(name for name, entry in self.entries.items() if entry.tokens[token])),
+            )
             for token in tokens
-        ]
+        )
 
     def write(self, directory: Path) -> None:
         """Write the files so far below `directory`."""
         write_files({name: entry.data for name, entry in self.entries.items()}, directory)
 
 
-_JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+def _listed(name: str, entry: Entry) -> FileListed:
+    digest = hashlib.sha256(entry.data).hexdigest()
+    return FileListed(name, digest, len(entry.data), entry.role, entry.redactions, entry.truncated)
 
 
 def write_files(files: Mapping[str, bytes], directory: Path) -> None:

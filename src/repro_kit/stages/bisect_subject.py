@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repro_kit.bisect.ranking import Clues
-from repro_kit.bundle.contents import MANIFEST
+from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature

@@ -11,7 +11,8 @@ import tomli_w
 
 from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS, pack
-from repro_kit.bundle.contents import MANIFEST, REDACTIONS, Contents, write_files
+from repro_kit.bundle.contents import Contents, write_files
+from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
 from repro_kit.errors import Exit

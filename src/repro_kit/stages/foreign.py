@@ -16,7 +16,7 @@ import orjson
 from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.archive import CHECKSUMS, unpack, wrong_sums
-from repro_kit.bundle.contents import MANIFEST, SCHEMA
+from repro_kit.bundle.manifest import MANIFEST, SCHEMA
 from repro_kit.errors import ReproKitError
 from repro_kit.model.serialize import from_data
 from repro_kit.model.signature import Signature

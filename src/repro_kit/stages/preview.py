@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from repro_kit.bundle.archive import CHECKSUMS
-from repro_kit.bundle.contents import MANIFEST, Contents
+from repro_kit.bundle.contents import Contents
+from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.ui import Ui
 
 _WHY = {
@@ -33,7 +34,7 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
         cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
         rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
     ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
-    replaced = [[it["token"], it["what"], str(it["places"]), ", ".join(it["files"])] for it in contents.replaced()]
+    replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
     if replaced:
         ui.table("", ["token", "stands for", "places", "files"], replaced)
 
