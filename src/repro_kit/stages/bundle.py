@@ -10,40 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
-import tomli_w
 
-from repro_kit.bundle import prose
-from repro_kit.bundle.archive import CHECKSUMS, pack
-from repro_kit.bundle.contents import MANIFEST, Contents, write_files
+from repro_kit.bundle.archive import pack
+from repro_kit.bundle.contents import Contents, write_files
 from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
 from repro_kit.model.results import BundleResult, Environment
-from repro_kit.model.serialize import dumps, to_data
+from repro_kit.model.serialize import to_data
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
+from repro_kit.stages.describe import describe
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
 _PLACE = "bundle"
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
-_RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _TRACE_DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
-_FILES = {
-    "repro.py": "run this",
-    "issue.md": "to paste into the bug form",
-    "recipe.toml": "how the program is compiled and run",
-    "env.json": "versions, settings and packages where it was seen",
-    "ablation.json": "which backend, mode and dynamic setting fails",
-    MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
-    CHECKSUMS: "for `sha256sum -c`",
-}
-_DIRECTORIES = {
-    "files": "the user's own source files",
-    "inputs": "stored tensor values",
-    "trace": "torch's structured trace (for tlparse)",
-    "artifacts": "graphs extracted from the trace",
-    "logs": "torch's logs",
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +45,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     reason = "; ".join(dict.fromkeys(reasons))
     contents = chosen.contents
     chosen.left_out.extend(_add_trace(case, options, ui, contents))
-    _describe(told, chosen, reason)
+    describe(case, told, chosen.candidate, chosen.check, contents, chosen.left_out, reason)
     output = Path(options.output) if options.output else case.path.with_name(f"{case.path.name}.zip")
     files = contents.seal(_about(case, chosen, reason))
     place = case.path / _PLACE
@@ -160,46 +142,6 @@ def _add_trace(case: Case, options: Options, ui: Ui, contents: Contents) -> Iter
                 contents.add_text(
                     f"{place}/{inside}", path.read_text(encoding="utf-8", errors="replace"), place.rstrip("s")
                 )
-
-
-def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
-    """Add the data files, the issue and the README."""
-    contents, candidate, facts = chosen.contents, chosen.candidate, chosen.candidate.facts
-    contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
-    if candidate.program is not None:
-        recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
-        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
-    if facts.ablation is not None:
-        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    check = chosen.check
-    account = prose.Account(
-        level=candidate.level,
-        verified=check.verified,
-        reason=reason,
-        flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check.flaky else "",
-        repro=contents.entries["repro.py"].data.decode(),
-        log=_log(told, chosen),
-        minimized=candidate.minimized,
-        twin=candidate.twin,
-        files=_listed(contents),
-        left_out=tuple(chosen.left_out),
-    )
-    contents.add_text("issue.md", prose.issue(facts, account), "issue", verbatim={prose.REPRO: account.repro.rstrip()})
-    contents.add_text("README.md", prose.readme(facts, account), "readme")
-
-
-def _log(told: Known, chosen: _Attempt) -> str:
-    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
-    if chosen.check.same:
-        return chosen.check.failing.output
-    return told.facts.failure.text if told.facts.failure else ""
-
-
-def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
-    """The files for the README, each directory as one."""
-    present = {name.partition("/")[0] for name in contents.entries} | {"issue.md", MANIFEST, CHECKSUMS}
-    files = [(name, what) for name, what in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))
 
 
 def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:

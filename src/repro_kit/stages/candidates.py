@@ -12,7 +12,7 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.program_repro import LIMIT, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
-from repro_kit.bundle.source_files import PLACE, find_sources
+from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
 from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
@@ -75,7 +75,9 @@ class Candidate:
         minimal = ""
         if reduction.minimal and now == reduction.statements_after:
             tried = sum(bool(it.outcome) for it in reduction.removals)
-            what = f"none of {tried} single removals fails alike" if tried else "nothing can be removed from it"
+            what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
+                tried, f"none of {tried} single removals fails alike"
+            )
             minimal = f" It is 1-minimal: {what}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
         return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
@@ -142,7 +144,7 @@ def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
         # An earlier step shares the stored values of the last one, which lie elsewhere.
         if text not in seen and not (path.parent.name == "history" and program.stored):
             seen.add(text)
-            yield Candidate(facts, 3 * LIMIT, note, path, program, reduced)
+            yield Candidate(facts, LIMIT, note, path, program, reduced)
 
 
 def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
@@ -192,8 +194,7 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
 
 
 def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
-    findings = read_findings(case.path / "observe" / "probe")
-    sources = find_sources(case.file.subject, findings.modules)
+    sources = sources_of(case)
     traced = told.observed is not None and told.observed.source == "trace"
     text = render_script(
         case.file.subject,
@@ -211,6 +212,12 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
     )
     return left_out
+
+
+def sources_of(case: Case) -> SourceFiles:
+    """The user's own files that the subject needs."""
+    findings = read_findings(case.path / "observe" / "probe")
+    return find_sources(case.file.subject, findings.modules)
 
 
 def _sentence(text: str) -> str:
