@@ -18,7 +18,7 @@ from repro_kit.model.cell import Cell
 from repro_kit.program import Program, parse, size
 from repro_kit.program.render import render_function
 
-_DYNAMIC = (None, True, False)
+DYNAMIC = (None, True, False)
 _LONGEST_LOG = 60_000
 
 
@@ -44,7 +44,7 @@ class Picture:
 
 def report(story: Story) -> tuple[str, dict[str, str]]:
     """The page, and what belongs in the places of the marks in it."""
-    after, before = _program(story.program), _program(story.original)
+    after, before = readable(story.program), readable(story.original)
     page = render(
         "report.html.j2",
         story=story,
@@ -54,7 +54,7 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         form=filing.FORM,
         searches=filing.searches(story),
         matrix=matrix(story),
-        dynamic=_DYNAMIC,
+        dynamic=DYNAMIC,
         rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
         aspect_words=prose.aspect_words,
         before=_picture(before, "The captured graph", after),
@@ -74,7 +74,7 @@ def matrix(story: Story) -> list[tuple[str, list[tuple[str, str]]]]:
     for cell in story.ablation.cells if story.ablation else ():
         if cell.compiled and cell.recipe.mode is None and cell.name.endswith(f"dynamic={cell.recipe.dynamic}"):
             cells.setdefault(cell.recipe.backend, {}).setdefault(cell.recipe.dynamic, cell)
-    return [(name, [_short(found.get(dynamic)) for dynamic in _DYNAMIC]) for name, found in cells.items()]
+    return [(name, [_short(found.get(dynamic)) for dynamic in DYNAMIC]) for name, found in cells.items()]
 
 
 def _short(cell: Cell | None) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def _row(cell: Cell) -> Row:
     return Row(cell.name, _state(cell), prose.verdict_word(cell), prose.remark(cell), cell.repeat)
 
 
-def _program(text: str) -> Program | None:
+def readable(text: str) -> Program | None:
     """The program; None for none, and for one that redaction has broken."""
     try:
         return parse(text) if text else None
@@ -105,8 +105,12 @@ def _picture(program: Program | None, name: str, kept: Program | None) -> Pictur
     same = {it.line for it in kept.graph.statements} if kept else set()
     targets = {it.target for it in kept.graph.statements if it.target} if kept else set()
     marked = {it.target for it in program.graph.statements if it.target and (it.line in same or it.target in targets)}
-    text = "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
-    return Picture(size(program), Markup(draw(nodes_of(program), name, marked)), text)
+    return Picture(size(program), Markup(draw(nodes_of(program), name, marked)), functions_of(program))
+
+
+def functions_of(program: Program) -> str:
+    """The text of the graph and the bodies that it uses."""
+    return "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
 
 
 def _diff_lines(diff: str) -> Iterator[tuple[str, str]]:

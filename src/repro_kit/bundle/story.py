@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.model.signature import Signature
 
 STORY = "story.json"
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 _ELSEWHERE = ("environment", "ablation", "repro")  # fields that are files of their own
 
@@ -140,6 +142,18 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
         if _ABLATION in files:
             data["ablation"] = orjson.loads(files[_ABLATION])
         data["repro"] = files.get(_REPRO, b"").decode("utf-8", "replace")
-        return from_data(data, Story)
+        return from_data(_without_controls(data), Story)
     except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReproKitError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
+
+
+def _without_controls(data: Any) -> Any:
+    """JSON `data` without characters that steer a terminal: nobody vouches for a bundle."""
+    match data:
+        case str():
+            return _CONTROLS.sub("", data)
+        case list():
+            return [_without_controls(it) for it in data]
+        case dict():
+            return {_without_controls(name): _without_controls(it) for name, it in data.items()}
+    return data

@@ -1,0 +1,75 @@
+"""Stories as a terminal shows them: `show` and `diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.bundle.compare import Comparison
+from repro_kit.bundle.filing import labels_of, title_of
+from repro_kit.bundle.prose import aspect_words, remark, verdict_word
+from repro_kit.bundle.report import DYNAMIC, functions_of, matrix, readable
+from repro_kit.bundle.story import Story
+from repro_kit.ui import Ui
+
+_STATES = {"fails": "✗", "passes": "✓"}
+
+
+def tell(story: Story, ui: Ui) -> None:
+    """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
+    ui.panel(story.title, [*_about(story)])
+    pivot = matrix(story)
+    if pivot:
+        rows = [[backend, *(_marked(ui, *cell) for cell in cells)] for backend, cells in pivot]
+        ui.table("Ablation", ["backend", *(f"dynamic={it}" for it in DYNAMIC)], rows)
+    rest = [*_other_cells(story, ui, {backend for backend, _ in pivot})]
+    if rest:
+        ui.table("" if pivot else "Ablation", ["setting", "verdict", "remark"], rest)
+    program = readable(story.program)
+    if program is not None:
+        _print(ui, "Graph", functions_of(program))
+    if story.twin:
+        _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
+    if story.aspects:
+        ui.panel("Checked", [(it.name, aspect_words(it)) for it in story.aspects])
+
+
+def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
+    """Print how two stories differ."""
+    ui.print(comparison.sentence)
+    for it in comparison.contrasts:
+        if it.rows:
+            ui.table(it.what.capitalize(), ["", *names], it.rows)
+    alike = [it.what for it in comparison.contrasts if not it.rows]
+    if alike:
+        ui.note(f"No difference in {', '.join(alike)}.")
+    if comparison.diff:
+        _print(ui, "Programs", comparison.diff)
+
+
+def _about(story: Story) -> Iterator[tuple[str, str]]:
+    yield from story.chapters
+    yield "expected", story.expected
+    yield "seen with", story.seen_with
+    if story.rank:
+        yield "rank", f"{story.rank.number} of 4: {story.rank.why}"
+    yield "issue", title_of(story)
+    yield "labels", ", ".join(labels_of(story))
+    yield from (("also", other) for other in story.others)
+
+
+def _other_cells(story: Story, ui: Ui, backends: set[str]) -> Iterator[list[str]]:
+    """The cells that the matrix has no place for."""
+    for cell in story.ablation.cells if story.ablation else ():
+        if not (cell.recipe.backend in backends and cell.name.endswith(f"dynamic={cell.recipe.dynamic}")):
+            word = verdict_word(cell)
+            yield [cell.name, _marked(ui, word, word), remark(cell)]
+
+
+def _marked(ui: Ui, state: str, word: str) -> str:
+    return f"{ui.symbol(_STATES.get(state, '·'))} {word}"
+
+
+def _print(ui: Ui, title: str, text: str) -> None:
+    if not ui.quiet:
+        ui.print(f"\n{title}\n")
+        ui.print("\n".join(f"  {line}" if line else "" for line in text.strip("\n").splitlines()) + "\n")
