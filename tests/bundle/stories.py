@@ -29,7 +29,9 @@ def cells(signature):
             recipe = Recipe(backend=backend, dynamic=dynamic)
             name = f"{backend} dynamic={dynamic}"
             repeat = f"python cell.py {backend} {dynamic}"
-            yield Cell(name, True, recipe, verdict, signature if fails else None, same=fails, repeat=repeat)
+            changed = {"backend": backend, "dynamic": dynamic}
+            found = signature if fails else None
+            yield Cell(name, True, recipe, verdict, found, same=fails, repeat=repeat, changed=changed)
 
 
 def story_of(name, **changes):

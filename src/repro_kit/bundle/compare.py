@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from repro_kit.bundle.prose import verdict_word
 from repro_kit.bundle.story import Story
+from repro_kit.model.cell_words import word
 from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Strength
 
@@ -66,7 +66,7 @@ def _views(story: Story) -> Iterator[dict[str, Any]]:
         **{f"user's {name}": value for name, value in env.config.items()},
         **{f"${name}": value for name, value in env.variables.items()},
     }
-    yield {cell.name: verdict_word(cell) for cell in story.ablation.cells} if story.ablation else {}
+    yield {cell.name: word(cell) for cell in story.ablation.cells} if story.ablation else {}
     yield {
         "level": story.level,
         "verified": story.verified,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from repro_kit.bundle.ablation_markdown import tables
 from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, title_of
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
-from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Status
 
 #: Stands for the text of `repro.py` in what `issue` returns.
 REPRO = "@@repro.py@@"
@@ -51,7 +50,6 @@ def issue(story: Story) -> str:
 
 
 def _issue(story: Story, room: _Room) -> str:
-    table = rows(story)
     log = trim(without_warnings(steady(story.log)), room.log)
     twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
     return render(
@@ -64,8 +62,7 @@ def _issue(story: Story, room: _Room) -> str:
         attach=attachments(story),
         ranks_link=_RANKS,
         opening=_opening(story),
-        rows=table[: room.rows],
-        more_rows=max(0, len(table) - room.rows),
+        table=tables(story.ablation, room.rows) if story.ablation else "",
         aspect_words=aspect_words,
         nightly=nightly(story),
         trace=_trace(story),
@@ -124,30 +121,6 @@ def _trace(story: Story) -> str:
     if any(name == "trace/" for name, _ in story.files):
         return "the full `TORCH_TRACE` logs are in `trace/` of the attached bundle."
     return "`TORCH_TRACE=trace python repro.py && tlparse trace` makes one; the user's own holds model code."
-
-
-def rows(story: Story) -> list[tuple[str, str, str]]:
-    """The ablation table: (setting, verdict, remark)."""
-    cells = story.ablation.cells if story.ablation else ()
-    return [(cell.name, verdict_word(cell), remark(cell).replace("|", "\\|")) for cell in cells]
-
-
-def verdict_word(cell: Cell) -> str:
-    """The verdict of a cell, in a word or two."""
-    if cell.no_effect:
-        return "no effect"
-    if cell.verdict.status is Status.FAIL:
-        return "fails" if cell.same else "fails differently"
-    return "passes" if cell.verdict.status is Status.PASS else str(cell.verdict.status)
-
-
-def remark(cell: Cell) -> str:
-    """What there is to say of a cell beyond its verdict."""
-    if cell.no_effect:
-        return cell.no_effect
-    if cell.same:
-        return "as described"
-    return cell.signature.summary() if cell.signature else ""
 
 
 def steady(log: str) -> str:

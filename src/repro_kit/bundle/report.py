@@ -15,10 +15,12 @@ from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Story
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Cell
+from repro_kit.model.cell_words import remark, symbol, word
+from repro_kit.model.grid import layout
 from repro_kit.program import Program, parse, size
 from repro_kit.program.render import render_function
 
-DYNAMIC = (None, True, False)
+_STATES = {"✗": "fails", "✓": "passes"}  # by the symbol that a verdict begins with
 _LONGEST_LOG = 60_000
 
 
@@ -53,8 +55,8 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         labels=filing.labels_of(story),
         form=filing.FORM,
         searches=filing.searches(story),
-        matrix=matrix(story),
-        dynamic=DYNAMIC,
+        grid=layout(story.ablation) if story.ablation else None,
+        states=_STATES,
         rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
         aspect_words=prose.aspect_words,
         before=_picture(before, "The captured graph", after),
@@ -68,26 +70,8 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
     return page, {prose.REPRO: escape(story.repro.rstrip())}
 
 
-def matrix(story: Story) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Backends against dynamic settings: (backend, (state, verdict) for each of None, True, False)."""
-    cells: dict[str, dict[bool | None, Cell]] = {}
-    for cell in story.ablation.cells if story.ablation else ():
-        if cell.compiled and cell.recipe.mode is None and cell.name.endswith(f"dynamic={cell.recipe.dynamic}"):
-            cells.setdefault(cell.recipe.backend, {}).setdefault(cell.recipe.dynamic, cell)
-    return [(name, [_short(found.get(dynamic)) for dynamic in DYNAMIC]) for name, found in cells.items()]
-
-
-def _short(cell: Cell | None) -> tuple[str, str]:
-    return (_state(cell), prose.verdict_word(cell)) if cell else ("other", "not tried")
-
-
-def _state(cell: Cell) -> str:
-    word = prose.verdict_word(cell)
-    return word if word in ("fails", "passes") else "other"
-
-
 def _row(cell: Cell) -> Row:
-    return Row(cell.name, _state(cell), prose.verdict_word(cell), prose.remark(cell), cell.repeat)
+    return Row(cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat)
 
 
 def readable(text: str) -> Program | None:

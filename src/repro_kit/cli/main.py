@@ -24,6 +24,7 @@ COMMANDS = (
     "minify",
     "bundle",
     "verify",
+    "bisect",
     "show",
     "diff",
     "env",
@@ -75,6 +76,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; no ending shows a traceback."""
+    os.environ.pop("REPRO_KIT", None)  # what repro-kit runs it records by itself
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

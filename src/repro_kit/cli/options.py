@@ -12,6 +12,8 @@ import click
 from click.core import ParameterSource
 
 from repro_kit.cli.defaults import read_defaults
+from repro_kit.errors import ReproKitError
+from repro_kit.model.axis import parse_axis
 from repro_kit.stages.options import Options
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _COUNT = click.IntRange(min=1)
 _DEFAULT = Options()
+PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
 
 
 def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -80,6 +83,24 @@ stage_options = _decorate(
     click.option("--events", metavar="FILE", help="Append a reduction's events to this file, as JSON lines."),
 )
 
+matrix_options = _decorate(
+    click.option("--preset", type=click.Choice(PRESETS), help=f"How many cells an ablation has.  [{_DEFAULT.preset}]"),
+    click.option(
+        "--backend", "backends", multiple=True, metavar="NAME", help="Try this backend too (may be repeated)."
+    ),
+    click.option(
+        "--axis",
+        "axes",
+        multiple=True,
+        metavar="NAME=V,V",
+        help="Vary this too: dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
+    ),
+    click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
+    click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
+    click.option("--repeat", type=_COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option("--stop-early", is_flag=True, default=None, help="Run no further cells once the layer is known."),
+)
+
 bundle_options = _decorate(
     click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
     click.option(
@@ -102,6 +123,7 @@ def merged(ctx: click.Context) -> dict[str, Any]:
 
 def make_options(values: dict[str, Any]) -> Options:
     """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
+    _check_axes(values.get("axes") or ())
     known = {field.name for field in dataclasses.fields(Options)}
     given = {name: value for name, value in values.items() if name in known and value is not None}
     given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -113,3 +135,12 @@ def make_ui(values: dict[str, Any]) -> Ui:
     from repro_kit.ui import Ui
 
     return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values["yes"])
+
+
+def _check_axes(axes: tuple[str, ...]) -> None:
+    """Raise ReproKitError for an axis that cannot be."""
+    for axis in axes:
+        try:
+            parse_axis(axis)
+        except ValueError as error:
+            raise ReproKitError(f"--axis: {error}") from error

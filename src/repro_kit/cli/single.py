@@ -9,10 +9,15 @@ from repro_kit.cli.work import Job, work
 
 def run_one(ctx: click.Context, job: Job, name: str) -> None:
     """Run stage `name` on the job's case, after those it needs and the case lacks."""
-    from repro_kit.stages.registry import prerequisites
+    work(ctx, job, [*missing(job, name), name], again=[name])
 
-    missing = [need for need in prerequisites(name) if not _done(job, need)]
-    work(ctx, job, [*missing, name], again=[name])
+
+def missing(job: Job, name: str, *, uses: bool = False) -> list[str]:
+    """The stages that stage `name` needs and the case lacks; with `uses`, those too whose results it would take."""
+    from repro_kit.stages.registry import REGISTRY, prerequisites
+
+    wanted = [*prerequisites(name), *(REGISTRY[name].uses if uses else ())]
+    return [need for need in wanted if not _done(job, need)]
 
 
 def _done(job: Job, name: str) -> bool:

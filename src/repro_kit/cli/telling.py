@@ -6,24 +6,23 @@ from collections.abc import Iterator
 
 from repro_kit.bundle.compare import Comparison
 from repro_kit.bundle.filing import labels_of, title_of
-from repro_kit.bundle.prose import aspect_words, remark, verdict_word
-from repro_kit.bundle.report import DYNAMIC, functions_of, matrix, readable
+from repro_kit.bundle.prose import aspect_words
+from repro_kit.bundle.report import functions_of, readable
 from repro_kit.bundle.story import Story
+from repro_kit.model.grid import layout
 from repro_kit.ui import Ui
-
-_STATES = {"fails": "✗", "passes": "✓"}
 
 
 def tell(story: Story, ui: Ui) -> None:
     """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
     ui.panel(story.title, [*_about(story)])
-    pivot = matrix(story)
-    if pivot:
-        rows = [[backend, *(_marked(ui, *cell) for cell in cells)] for backend, cells in pivot]
-        ui.table("Ablation", ["backend", *(f"dynamic={it}" for it in DYNAMIC)], rows)
-    rest = [*_other_cells(story, ui, {backend for backend, _ in pivot})]
-    if rest:
-        ui.table("" if pivot else "Ablation", ["setting", "verdict", "remark"], rest)
+    if story.ablation:
+        grid = layout(story.ablation)
+        ui.table("Ablation", grid.columns, grid.rows)
+        if grid.rest:
+            ui.table("", ("further cells", "verdict", ""), grid.rest)
+        for note in (*grid.notes, *filter(None, [grid.legend])):
+            ui.note(note)
     program = readable(story.program)
     if program is not None:
         _print(ui, "Graph", functions_of(program))
@@ -55,18 +54,6 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     yield "issue", title_of(story)
     yield "labels", ", ".join(labels_of(story))
     yield from (("also", other) for other in story.others)
-
-
-def _other_cells(story: Story, ui: Ui, backends: set[str]) -> Iterator[list[str]]:
-    """The cells that the matrix has no place for."""
-    for cell in story.ablation.cells if story.ablation else ():
-        if not (cell.recipe.backend in backends and cell.name.endswith(f"dynamic={cell.recipe.dynamic}")):
-            word = verdict_word(cell)
-            yield [cell.name, _marked(ui, word, word), remark(cell)]
-
-
-def _marked(ui: Ui, state: str, word: str) -> str:
-    return f"{ui.symbol(_STATES.get(state, '·'))} {word}"
 
 
 def _print(ui: Ui, title: str, text: str) -> None:

@@ -9,6 +9,8 @@ from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
 
+SCHEMA = 1
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -22,6 +24,11 @@ class Cell:
     same: bool = False  # fails with the subject's signature
     no_effect: str = ""  # why the setting changes nothing here; such a cell is no evidence
     repeat: str = ""  # command that repeats the cell by hand
+    subject: Literal["script", "program"] = "program"  # what was run
+    changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
+    inferred: str = ""  # the cells that it follows from: it was not run
+    setup: str = ""  # Python code that was run before anything was compiled
+    runs: int = 1  # how often it was run; a failure ends the repetition
 
 
 @dataclass(frozen=True)
@@ -33,3 +40,8 @@ class Ablation:
     layer: Layer | None = None
     sentence: str = ""
     notes: tuple[str, ...] = field(default=())
+    schema: int = SCHEMA
+    recipe: Recipe = field(default_factory=Recipe)  # the subject's own
+    torch: str = ""  # version
+    failure: str = ""  # the signature that is looked for, in one line
+    cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`

@@ -32,10 +32,10 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
-    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
-    failing = next((name for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
-    if failing is None:
+    first = first_failing(cells, recipe)
+    if first is None:
         return _by_mode(cells)
+    ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
@@ -45,10 +45,32 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
 
+def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
+    """The first backend of the ladder (the subject's own after it) that fails in the subject's way."""
+    ladder = _ladder(cells, recipe)
+    return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
+
+
+def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
+    return {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
+
+
 def is_own(cell: Cell, recipe: Recipe) -> bool:
     """Whether a cell differs from the subject's own recipe in its backend alone."""
     mode = recipe.mode if cell.recipe.backend == recipe.backend else None
-    return cell.compiled and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode and not cell.no_effect
+    plain = set(cell.changed) <= {"backend"} and cell.compiled and not cell.no_effect
+    return plain and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode
+
+
+def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
+    """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
+    ladder = _ladder(cells, recipe)
+    for backend in (*LADDER, recipe.backend):
+        if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
+            return False
+        if ladder[backend].same:
+            return any(not cell.compiled for cell in cells)
+    return False
 
 
 def _rank(name: str) -> int:

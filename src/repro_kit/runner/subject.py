@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case import Subject
+from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
 
 
@@ -48,10 +49,11 @@ def probe_environment(
 
 
 @contextmanager
-def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
+def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
     """Variables that send the compiler's caches to a directory of this run alone, removed afterwards.
 
-    The directory is empty, or a copy of `copy_of`. Caching itself stays switched as the user had it.
+    The directory is a copy of `copy_of`, or empty but for what `python` knows of the compiler. Caching itself stays
+    switched as the user had it.
     """
     directory = case.absolute() / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
     try:
@@ -64,6 +66,8 @@ def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str
                 ignore_dangling_symlinks=True,
             )
         (directory / "inductor").mkdir(parents=True, exist_ok=True)
+        if copy_of is None:
+            give_probes(python, directory / "inductor")
         yield {
             "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
             "TRITON_CACHE_DIR": str(directory / "triton"),

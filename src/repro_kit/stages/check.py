@@ -12,6 +12,7 @@ from pathlib import Path
 
 from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.model.signature import Signature, Strength
+from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import PROBE, exit_name, launch
 
 #: Variables that would make this run another one than a stranger's.
@@ -32,6 +33,7 @@ class RunOfRepro:
     output: str
     seconds: float
     same: bool = False  # it failed with the signature that was looked for
+    timed_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,22 +109,31 @@ def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:
 
 
 def run_repro(
-    python: str, directory: Path, *, timeout: float, project: Path | None = None, compiled: bool = True
+    python: str,
+    directory: Path,
+    *,
+    timeout: float,
+    project: Path | None = None,
+    compiled: bool = True,
+    variables: Mapping[str, str] | None = None,
 ) -> RunOfRepro:
-    """Run a copy of `directory`/repro.py once. With `compiled` off, under ``TORCH_COMPILE_DISABLE=1``."""
+    """Run a copy of `directory`/repro.py once, with `variables`; `compiled` off: under ``TORCH_COMPILE_DISABLE=1``."""
+    settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with scratch(directory) as place:
+        give_probes(python, place / "inductor")
+        give_headers(place / "tmp")
         out, err = place / "stdout.txt", place / "stderr.txt"
         run = launch(
             [python, str(place / "bundle" / "repro.py")],
             cwd=place / "cwd",
-            env=_environment(os.environ, place, project) | ({} if compiled else {"TORCH_COMPILE_DISABLE": "1"}),
+            env=_environment(os.environ, place, project) | settled,
             timeout=timeout,
             stdout=out,
             stderr=err,
         )
         output = _read(out) + _read(err)
         output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
-    return RunOfRepro(read_run(run.exit_status, output, exit_name(run)), output, run.seconds)
+    return RunOfRepro(read_run(run.exit_status, output, exit_name(run)), output, run.seconds, timed_out=run.timed_out)
 
 
 @contextmanager

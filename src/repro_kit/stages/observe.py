@@ -152,7 +152,7 @@ def _write(
         python=first.executable if first else None,
         torch=first.torch if first else None,
         failures=tuple(found),
-        artifacts=_artifacts(case, summary),
+        artifacts=write_artifacts(case, summary),
         graphs=len(summary.compile_ids),
         last_step=summary.open_step,
         eager=eager,
@@ -167,7 +167,7 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
     return replace(env, config=findings.config, threads=findings.threads or env.threads)
 
 
-def _artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
+def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
     """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
     written: list[Artifact] = []
     directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"

@@ -14,6 +14,13 @@ class Options:
     jobs: int = 1
     budget: int = 2000  # queries of one reduction
     deadline: float = 1800.0  # seconds of one reduction
+    preset: str = "standard"  # of the ablation: "quick", "standard", "full"
+    backends: tuple[str, ...] = ()  # of the ablation, beside torch's own and the subject's
+    axes: tuple[str, ...] = ()  # further things to vary, "NAME=VALUE,VALUE"
+    cross: bool = False  # all combinations of the axes
+    stop_early: bool = False  # no further cells once the layer is known
+    repeat: int = 1  # runs of a cell that does not fail
+    on: str = "auto"  # what the cells are run on: "program", "script", "auto" (the program where there is one)
     border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     events: str | None = None  # file that gets a reduction's events as JSON lines
     failure: int = 0  # which of the observed failures

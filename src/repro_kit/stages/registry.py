@@ -15,6 +15,9 @@ from repro_kit.model.results import Capture
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
+#: Options that say which cells there are.
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on")
+
 _HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
 
 
@@ -57,7 +60,7 @@ REGISTRY: dict[str, Stage] = {
             settings=("timeout", "logs", "debug_artifacts", "function", "check", "failure"),
         ),
         Stage("capture", "repro_kit.stages.capture", needs=("observe",)),
-        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",)),
+        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",), settings=MATRIX),
         Stage(
             "minify",
             "repro_kit.stages.minify",
@@ -87,6 +90,8 @@ def prerequisites(name: str) -> list[str]:
 
 def settings_of(stage: Stage, case: Case, options: Options) -> str:
     """The options that shape the stage's result where not at their default, and the state of the command's files."""
+    if not stage.needs and case.has("watched.json"):
+        return ""  # what was seen in another process cannot be seen again
     default = Options()
     changed = [
         f"{name}={getattr(options, name)}"
@@ -94,11 +99,11 @@ def settings_of(stage: Stage, case: Case, options: Options) -> str:
         if getattr(options, name) != getattr(default, name)
     ]
     if not stage.needs:
-        changed += _files(case)
+        changed += files(case)
     return " ".join(changed)
 
 
-def _files(case: Case) -> list[str]:
+def files(case: Case) -> list[str]:
     """The files named on the command line, each with a digest: an edited script is another failure."""
     found = []
     for word in case.file.subject.argv:

@@ -58,6 +58,7 @@ class Claim:
     platform: str | None = None
     accelerator: str | None = None
     limit: float | None = None  # seconds
+    layer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ def verify(target: Path, *, python: str | None, options: Options, ui: Ui) -> Exi
     of the three, is damaged, or may not be run.
     """
     interpreter = python or default_python(os.environ)
-    with _opened(target) as directory:
-        claim = _claim(directory, target)
-        _ask(target, directory, interpreter, options, ui)
+    with opened(target) as directory:
+        claim = claim_of(directory, target)
+        ask(target, directory, interpreter, options, ui)
         with ui.stage("verify"):
             ui.progress("running repro.py")
             timeout = (claim.limit or options.timeout) + _MARGIN
@@ -108,7 +109,7 @@ def verify(target: Path, *, python: str | None, options: Options, ui: Ui) -> Exi
 
 
 @contextmanager
-def _opened(target: Path) -> Iterator[Path]:
+def opened(target: Path) -> Iterator[Path]:
     """A directory with `repro.py` and what it needs; removed afterwards when it was unpacked."""
     if target.is_dir():
         for directory in (target / "bundle", target):
@@ -142,7 +143,8 @@ def _copy_beside(target: Path, name: str, place: Path) -> None:
         shutil.copyfile(source, place / name)
 
 
-def _claim(directory: Path, target: Path) -> Claim:
+def claim_of(directory: Path, target: Path) -> Claim:
+    """What the bundle unpacked in `directory` says of itself."""
     path = directory / MANIFEST
     if not path.is_file():
         return Claim()
@@ -152,13 +154,14 @@ def _claim(directory: Path, target: Path) -> Claim:
             raise ReproKitError(
                 f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
-        known = {name: data.get(name) for name in ("torch", "python", "platform", "accelerator", "limit")}
+        known = {name: data.get(name) for name in ("torch", "python", "platform", "accelerator", "limit", "layer")}
         return Claim(signature=from_data(data["signature"], Signature), **known)
     except (BaseValidationError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 
-def _ask(target: Path, directory: Path, python: str, options: Options, ui: Ui) -> None:
+def ask(target: Path, directory: Path, python: str, options: Options, ui: Ui) -> None:
+    """Show what is about to run, and ask whether it may. Raises ReproKitError when it may not."""
     if options.yes:
         return
     lines = (directory / "repro.py").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from repro_kit.model import tracebacks
+from repro_kit.model.failure import Frame
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
@@ -16,6 +18,10 @@ from repro_kit.trace.record import Record
 _CONTROL_FLOW = re.compile(r"(?:SkipFrame|RestartAnalysis|SkipCodeRecursive\w*|StepUnsupported)$")
 #: Exceptions that are an error only under ``fullgraph=True``; else the frame, or the rest of it, runs in eager.
 _SOFT = ("Unsupported", "UserError", "RecompileLimitExceeded", "CacheLimitExceeded")
+#: What is kept of the metrics of a compile: a log may hold thousands, each with all settings.
+_KEPT = (
+    "fail_type", "fail_reason", "fail_user_frame_filename", "fail_user_frame_lineno", "co_name", "has_guarded_code"
+)  # fmt: skip
 _LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit (?:exceeded|reached)")
 
 
@@ -43,6 +49,8 @@ class CompileFailure:
     text: str
     soft: bool = False
     backward: bool = False
+    log: str = ""  # name of the log that tells of it
+    where: Frame | None = None  # the user's line, where torch names one
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,14 @@ class Compile:
     compile_id: str
     rank: int | None
     outcome: Outcome
+    log: str = ""
 
 
 @dataclass
 class _Seen:
     """What the trace says about one compile id of one process."""
 
+    log: str
     compile_id: str
     rank: int | None
     error: str = ""  # dynamo_error: the traceback
@@ -82,7 +92,8 @@ class _Seen:
             name, reason = (chains[-1][0].type, chains[-1][0].message) if chains else ("", error.strip())
         name = tracebacks.short(name)
         text = error or f"{name}: {reason}"
-        return CompileFailure(self.compile_id, self.rank, name, reason, text, soft=name in _SOFT, backward=backward)
+        where = _user_line(metrics)
+        return CompileFailure(self.compile_id, self.rank, name, reason, text, name in _SOFT, backward, self.log, where)
 
     def _counts(self, failure: CompileFailure) -> bool:
         """Whether a failed forward compile is a failure: not when Dynamo went on in eager by design.
@@ -103,6 +114,11 @@ class _Seen:
         return Outcome.OK if self.forward.get("has_guarded_code") else Outcome.EAGER
 
 
+def _user_line(metrics: dict[str, Any]) -> Frame | None:
+    file, line = metrics.get("fail_user_frame_filename"), metrics.get("fail_user_frame_lineno")
+    return Frame(str(file), line, str(metrics.get("co_name") or "")) if file and isinstance(line, int) else None
+
+
 @dataclass
 class Compiles:
     """All compiles, in the order in which they began."""
@@ -116,19 +132,19 @@ class Compiles:
             compile_id = record.data.get("compile_id") or compile_id
         if compile_id is None:
             return
-        one = self.seen.setdefault((record.file, compile_id), _Seen(compile_id, record.rank))
+        one = self.seen.setdefault((record.file, compile_id), _Seen(record.file, compile_id, record.rank))
         if record.event == "compilation_metrics":
-            one.forward = record.data
+            one.forward = {key: record.data.get(key) for key in _KEPT}
         elif record.event == "bwd_compilation_metrics":
-            one.backward.append(record.data)
+            one.backward.append({key: record.data.get(key) for key in _KEPT})
         elif record.name == "dynamo_error":
-            one.error = record.payload or ""
+            one.error = sys.intern(record.payload or "")  # one error of many compiles is kept once
         elif record.name == "dynamo_graph_break_reason":
             one.breaks += 1
 
     def all(self) -> list[Compile]:
         """Every compile id with its outcome."""
-        return [Compile(one.compile_id, one.rank, one.outcome()) for one in self.seen.values()]
+        return [Compile(one.compile_id, one.rank, one.outcome(), one.log) for one in self.seen.values()]
 
     def failures(self) -> list[CompileFailure]:
         """Every compile that failed."""

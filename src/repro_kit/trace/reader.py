@@ -18,8 +18,7 @@ from typing import Any
 import orjson
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Frame
-from repro_kit.trace.record import CONTEXT, Record, compile_id_of
+from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d+) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
@@ -131,22 +130,10 @@ class _Log:
             rank=data.get("rank"),
             payload=body.decode("utf-8", "replace") if checksum else None,
             intact=intact,
-            stack=self.frames(data.get("stack")),
+            stack=frames_of(data.get("stack"), self.strings) if "stack" in data else (),
+            strings=self.strings,
         )
 
     def _intern(self, entry: list[Any]) -> None:
         if len(entry) == 2 and isinstance(entry[1], int):
             self.strings[entry[1]] = str(entry[0])
-
-    def frames(self, stack: Any) -> tuple[Frame, ...]:
-        """A stack of the trace with its file names filled in; an unknown one is ``?``."""
-        frames = [frame for frame in stack or () if isinstance(frame, dict)]
-        return tuple(
-            Frame(
-                self.strings.get(frame.get("filename", -1), "?"),
-                frame.get("line") or 0,
-                str(frame.get("name", "")),
-                str(frame.get("loc") or ""),
-            )
-            for frame in frames
-        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -33,6 +34,11 @@ class Record:
     payload: str | None = None
     intact: bool = True  # the payload agrees with its checksum
     stack: tuple[Frame, ...] = ()  # outermost first
+    strings: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)  # the log's file names
+
+    def frames(self, key: str) -> tuple[Frame, ...]:
+        """A stack within the event's data (``user_stack``), outermost first."""
+        return frames_of(self.data.get(key) if isinstance(self.data, dict) else None, self.strings)
 
     @property
     def name(self) -> str:
@@ -47,6 +53,20 @@ class Record:
             return orjson.loads(self.payload or "")
         except orjson.JSONDecodeError:
             return None
+
+
+def frames_of(stack: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
+    """A stack of the trace with its file names filled in; an unknown one is ``?``."""
+    return tuple(
+        Frame(
+            strings.get(frame.get("filename", -1), "?"),
+            frame.get("line") or 0,
+            str(frame.get("name", "")),
+            str(frame.get("loc") or ""),
+        )
+        for frame in stack or ()
+        if isinstance(frame, dict)
+    )
 
 
 def compile_id_of(data: dict[str, Any]) -> str | None:

@@ -1,7 +1,8 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported.
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
+with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
+the config module is imported; the script cannot set these anew.
 """
 
 import functools
@@ -9,6 +10,7 @@ import importlib
 import sys
 import threading
 
+from repro_probe import names
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -27,17 +29,26 @@ def is_users(frame):
 def install(options):
     """Arrange for the overrides; nothing is imported before the script does it."""
     when_imported("torch", lambda torch: _wrap_compile(torch, options))
+    if "grad" in options:
+        when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
+    if "setup" in options:
+        when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
 
 
-def _set(module, name, value):
+def _fix(module, name, value):
+    """Set it for good: what the script assigns later does not count, and other threads see it too."""
     *path, last = name.split(".")
+    holder = module
     for part in path:
-        module = getattr(module, part)
-    setattr(module, last, value)
+        holder = getattr(holder, part)
+    setattr(holder, last, value)
+    entry = getattr(module, "_config", {}).get(name)
+    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+        entry.env_value_force = value
 
 
 def _wrap_compile(torch, options):
@@ -67,7 +78,7 @@ def _compile_arguments(arguments, options):
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
-            changed[name] = options[name]
+            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for.
         changed.pop("mode", None)
@@ -89,7 +100,7 @@ def _wrap_optimize(dynamo, options):
             if positional:
                 arguments["backend"], positional = positional[0], ()
             if "backend" in options:
-                arguments["backend"] = options["backend"]
+                arguments["backend"] = names.backend(options["backend"])
             if "dynamic" in options:
                 arguments["dynamic"] = options["dynamic"]
         return optimize(*positional, **arguments)

@@ -1,0 +1,167 @@
+"""Guards as torch words them, in recompile reasons and in the printed guard tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from repro_kit.model.failure import Frame
+
+_PLACE = re.compile(r"# (?P<file>[^\s#()]+\.\w+|<[\w ./-]+>):(?P<line>\d+) in (?P<function>[\w.<>]+)")
+_SOURCE = re.compile(r"(?:[LG]\['[^']+'\]|\b[LG]\[\"[^\"]+\"\])(?:\.[A-Za-z_]\w*(?:\(\))?|\[[^\]]*\])*")
+_MISMATCH = re.compile(
+    r"tensor '(?P<source>.+?)' (?P<what>[\w ]+?) mismatch"
+    r"(?: at index (?P<index>\d+))?\. expected (?P<expected>.+?), actual (?P<actual>.+?)(?:\. (?P<remark>.*))?$"
+)
+_SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(\)|\bsize mismatch")
+_COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
+_HINT = re.compile(r" \(HINT: (.*)\)$")
+_STACK_FRAME = re.compile(
+    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
+)
+_BARE = re.compile(
+    r"(?<![\w.'\"(])(?!(?:not|len|type|hasattr|str|math|torch|utils_device)\b|___)"
+    r"[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*"
+)
+_ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_][\w.\[\]'\"]*)")
+_LOCAL = re.compile(r"^(?:[LG]\['|___|[A-Za-z_])")
+
+
+class Kind:
+    """Kinds of guards, in the user's terms."""
+
+    SIZE = "size"
+    RANK = "rank"
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    GRAD = "requires_grad"
+    DISPATCH = "dispatch keys"
+    VALUE = "value"
+    TYPE = "type"
+    IDENTITY = "identity"
+    PRESENCE = "presence"  # a key or attribute is there, a container has that length
+    ALIASING = "aliasing"
+    MARKING = "dynamic marking"
+    STATE = "global state"
+    BACKEND = "backend"
+    OTHER = "other"
+
+
+#: By what the guard's text holds, first match wins.
+_KINDS = (
+    (re.compile(r"size mismatch|\.size\(\)"), Kind.SIZE),
+    (re.compile(r"rank mismatch|\.ndim\b|\.dim\(\)"), Kind.RANK),
+    (re.compile(r"stride mismatch|\.stride\(\)|storage_offset\(\)"), Kind.STRIDE),
+    (re.compile(r"dtype mismatch"), Kind.DTYPE),
+    (re.compile(r"device (?:index )?mismatch"), Kind.DEVICE),
+    (re.compile(r"requires_grad(?: mismatch|=)"), Kind.GRAD),
+    (re.compile(r"[Dd]ispatch ?[Kk]ey(?:Set| set)? ?(?:set )?mismatch"), Kind.DISPATCH),
+    (re.compile(r"^BACKEND_MATCH"), Kind.BACKEND),
+    (re.compile(r"_dynamo_\w*(?:dynamic|static|unbacked)_indices|_dynamo_\w*range"), Kind.MARKING),
+    (re.compile(r"[Dd]uplicate tensor|___check_no_alias|NO_TENSOR_ALIASING| is (?:not )?[LG]\["), Kind.ALIASING),
+    (re.compile(r"___check_type_id|\btype\(|expected type"), Kind.TYPE),
+    (re.compile(r"___check_obj_id|___check_\w*id\b|\bid\("), Kind.IDENTITY),
+    (re.compile(r"\blen\(|___dict_contains|hasattr\(|___dict_keys|\bin [LG]\[|\bnot in\b|list\(.*keys"), Kind.PRESENCE),
+    (re.compile(r"GLOBAL_STATE|___check_(?:global_state|torch_fun)|grad_mode|(?:DEFAULT|CURRENT)_DEVICE"), Kind.STATE),
+    (re.compile(r"==|\bis (?:None|True|False|not None)\b|isnan|!="), Kind.VALUE),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GuardText:
+    """One guard: what it checks (`text`, without torch's comments), of what, and whose line it stems from.
+
+    `expected` and `actual` are set where torch names both; `note` is torch's own remark (0/1 specialization, duck
+    sizing, a hint).
+    """
+
+    text: str
+    kind: str = Kind.OTHER
+    source: str = ""
+    expected: str = ""
+    actual: str = ""
+    where: Frame | None = None
+    note: str = ""
+
+    @property
+    def size_related(self) -> bool:
+        """Whether dynamic shapes could satisfy it."""
+        return self.kind in (Kind.SIZE, Kind.STRIDE) and "rank mismatch" not in self.text
+
+
+def parse_guard(text: str) -> GuardText:
+    """A guard with torch's comments behind it: ``2 <= x.size()[0]  # if x.shape[0] < 10:  # a.py:3 in f (…)``."""
+    line, _, stack = text.strip().partition("\nUser stack trace:\n")
+    body, _, comment = line.partition("  # ")
+    where, note = _comment(comment)
+    hint = _HINT.search(body)
+    body = _HINT.sub("", body).strip()
+    where = _innermost(stack) or where
+    note = note or (hint[1] if hint else "")
+    kind = next((kind for pattern, kind in _KINDS if pattern.search(body)), Kind.OTHER)
+    mismatch = _MISMATCH.search(body)
+    if mismatch:
+        what = f".{'stride' if kind == Kind.STRIDE else 'size'}()[{mismatch['index']}]" if mismatch["index"] else ""
+        note = note or mismatch["remark"] or ""
+        body = body.removesuffix(f". {mismatch['remark']}")
+        return GuardText(body, kind, mismatch["source"] + what, mismatch["expected"], mismatch["actual"], where, note)
+    compared = _COMPARED.match(body)
+    return GuardText(body, kind, _source(body), compared["value"] if compared else "", "", where, note)
+
+
+def _comment(comment: str) -> tuple[Frame | None, str]:
+    """The user's line and torch's remark in a comment: ``CODE  # FILE:7 in f (…) and CODE  # FILE:8 in g (…)``.
+
+    A part that torch blames on 0/1 specialization or duck sizing counts only where no other part does.
+    """
+    places: list[tuple[Frame, str]] = []
+    start = 0
+    for found in _PLACE.finditer(comment):
+        code = comment[start : found.start()].rpartition(") and ")[2].rstrip(" #").strip()
+        rest = comment[found.end() :].lstrip()
+        note = _remark(rest.partition(") and ")[0]) if rest.startswith("(user code shown") else ""
+        places.append((Frame(found["file"], int(found["line"]), found["function"], code), note))
+        start = found.end()
+    if not places:
+        return None, _remark(comment)
+    own = [place for place in places if not place[1]] or places
+    return own[-1]
+
+
+def _remark(text: str) -> str:
+    if "0/1 specialization" in text:
+        return "0/1 specialization"
+    return "duck sizing" if "duck sizing" in text else ""
+
+
+def _innermost(stack: str) -> Frame | None:
+    """The last frame of a stack as Python prints it."""
+    found = list(_STACK_FRAME.finditer(stack))
+    if not found:
+        return None
+    last = found[-1]
+    return Frame(last["file"], int(last["line"]), last["function"], (last["code"] or "").strip())
+
+
+def _source(body: str) -> str:
+    """What a guard is about: ``L['x'].size()[0]``, also as reasons shorten it (``x.size()[0]``)."""
+    found = _SOURCE.search(body)
+    if found:
+        return found[0]
+    bare, inner = _BARE.search(body), _ARGUMENT.search(body)
+    chosen = bare[0] if bare else (inner["name"] if inner else "")
+    return chosen if _LOCAL.match(chosen or "") else ""
+
+
+def whole_source(source: str) -> str:
+    """``L['x'].size()[0]`` of ``x.size()[0]``: recompile reasons leave the scope of locals out."""
+    found = re.match(r"(?!___)([A-Za-z_]\w*)(?=[.\[]|$)", source)
+    if not found or found[1] in ("L", "G"):
+        return source
+    return f"L['{found[1]}']{source[found.end() :]}"
+
+
+def is_shape(text: str) -> bool:
+    """Whether a guard of the tree is one on sizes (they come last, as lambdas over ``.size()``)."""
+    return bool(_SIZE.search(text))

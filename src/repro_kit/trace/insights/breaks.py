@@ -1,0 +1,168 @@
+"""Graph breaks: where in the user's code, why in plain words, what torch suggests, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.insights.known import Known
+from repro_kit.trace.places import CompileRef, ref_of, user_frame
+from repro_kit.trace.record import Record
+
+_LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")
+_AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.MULTILINE)
+_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$')
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
+_RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
+_STACKS = ("User code traceback:", "The graph break occurred in the following user code:", "from user code:")
+_EXAMPLES = 20  # compiles that are named of one break
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """One place at which graphs end.
+
+    `kind` is torch's name for it, `code` its number in torch's registry (``GB0124``). `skipped`: Dynamo could not
+    resume after it and left the whole frame to eager. `extra_graphs` were compiled of what follows it.
+    """
+
+    kind: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    code: str = ""
+    link: str = ""
+    where: Frame | None = None
+    stack: tuple[Frame, ...] = ()  # of the user's code, outermost first
+    skipped: bool = False
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()
+    extra_graphs: int = 0
+
+
+@dataclass
+class _Group:
+    reason: GraphBreak
+    count: int = 0
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+
+
+@dataclass
+class GraphBreaks:
+    """Collects them by place and kind."""
+
+    known: Known
+    groups: dict[tuple[str, Frame | None, bool], _Group] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Take a graph break's artifact."""
+        if record.name == "dynamo_graph_break_reason" and record.payload:
+            self.add(parse(record.payload), ref_of(record))
+
+    def add(self, one: GraphBreak, ref: CompileRef | None) -> None:
+        """Count one graph break; the note that a frame is skipped repeats the break that made Dynamo skip it."""
+        key = one.kind, one.where, one.skipped
+        group = self.groups.setdefault(key, _Group(one))
+        group.count += 1
+        if ref is not None and len(group.compiles) < _EXAMPLES:
+            group.compiles.setdefault(ref)
+
+    def result(self) -> tuple[GraphBreak, ...]:
+        """All of them, those with most extra graphs first."""
+        resumed = _resumed(self.known)
+        skipped = {(kind, where) for kind, where, skips in self.groups if skips}
+        found = []
+        for (kind, where, skips), group in self.groups.items():
+            if not skips and (kind, where) in skipped:
+                continue
+            extra = sum(resumed.get((frame.file, frame.line), 0) for frame in dict.fromkeys(group.reason.stack))
+            found.append(replace(group.reason, count=group.count, compiles=tuple(group.compiles), extra_graphs=extra))
+        return tuple(sorted(found, key=lambda one: (-one.extra_graphs, -one.count)))
+
+
+def _resumed(known: Known) -> dict[tuple[str, int], int]:
+    """How many graphs were compiled of the rest of a function, by the line at which it goes on."""
+    counts: dict[tuple[str, int], int] = {}
+    for one in known.compiles.values():
+        found = _RESUMED.match(one.name)
+        if found and one.code and one.graphs:
+            place = one.code.file, int(found["line"])
+            counts[place] = counts.get(place, 0) + 1
+    return counts
+
+
+def parse(text: str) -> GraphBreak:
+    """A graph break's artifact, or its message in a log."""
+    head = text.partition("Traceback (most recent call last):")[0]
+    stack = user_stack(head) or user_stack(text)
+    where = user_frame(stack) or (stack[-1] if stack else None)
+    at = _AT.search(head)
+    if where is None and at:
+        where = Frame(at["file"], int(at["line"]), "", "")
+    reason = _reason(text, head)
+    kind, explanation, hints, context = _fields(reason)
+    link = _LINK.search(reason)
+    return GraphBreak(
+        kind,
+        explanation,
+        hints,
+        context,
+        link[1].upper() if link else "",
+        link[0] if link else "",
+        where,
+        stack,
+        skipped="results in a skip" in head or "fall back to eager" in head,
+    )
+
+
+def _reason(text: str, head: str) -> str:
+    """The message of torch: in the head, or where a traceback ends."""
+    for mark in ("Graph Break Reason: ", "Reason: "):
+        if mark in head:
+            reason = head.partition(mark)[2]
+            return re.split(r"\n\s*\n?\s*User code traceback:", reason)[0].strip()
+    raised = re.findall(
+        r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", text, re.MULTILINE
+    )
+    if raised:
+        reason = text.rpartition(raised[-1])[2]
+        return re.split(r"\n\s*\nfrom user code:", reason)[0].strip()
+    return head.strip()
+
+
+def _fields(reason: str) -> tuple[str, str, tuple[str, ...], str]:
+    """Kind, explanation, hints and context of a message; an older one is all kind."""
+    body = re.split(r"\n\s*(?:For more details about this graph break|Stack variable source attribution:)", reason)[0]
+    parts = _FIELDS.split(body)
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", parts[0]) if part.strip()]
+    kind = paragraphs[-1] if len(parts) > 1 and paragraphs else " ".join(parts[0].split())
+    found: dict[str, list[str]] = {}
+    for key, value in zip(parts[1::2], parts[2::2], strict=True):
+        found.setdefault(key, []).append(" ".join(value.split()))
+    explanation = " ".join(found.get("Explanation", ()))
+    context = " ".join(found.get("Developer debug context", ()))
+    return kind, explanation, tuple(found.get("Hint", ())), context
+
+
+def user_stack(text: str) -> tuple[Frame, ...]:
+    """The user's stack that a message shows, outermost first."""
+    for mark in _STACKS:
+        if mark in text:
+            return _frames(text.partition(mark)[2])
+    return ()
+
+
+def _frames(text: str) -> tuple[Frame, ...]:
+    frames: list[Frame] = []
+    for line in text.split("\n"):
+        found = _FRAME.match(line)
+        if found:
+            frames.append(Frame(found["file"], int(found["line"]), found["function"]))
+        elif frames and line.startswith("    ") and not frames[-1].code and line.strip(" ^~"):
+            last = frames[-1]
+            frames[-1] = Frame(last.file, last.line, last.function, line.strip())
+        elif line.strip() and not line.startswith(" ") and frames:
+            break
+    return tuple(frames)

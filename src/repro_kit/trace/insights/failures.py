@@ -1,0 +1,54 @@
+"""Failures: what was raised, in which compiles, and on account of which line of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.insights.breaks import user_stack
+from repro_kit.trace.places import CompileRef
+
+if TYPE_CHECKING:
+    from repro_kit.trace.compiles import CompileFailure, Compiles
+
+_EXAMPLES = 20
+
+
+@dataclass(frozen=True)
+class FailedCompile:
+    """A failure of one or several compiles. `soft`: only ``fullgraph=True`` makes it an error."""
+
+    type: str
+    reason: str
+    where: Frame | None = None
+    stack: tuple[Frame, ...] = ()
+    soft: bool = False
+    backward: bool = False
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass
+class _Group:
+    first: CompileFailure
+    count: int = 0
+    compiles: list[CompileRef] = field(default_factory=list)
+
+
+def grouped(outcomes: Compiles) -> tuple[FailedCompile, ...]:
+    """The failures of a trace, equal ones together."""
+    groups: dict[tuple[object, ...], _Group] = {}
+    for one in outcomes.failures():
+        group = groups.setdefault((one.type, one.reason, one.where, one.backward), _Group(one))
+        group.count += 1
+        if len(group.compiles) < _EXAMPLES:
+            group.compiles.append(CompileRef(one.compile_id, one.rank, one.log))
+    return tuple(_told(group) for group in groups.values())
+
+
+def _told(group: _Group) -> FailedCompile:
+    one = group.first
+    stack = user_stack(one.text)
+    where = stack[-1] if stack else one.where
+    return FailedCompile(one.type, one.reason, where, stack, one.soft, one.backward, group.count, tuple(group.compiles))

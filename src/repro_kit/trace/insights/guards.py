@@ -1,0 +1,227 @@
+"""Guards: what is checked before compiled code runs, by kind, source and user's line; which cost most, which differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
+from repro_kit.trace.insights.known import Known
+from repro_kit.trace.places import CompileRef, ref_of
+from repro_kit.trace.record import Record
+
+_LEAF = re.compile(r"^(?P<bars>[|\s]*)\+- (?P<name>\w+): (?P<text>.*)$")
+_LATENCY = re.compile(r"Guard latency = ([\d.]+) us")
+_SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
+_ADDRESS = re.compile(r"\b\d{9,}\b|0x[0-9a-f]{6,}|(?<=___)\d+(?='\])")
+_SIZES = re.compile(r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]")
+_GROUPS = 4000  # groups of guards that are told apart
+_EXAMPLES = 20
+_SLOWEST = 10
+_NAMED = {
+    "TENSOR_MATCH": "tensor", "TYPE_MATCH": Kind.TYPE, "ID_MATCH": Kind.IDENTITY, "CLASS_MATCH": Kind.IDENTITY,
+    "MODULE_MATCH": Kind.IDENTITY, "FUNCTION_MATCH": Kind.IDENTITY, "CLOSURE_MATCH": Kind.IDENTITY,
+    "OBJECT_ALIASING": Kind.ALIASING, "NO_TENSOR_ALIASING": Kind.ALIASING, "GLOBAL_STATE": Kind.STATE,
+    "DEFAULT_DEVICE": Kind.STATE, "TORCH_FUNCTION_MODE_STACK": Kind.STATE, "EQUALS_MATCH": Kind.VALUE,
+    "CONSTANT_MATCH": Kind.VALUE, "NONE_MATCH": Kind.VALUE, "TRUE_MATCH": Kind.VALUE, "FALSE_MATCH": Kind.VALUE,
+    "DICT_CONTAINS": Kind.PRESENCE, "LENGTH_CHECK": Kind.PRESENCE, "DICT_LENGTH": Kind.PRESENCE,
+    "NO_HASATTR": Kind.PRESENCE, "HASATTR": Kind.PRESENCE, "DYNAMIC_INDICES": Kind.MARKING,
+    "DIMENSION_DYNAMIC_MARKING_GUARD": Kind.MARKING, "DICT_VERSION": Kind.PRESENCE, "WEAKREF_ALIVE": Kind.IDENTITY,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GuardGroup:
+    """Guards with the same check: `count` compiles have it. `name` is torch's name of the check (``TENSOR_MATCH``)."""
+
+    name: str
+    kind: str
+    source: str
+    text: str
+    where: Frame | None = None
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class DynamicSize:
+    """A tensor that was guarded with open sizes: ``None`` where any size will do."""
+
+    source: str
+    sizes: str  # "[None, 4]"
+    compile: CompileRef
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Guards, not about size, that set compiles of the same graph apart: each of `texts` only some of them have."""
+
+    name: str
+    code: Frame | None
+    compiles: tuple[CompileRef, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GuardCost:
+    """What checking the guards of one compile takes."""
+
+    compile: CompileRef
+    latency_us: float
+    guards: int
+
+
+@dataclass(frozen=True)
+class Guards:
+    """All guards of a trace. `shapes` are those on sizes; `left_out` were not told apart for their number."""
+
+    total: int = 0
+    groups: tuple[GuardGroup, ...] = ()
+    shapes: tuple[GuardGroup, ...] = ()
+    dynamic: tuple[DynamicSize, ...] = ()
+    differing: tuple[Differing, ...] = ()
+    costly: tuple[GuardCost, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One check of a guard tree."""
+
+    name: str
+    source: str
+    text: str  # with torch's comment
+
+
+@dataclass
+class _Group:
+    leaf: Leaf
+    guard: GuardText
+    count: int = 0
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+
+
+@dataclass
+class GuardTrees:
+    """Collects the guards of all compiles."""
+
+    known: Known
+    groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
+    of: dict[CompileRef, frozenset[int]] = field(default_factory=dict)
+    dynamic: dict[tuple[str, str], DynamicSize] = field(default_factory=dict)
+    costs: list[GuardCost] = field(default_factory=list)
+    total: int = 0
+    left_out: int = 0
+    _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _sets: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Take a printed guard tree."""
+        ref = ref_of(record)
+        if record.event == "dynamo_cpp_guards_str" and record.payload and ref is not None:
+            self.add(ref, record.payload)
+
+    def add(self, ref: CompileRef, text: str) -> None:
+        """Take the guards of `ref`."""
+        checks, count = [], 0
+        for leaf in leaves(text):
+            count += 1
+            checks.append(self._leaf(ref, leaf))
+        self.total += count
+        latency = _LATENCY.search(text)
+        self._cost(GuardCost(ref, float(latency[1]) if latency else 0.0, count))
+        kept = frozenset(check for check in checks if check >= 0)
+        self.of[ref] = self._sets.setdefault(kept, kept)
+
+    def _leaf(self, ref: CompileRef, leaf: Leaf) -> int:
+        key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
+        group = self.groups.get(key)
+        if group is None:
+            if len(self.groups) >= _GROUPS:
+                self.left_out += 1
+                return -1
+            guard = parse_guard(key[2])
+            group = self.groups[key] = _Group(leaf, guard)
+            self._ids[key] = len(self._ids)
+            sizes = _SIZES.search(guard.text) if leaf.name == "TENSOR_MATCH" else None
+            if sizes and "None" in sizes["size"]:
+                self.dynamic.setdefault(
+                    (leaf.source, sizes["size"]), DynamicSize(leaf.source, f"[{sizes['size']}]", ref)
+                )
+        group.count += 1
+        if len(group.compiles) < _EXAMPLES:
+            group.compiles.setdefault(ref)
+        return self._ids[key]
+
+    def _cost(self, cost: GuardCost) -> None:
+        self.costs.append(cost)
+        if len(self.costs) > 10 * _SLOWEST:
+            self.costs = self._slowest()
+
+    def _slowest(self) -> list[GuardCost]:
+        return sorted(self.costs, key=lambda cost: (-cost.latency_us, -cost.guards))[:_SLOWEST]
+
+    def result(self) -> Guards:
+        """What was collected, the most frequent first."""
+        found = sorted((self._told(group) for group in self.groups.values()), key=lambda one: -one.count)
+        return Guards(
+            self.total,
+            tuple(one for one in found if not _on_shape(one)),
+            tuple(one for one in found if _on_shape(one)),
+            tuple(self.dynamic.values()),
+            tuple(self._differing()),
+            tuple(self._slowest()),
+            self.left_out,
+        )
+
+    def _told(self, group: _Group) -> GuardGroup:
+        guard, leaf = group.guard, group.leaf
+        kind = _NAMED.get(leaf.name, guard.kind)
+        where = self.known.files.placed(guard.where)
+        source = leaf.source or guard.source
+        return GuardGroup(leaf.name, kind, source, guard.text, where, group.count, tuple(group.compiles), guard.note)
+
+    def _differing(self) -> Iterator[Differing]:
+        """Compiles of one function with the same graph whose guards differ in something else than sizes."""
+        groups = list(self.groups.values())
+        for frame in self.known.frames.values():
+            alike: dict[object, list[CompileRef]] = {}
+            for one in frame.compiles:
+                if one.shape is not None and one.ref in self.of:
+                    alike.setdefault(one.shape, []).append(one.ref)
+            for refs in alike.values():
+                sets = [self.of[ref] for ref in refs]
+                apart = frozenset().union(*sets) - frozenset.intersection(*sets)
+                texts = [groups[at] for at in sorted(apart) if not _about_size(groups[at])]
+                if texts and frame.code:
+                    shown = dict.fromkeys(f"{it.leaf.name}: {it.guard.text}" for it in texts[:_EXAMPLES])
+                    yield Differing(frame.code.function, frame.code, tuple(refs[:_EXAMPLES]), tuple(shown))
+
+
+def _on_shape(group: GuardGroup) -> bool:
+    return group.name == "SYMBOLIC_SHAPE_GUARD" or ("LAMBDA" in group.name and is_shape(group.text))
+
+
+def _about_size(group: _Group) -> bool:
+    return is_shape(group.guard.text) or group.leaf.name == "TENSOR_MATCH" or group.guard.kind == Kind.MARKING
+
+
+def leaves(text: str) -> Iterator[Leaf]:
+    """The checks of a printed guard tree, each with the source of the manager that it hangs on."""
+    sources: list[str] = []
+    for line in text.split("\n"):
+        found = _LEAF.match(line)
+        if not found:
+            continue
+        depth = found["bars"].count("|")
+        name = found["name"]
+        del sources[depth:]
+        sources += [""] * (depth - len(sources))
+        source = _SOURCE.search(found["text"])
+        if name.endswith("Manager"):
+            sources.append(source["source"] if source else "")
+        else:
+            yield Leaf(name, next((it for it in reversed(sources) if it), ""), found["text"])

@@ -1,0 +1,175 @@
+"""What several insights need to know of each compile, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.graph_text import GraphShape, shape_of
+from repro_kit.trace.places import CompileRef, Files, ref_of
+from repro_kit.trace.record import Record
+
+#: What is kept of a compile's metrics: all but its settings and its long texts.
+_NUMBERS = (
+    "cache_size", "accumulated_cache_size", "guard_count", "graph_op_count", "guard_latency_us", "num_graph_breaks",
+    "duration_us", "dynamo_cumulative_compile_time_us", "aot_autograd_cumulative_compile_time_us",
+    "inductor_cumulative_compile_time_us", "inductor_code_gen_cumulative_compile_time_us", "triton_compile_time_us",
+    "backward_cumulative_compile_time_us", "dynamo_compile_time_before_restart_us", "gc_time_us",
+    "pre_grad_pass_time_us", "joint_graph_pass_time_us", "post_grad_pass_time_us",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as it went into a compile."""
+
+    sizes: tuple[int | str, ...] = ()
+    dtype: str = ""
+    device: str = ""
+    parameter: bool = False
+    strides: tuple[int | str, ...] = ()
+
+
+@dataclass
+class Compiled:
+    """One compile, as far as the trace has told of it."""
+
+    ref: CompileRef
+    code: Frame | None = None  # the code object: file, first line, name
+    attempts: int = 1
+    numbers: dict[str, float] = field(default_factory=dict)
+    backward_us: float = 0.0
+    seconds: float = 0.0  # without a time in the metrics: from its first record to its last
+    graphs: int = 0
+    shape: GraphShape | None = None  # of its first graph
+    tensors: dict[str, TensorSpec] = field(default_factory=dict)  # by source, those that differ from its frame's first
+
+    @property
+    def name(self) -> str:
+        """Name of the compiled function."""
+        return self.code.function if self.code else ""
+
+
+@dataclass
+class CodeFrame:
+    """All compiles of one code object in one process: they share a frame id."""
+
+    code: Frame | None = None
+    compiles: list[Compiled] = field(default_factory=list)
+    first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
+
+    def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
+        """All tensors that went into `one`."""
+        return {**self.first, **one.tensors}
+
+
+@dataclass
+class Known:
+    """Every compile in order, the code it is of, and the files that were seen."""
+
+    compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
+    frames: dict[tuple[str, str], CodeFrame] = field(default_factory=dict)
+    files: Files = field(default_factory=Files.none)
+    _pending: dict[tuple[str, int, int], TensorSpec] = field(default_factory=dict)
+    _specs: dict[TensorSpec, TensorSpec] = field(default_factory=dict)
+    _shapes: dict[GraphShape, GraphShape] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Note what the record says of its compile."""
+        ref = ref_of(record)
+        if ref is None:
+            return
+        one = self.compiles.get(ref) or self._begin(ref)
+        one.attempts = max(one.attempts, record.attempt + 1)
+        match record.event:
+            case "dynamo_start":
+                self._start(one, record)
+            case "describe_tensor":
+                self._tensor(record)
+            case "describe_source":
+                self._source(one, record)
+            case "dynamo_output_graph":
+                self._graph(one, record)
+            case "compilation_metrics" | "bwd_compilation_metrics":
+                self._metrics(one, record)
+
+    def frame(self, ref: CompileRef) -> CodeFrame:
+        """The code object that `ref` is a compile of."""
+        return self.frames[ref.log, ref.frame_id]
+
+    def code(self, ref: CompileRef) -> Frame | None:
+        """Where the code that `ref` compiles is."""
+        one = self.compiles.get(ref)
+        return (one.code or self.frame(ref).code) if one else None
+
+    def _begin(self, ref: CompileRef) -> Compiled:
+        one = self.compiles[ref] = Compiled(ref)
+        self.frames.setdefault((ref.log, ref.frame_id), CodeFrame()).compiles.append(one)
+        return one
+
+    def _start(self, one: Compiled, record: Record) -> None:
+        stack = record.frames("stack")
+        self.files.note(stack)
+        if stack:
+            self._code(one, stack[-1])
+        for key in [key for key in self._pending if key[0] == record.file]:
+            del self._pending[key]
+
+    def _code(self, one: Compiled, code: Frame) -> None:
+        frame = self.frame(one.ref)
+        frame.code = frame.code or code
+        one.code = frame.code if frame.code == code else code
+
+    def _tensor(self, record: Record) -> None:
+        data = record.data if isinstance(record.data, dict) else {}
+        spec = TensorSpec(
+            _sizes(data.get("size")),
+            str(data.get("dtype", "")).removeprefix("torch."),
+            str(data.get("device", "")).removeprefix("device(type='").rstrip("')"),
+            bool(data.get("is_parameter")),
+            _sizes(data.get("stride")),
+        )
+        self._pending[record.file, _number(data.get("describer_id")), _number(data.get("id"))] = self._specs.setdefault(
+            spec, spec
+        )
+
+    def _source(self, one: Compiled, record: Record) -> None:
+        data = record.data if isinstance(record.data, dict) else {}
+        key = record.file, _number(data.get("describer_id")), _number(data.get("id"))
+        spec = self._pending.pop(key, None)
+        source = data.get("source")
+        if spec is None or not isinstance(source, str):
+            return
+        frame = self.frame(one.ref)
+        if frame.compiles[0] is one:
+            frame.first[source] = spec
+        elif frame.first.get(source) != spec:
+            one.tensors[source] = spec
+
+    def _graph(self, one: Compiled, record: Record) -> None:
+        one.graphs += 1
+        shape = shape_of(record.payload or "")
+        one.shape = self._shapes.setdefault(shape, shape)
+
+    def _metrics(self, one: Compiled, record: Record) -> None:
+        data = record.data if isinstance(record.data, dict) else {}
+        numbers = {key: data[key] for key in _NUMBERS if isinstance(data.get(key), int | float)}
+        if record.event == "bwd_compilation_metrics":
+            one.backward_us += numbers.get("duration_us", 0)
+            return
+        one.numbers = numbers
+        if one.code is None and data.get("co_filename"):
+            line = data.get("co_firstlineno") or 0
+            self._code(one, Frame(str(data["co_filename"]), int(line), str(data.get("co_name") or "")))
+        seconds = data.get("entire_frame_compile_time_s")
+        one.seconds = float(seconds) if isinstance(seconds, int | float) else numbers.get("duration_us", 0) / 1e6
+
+
+def _sizes(value: Any) -> tuple[int | str, ...]:
+    return tuple(it if isinstance(it, int) else str(it) for it in value) if isinstance(value, list) else ()
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else -1

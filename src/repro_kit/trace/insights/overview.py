@@ -1,0 +1,249 @@
+"""The overview: what was compiled, as a tree of the code that asked for it, how it ended, and what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.compiles import Compiles, Outcome
+from repro_kit.trace.defaults import Setting, unusual
+from repro_kit.trace.insights.known import Compiled, Known
+from repro_kit.trace.places import CompileRef, ref_of
+from repro_kit.trace.record import Record
+
+#: Phases of a compile and the metric that times each; an inner one is part of the one before it.
+_PHASES = {
+    "dynamo": "dynamo_cumulative_compile_time_us",
+    "aot": "aot_autograd_cumulative_compile_time_us",
+    "inductor": "inductor_cumulative_compile_time_us",
+    "codegen": "inductor_code_gen_cumulative_compile_time_us",
+    "native": "triton_compile_time_us",
+    "before restarts": "dynamo_compile_time_before_restart_us",
+    "passes": ("pre_grad_pass_time_us", "joint_graph_pass_time_us", "post_grad_pass_time_us"),
+}
+_CACHES = {
+    "aotautograd_cache_hit": ("AOTAutograd", "hits"),
+    "aotautograd_cache_miss": ("AOTAutograd", "misses"),
+    "aotautograd_cache_bypass": ("AOTAutograd", "bypasses"),
+    "fx_graph_cache_hit": ("FX graph", "hits"),
+    "fx_graph_bundled_cache_hit": ("FX graph", "hits"),
+    "fx_graph_cache_miss": ("FX graph", "misses"),
+    "fx_graph_cache_bypass": ("FX graph", "bypasses"),
+    "dynamo_cache_bypass": ("precompile", "bypasses"),
+    "precompile_cache_bypass": ("precompile", "bypasses"),
+}
+_CONFIGS = {
+    "dynamo_config": "torch._dynamo.config",
+    "inductor_config": "torch._inductor.config",
+    "functorch_config": "torch._functorch.config",
+    "compiler_config": "torch.compiler.config",
+}
+
+
+class State(StrEnum):
+    """How a compile ended, in the words of the tree."""
+
+    OK = "ok"
+    BROKEN = "broken"  # its graph ends at a graph break
+    RESTARTED = "restarted"  # compiled, after it was traced more than once for another reason
+    EMPTY = "empty"  # compiled, with nothing in the graph
+    EAGER = "eager"  # left to eager
+    FAILED = "failed"
+    OPEN = "open"  # began, and nothing more is known
+
+
+@dataclass(frozen=True)
+class CompileInfo:
+    """One compile."""
+
+    ref: CompileRef
+    state: State
+    code: Frame | None = None  # the code object that was compiled: its file, first line, name
+    attempts: int = 1
+    seconds: float = 0.0
+    backward_seconds: float = 0.0
+    ops: int = 0
+    guards: int = 0
+    guard_latency_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stack frame of the tree, listed from the root downwards, with the compiles that began right there."""
+
+    frame: Frame
+    depth: int
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class CacheCount:
+    """How often a cache was asked."""
+
+    name: str
+    hits: int = 0
+    misses: int = 0
+    bypasses: int = 0
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The whole trace in numbers. `phases` are seconds, an inner phase being part of an outer one."""
+
+    compiles: tuple[CompileInfo, ...] = ()
+    tree: tuple[Node, ...] = ()
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    caches: tuple[CacheCount, ...] = ()
+    guards: int = 0
+    guard_latency_us: float = 0.0
+    ops: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    settings: tuple[Setting, ...] = ()  # that are not at their default
+    logs: int = 0
+    ranks: tuple[int, ...] = ()
+
+    def states(self) -> dict[State, int]:
+        """How many compiles ended how."""
+        counts = Counter(one.state for one in self.compiles)
+        return {state: counts[state] for state in State if counts[state]}
+
+
+@dataclass
+class _Branch:
+    children: dict[tuple[str, int, str], _Branch] = field(default_factory=dict)
+    frame: Frame | None = None
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+
+
+@dataclass
+class Overviews:
+    """Makes the overview from one pass."""
+
+    known: Known
+    outcomes: Compiles
+    root: _Branch = field(default_factory=_Branch)
+    phases: dict[str, float] = field(default_factory=dict)
+    caches: dict[str, Counter[str]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    logs: dict[str, int | None] = field(default_factory=dict)
+    broken: set[CompileRef] = field(default_factory=set)
+    settings: dict[Setting, None] = field(default_factory=dict)
+    _configs: set[int] = field(default_factory=set)
+
+    def see(self, record: Record) -> None:
+        """Count caches and phases, place compiles in the tree."""
+        self.logs.setdefault(record.file, record.rank)
+        ref = ref_of(record)
+        name = record.name
+        if name == "dynamo_start" and ref is not None:
+            self._place(ref, record.frames("stack"))
+        elif name in _CACHES:
+            cache, what = _CACHES[name]
+            self.caches.setdefault(cache, Counter())[what] += 1
+        elif name == "dynamo_graph_break_reason" and ref is not None:
+            self.broken.add(ref)
+        elif name == "torch_version":
+            self._version(record.json())
+        elif record.event in ("compilation_metrics", "bwd_compilation_metrics") and isinstance(record.data, dict):
+            self._metrics(record.data, backward=record.event.startswith("bwd"))
+
+    def _version(self, data: Any) -> None:
+        for key, shown in (("pytorch_version", "torch"), ("commit", "commit")):
+            if isinstance(data, dict) and data.get(key):
+                self.versions.setdefault(shown, str(data[key]))
+
+    def _metrics(self, data: dict[str, Any], *, backward: bool) -> None:
+        for key in ("python_version", "cuda_version", "triton_version"):
+            if data.get(key):
+                self.versions.setdefault(key.removesuffix("_version"), str(data[key]).partition(" ")[0])
+        for phase, keys in _PHASES.items():
+            for key in (keys,) if isinstance(keys, str) else keys:
+                self._spend(phase, data.get(key))
+        if backward:
+            self._spend("backward", data.get("duration_us"))
+        for key, home in _CONFIGS.items():
+            text = data.get(key)
+            if isinstance(text, str) and hash(text) not in self._configs:
+                self._configs.add(hash(text))
+                self._config(home, text)
+
+    def _spend(self, phase: str, microseconds: Any) -> None:
+        if isinstance(microseconds, int | float):
+            self.phases[phase] = self.phases.get(phase, 0.0) + microseconds / 1e6
+
+    def _config(self, home: str, text: str) -> None:
+        try:
+            values = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return
+        for setting in unusual(home, values if isinstance(values, dict) else {}):
+            self.settings.setdefault(setting)
+
+    def _place(self, ref: CompileRef, stack: tuple[Frame, ...]) -> None:
+        at = self.root
+        for frame in stack:
+            key = frame.file, frame.line, frame.function
+            at = at.children.setdefault(key, _Branch(frame=frame))
+        at.compiles.setdefault(ref)
+
+    def result(self) -> Overview:
+        """The overview, once all records were seen."""
+        outcomes = {CompileRef(one.compile_id, one.rank, one.log): one.outcome for one in self.outcomes.all()}
+        compiles = tuple(self._info(one, outcomes.get(one.ref)) for one in self.known.compiles.values())
+        phases = {phase: self.phases[phase] for phase in (*_PHASES, "backward") if self.phases.get(phase)}
+        nodes: list[Node] = []
+        for child in self.root.children.values():
+            _flatten(child, 0, nodes)
+        return Overview(
+            compiles,
+            tuple(nodes),
+            sum(one.seconds + one.backward_seconds for one in compiles),
+            phases,
+            tuple(CacheCount(name, **counts) for name, counts in self.caches.items()),
+            sum(one.guards for one in compiles),
+            sum(one.guard_latency_us for one in compiles),
+            sum(one.ops for one in compiles),
+            self.versions,
+            tuple(self.settings),
+            len(self.logs),
+            tuple(sorted({rank for rank in self.logs.values() if rank is not None})),
+        )
+
+    def _info(self, one: Compiled, outcome: Outcome | None) -> CompileInfo:
+        ops = int(one.numbers.get("graph_op_count") or (one.shape.ops if one.shape else 0))
+        return CompileInfo(
+            one.ref,
+            self._state(one, outcome, ops),
+            self.known.code(one.ref),
+            one.attempts,
+            one.seconds,
+            one.backward_us / 1e6,
+            ops,
+            int(one.numbers.get("guard_count", 0)),
+            one.numbers.get("guard_latency_us", 0.0),
+        )
+
+    def _state(self, one: Compiled, outcome: Outcome | None, ops: int) -> State:
+        if outcome == Outcome.OK:
+            if one.ref in self.broken:
+                return State.BROKEN
+            if not ops:
+                return State.EMPTY
+            return State.RESTARTED if one.attempts > 1 else State.OK
+        return State(outcome.value) if outcome else State.OPEN
+
+
+def _flatten(branch: _Branch, depth: int, nodes: list[Node]) -> None:
+    """`branch` and what is below it, in order; without recursion, since stacks may be deep."""
+    todo = [(branch, depth)]
+    while todo:
+        at, level = todo.pop()
+        if at.frame is not None:
+            nodes.append(Node(at.frame, level, tuple(at.compiles)))
+        todo += [(child, level + 1) for child in reversed(at.children.values())]

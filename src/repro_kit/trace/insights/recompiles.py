@@ -1,0 +1,207 @@
+"""Recompiles: which guard failed, of which source, whether by size, and the values seen over time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
+from repro_kit.trace.insights.known import CodeFrame, Known
+from repro_kit.trace.places import CompileRef, ref_of
+from repro_kit.trace.record import Record
+
+_AGAINST = re.compile(r"^(?P<id>(?:!\d+/)?\d+/\d+): (?P<guard>.*)", re.DOTALL)
+_LIMIT = re.compile(
+    r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d+)", re.S
+)
+_USUAL_LIMIT = 8
+_EXAMPLES = 20
+_ROWS = 64  # of a table of values
+_CELLS = 40
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A guard that failed, and how often."""
+
+    guard: GuardText
+    size_related: bool
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()  # that it caused
+    against: tuple[str, ...] = ()  # compile ids whose guard it is
+
+
+@dataclass(frozen=True)
+class Row:
+    """The values that one compile saw, in the order of the table's sources."""
+
+    compile: CompileRef
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What changed from compile to compile: sizes, dtypes and values by source. An unknown value is empty."""
+
+    sources: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    left_out: int = 0  # further compiles
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """A function that was compiled more than once, and why.
+
+    `limit` is the number of compiles allowed where the trace names it or the default; `hit`: the function was left to
+    eager (or failed) for it; `near`: one or two more and it will be.
+    """
+
+    name: str
+    code: Frame | None
+    count: int  # compiles after the first
+    compiles: tuple[CompileRef, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    values: Table = field(default_factory=Table)
+    seconds: float = 0.0  # spent on compiles after the first
+    limit: int = _USUAL_LIMIT
+    hit: bool = False
+    near: bool = False
+
+    @property
+    def size_related(self) -> bool:
+        """Whether every recompile is about sizes."""
+        return bool(self.reasons) and all(reason.size_related for reason in self.reasons)
+
+
+@dataclass
+class _Group:
+    guard: GuardText
+    count: int = 0
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+    against: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass
+class Recompiles:
+    """Collects reasons by function."""
+
+    known: Known
+    groups: dict[tuple[str, str], dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
+    limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    hits: set[tuple[str, str]] = field(default_factory=set)
+
+    def see(self, record: Record) -> None:
+        """Take recompile reasons, and metrics that tell of the limit."""
+        ref = ref_of(record)
+        if ref is None:
+            return
+        if record.name == "recompile_reasons":
+            self.add(ref, reasons_of(record))
+        elif record.event == "compilation_metrics" and isinstance(record.data, dict):
+            self._limit(ref, str(record.data.get("fail_reason") or ""))
+        elif record.event == "dynamo_cpp_guards_str" and record.payload:
+            self._values(ref, record.payload)
+        elif record.name == "create_symbol" and isinstance(record.data, dict):
+            source, value = record.data.get("source"), record.data.get("val")
+            if isinstance(source, str) and isinstance(value, str) and ".size()" not in source:
+                self.scalars.setdefault(ref, {})[source] = value
+
+    def add(self, ref: CompileRef, reasons: list[str]) -> None:
+        """Note why `ref` was compiled; the first reason is the one against the newest entry."""
+        key = ref.log, ref.frame_id
+        self.times[key] += 1
+        for text in reasons:
+            found = _AGAINST.match(text)
+            guard = parse_guard(found["guard"] if found else text)
+            guard = replace(guard, source=whole_source(guard.source))
+            if not guard.text:
+                continue
+            general = guard.kind, guard.source, "" if guard.actual else guard.text
+            group = self.groups.setdefault(key, {}).setdefault(general, _Group(guard))
+            group.count += 1
+            if len(group.compiles) < _EXAMPLES:
+                group.compiles.setdefault(ref)
+            if found and len(group.against) < _EXAMPLES:
+                group.against.setdefault(found["id"])
+            self._scalar(ref, found["id"] if found else "", guard)
+
+    def _scalar(self, ref: CompileRef, against: str, guard: GuardText) -> None:
+        """A value that was guarded on tells what an earlier compile saw."""
+        if guard.kind == Kind.VALUE and guard.source and guard.expected and against:
+            earlier = CompileRef(against, ref.rank, ref.log)
+            self.scalars.setdefault(earlier, {}).setdefault(guard.source, guard.expected)
+
+    def _values(self, ref: CompileRef, tree: str) -> None:
+        """What the guards of `ref` expect of sources whose value has made trouble before."""
+        for kind, source, _ in self.groups.get((ref.log, ref.frame_id), {}):
+            found = re.search(rf"EQUALS_MATCH: {re.escape(source)} == (.*?)(?:  #|$)", tree, re.MULTILINE)
+            if kind == Kind.VALUE and found:
+                self.scalars.setdefault(ref, {}).setdefault(source, found[1].strip())
+
+    def _limit(self, ref: CompileRef, reason: str) -> None:
+        if "limit" not in reason.lower():
+            return
+        found = _LIMIT.search(reason)
+        if "recompile limit" in reason.lower() or found:
+            self.hits.add((ref.log, ref.frame_id))
+            if found:
+                self.limits[ref.log, ref.frame_id] = int(found["n"])
+
+    def result(self) -> tuple[Recompiled, ...]:
+        """The functions that were compiled again, those with most recompiles first."""
+        found = []
+        for key in dict.fromkeys((*self.groups, *self.hits)):
+            frame = self.known.frames.get(key)
+            if frame is not None:
+                found.append(self._function(key, frame))
+        return tuple(sorted(found, key=lambda one: -one.count))
+
+    def _function(self, key: tuple[str, str], frame: CodeFrame) -> Recompiled:
+        reasons = [self._reason(group) for group in self.groups.get(key, {}).values()]
+        limit = self.limits.get(key, _USUAL_LIMIT)
+        made = len(frame.compiles)
+        hit = key in self.hits
+        return Recompiled(
+            frame.code.function if frame.code else "",
+            frame.code,
+            max(self.times[key], made - 1),
+            tuple(one.ref for one in frame.compiles[:_ROWS]),
+            tuple(sorted(reasons, key=lambda one: -one.count)),
+            self._table(frame),
+            sum(one.seconds + one.backward_us / 1e6 for one in frame.compiles[1:]),
+            limit,
+            hit,
+            not hit and limit - 2 <= made,
+        )
+
+    def _reason(self, group: _Group) -> Reason:
+        guard = replace(group.guard, where=self.known.files.placed(group.guard.where))
+        return Reason(guard, guard.size_related, group.count, tuple(group.compiles), tuple(group.against))
+
+    def _table(self, frame: CodeFrame) -> Table:
+        """Sizes, dtypes and values that are not the same in every compile."""
+        rows = []
+        for one in frame.compiles[:_ROWS]:
+            cells = dict(self.scalars.get(one.ref, {}))
+            for source, spec in frame.tensors(one).items():
+                if all(source not in other.tensors for other in frame.compiles):
+                    continue
+                cells |= {f"{source}.size()[{at}]": str(size) for at, size in enumerate(spec.sizes)}
+                cells[f"{source}.dtype"] = spec.dtype
+            rows.append((one.ref, cells))
+        sources = dict.fromkeys(source for _, cells in rows for source in cells)
+        changing = [it for it in sources if len({cells[it] for _, cells in rows if it in cells}) > 1][:_CELLS]
+        shown = tuple(Row(ref, tuple(cells.get(source, "") for source in changing)) for ref, cells in rows)
+        return Table(tuple(changing), shown if changing else (), max(0, len(frame.compiles) - _ROWS))
+
+
+def reasons_of(record: Record) -> list[str]:
+    """The reasons in a `recompile_reasons` artifact: a list, or one bare string."""
+    data = record.json()
+    if isinstance(data, list):
+        return [str(one) for one in data]
+    return [record.payload] if record.payload else []

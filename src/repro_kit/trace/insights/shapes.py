@@ -1,0 +1,219 @@
+"""Dynamic shapes: which sizes and numbers are symbols, what made them so, and what stays constant by a setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
+from repro_kit.trace.insights.known import CodeFrame, Known
+from repro_kit.trace.insights.recompiles import reasons_of
+from repro_kit.trace.places import CompileRef, ref_of, user_frame
+from repro_kit.trace.record import Record
+
+_PGO_SUGGESTS = re.compile(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]*)"')
+_PGO_SOURCE = re.compile(r"^  (?P<source>.+?): (?P<state>.*\?.*)$", re.MULTILINE)
+_CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*tl\.constexpr")
+_KERNEL = re.compile(r"@triton\.jit\s*\ndef (?P<name>\w+)\((?P<args>[^)]*)\)")
+_USER_KERNELS = re.compile(r"triton_kernel_wrapper|# (?:Original )?[Pp]ath: ")
+_ON_MODULE = re.compile(r"^L\['self'\]|^L\['(?:mod|module|model)'\]|\._modules\[|\._parameters\[|\._buffers\[")
+_EXAMPLES = 20
+
+
+class Origin(StrEnum):
+    """What made a size or number symbolic."""
+
+    DYNAMIC = "dynamic=True or a mark"  # symbolic in the first compile of its code
+    AUTOMATIC = "automatic dynamic"  # it had changed since the compile before
+    PGO = "PGO"  # an earlier run told that it changes
+    UNBACKED = "unbacked"  # the value is not known at compile time
+
+
+class Block(StrEnum):
+    """The setting that keeps something constant although it changes."""
+
+    PARAMETER = "torch._dynamo.config.force_parameter_static_shapes"
+    PROPERTY = "torch._dynamo.config.force_nn_module_property_static_shapes"
+    INTEGER = "torch._dynamo.config.allow_unspec_int_on_nn_module"
+    STATIC = "torch._dynamo.config.automatic_dynamic_shapes"  # as dynamic=False sets it
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol, in all compiles of one function."""
+
+    symbol: str
+    source: str
+    origin: Origin
+    hints: tuple[str, ...] = ()  # values that it stood for
+    range: str = ""
+    where: Frame | None = None  # the user's line that first used it
+    code: Frame | None = None
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Something that changed at least twice, and that a setting keeps constant: a parameter, a module's attribute …"""
+
+    source: str
+    setting: Block
+    values: tuple[str, ...]
+    code: Frame | None = None
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelConstants:
+    """Arguments of a user's Triton kernel that are ``tl.constexpr``: every new value is a new kernel."""
+
+    kernel: str
+    arguments: tuple[str, ...]
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class DynamicShapes:
+    """`suggested`: sources that PyTorch itself names for ``TORCH_COMPILE_DYNAMIC_SOURCES``."""
+
+    symbols: tuple[Symbol, ...] = ()
+    suggested: tuple[str, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    kernels: tuple[KernelConstants, ...] = ()
+
+
+@dataclass
+class _Group:
+    symbol: Symbol
+    count: int = 0
+    hints: dict[str, None] = field(default_factory=dict)
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+
+
+@dataclass
+class Shapes:
+    """Collects symbols by function and source."""
+
+    known: Known
+    groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
+    suggested: dict[str, None] = field(default_factory=dict)
+    pgo: set[str] = field(default_factory=set)
+    values: dict[tuple[str, str], dict[str, dict[str, CompileRef]]] = field(default_factory=dict)
+    kernels: dict[str, tuple[tuple[str, ...], dict[CompileRef, None]]] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Take symbols, what PGO says, and what failed to become a symbol."""
+        ref = ref_of(record)
+        if ref is None:
+            return
+        match record.name:
+            case "create_symbol" | "create_unbacked_symbol" if isinstance(record.data, dict):
+                self._symbol(ref, record)
+            case "chromium_event" if record.payload and '"pgo.dynamic_whitelist"' in record.payload:
+                self._whitelist(record)
+            case "get_local_code_state" | "get_remote_code_state" | "put_local_code_state":
+                self._pgo(record)
+            case "recompile_reasons":
+                self.recompiled(ref, reasons_of(record))
+            case "dynamo_output_graph" | "inductor_output_code" if "triton" in (record.payload or ""):
+                self._kernels(ref, record.payload or "")
+
+    def _symbol(self, ref: CompileRef, record: Record) -> None:
+        data = record.data
+        unbacked = record.event == "create_unbacked_symbol"
+        symbol, source = str(data.get("symbol", "")), str(data.get("source") or "")
+        stack = record.frames("user_stack")
+        one = Symbol(
+            symbol,
+            source,
+            Origin.UNBACKED if unbacked else self._origin(ref, source),
+            range=str(data.get("vr", "")),
+            where=user_frame(stack),
+            code=self.known.code(ref),
+        )
+        self.add(ref, one, str(data.get("val", "")))
+
+    def _origin(self, ref: CompileRef, source: str) -> Origin:
+        first = self.known.frame(ref).compiles[0].ref == ref
+        if any(source.startswith(one) for one in self.pgo):
+            return Origin.PGO
+        return Origin.DYNAMIC if first else Origin.AUTOMATIC
+
+    def add(self, ref: CompileRef, one: Symbol, hint: str) -> None:
+        """Count a symbol."""
+        key = ref.log, ref.frame_id, one.source or one.symbol
+        group = self.groups.setdefault(key, _Group(one))
+        group.count += 1
+        if len(group.compiles) < _EXAMPLES:
+            group.compiles.setdefault(ref)
+            if hint:
+                group.hints.setdefault(hint)
+
+    def _whitelist(self, record: Record) -> None:
+        event = record.json()
+        args = event.get("args") if isinstance(event, dict) else None
+        names = str(args.get("missing_dynamic_whitelist") or "") if isinstance(args, dict) else ""
+        for source in filter(None, names.split(",")):
+            self.suggested.setdefault(source)
+
+    def _pgo(self, record: Record) -> None:
+        text = record.payload or ""
+        for found in _PGO_SUGGESTS.finditer(text):
+            for source in filter(None, found[1].split(",")):
+                self.suggested.setdefault(source)
+        if record.name.startswith("get"):
+            self.pgo.update(found["source"] for found in _PGO_SOURCE.finditer(text))
+
+    def recompiled(self, ref: CompileRef, reasons: list[str]) -> None:
+        """Remember the numbers that guards on modules' attributes expected."""
+        for reason in reasons:
+            against, _, text = reason.partition(": ")
+            guard = parse_guard(text)
+            if guard.kind == Kind.VALUE and guard.expected.lstrip("-").isdigit():
+                source = whole_source(guard.source)
+                values = self.values.setdefault((ref.log, ref.frame_id), {}).setdefault(source, {})
+                values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
+
+    def _kernels(self, ref: CompileRef, text: str) -> None:
+        if not _USER_KERNELS.search(text):
+            return
+        for kernel in _KERNEL.finditer(text):
+            names = tuple(_CONSTEXPR.findall(kernel["args"]))
+            if names and not kernel["name"].startswith("triton_"):
+                found = self.kernels.setdefault(kernel["name"], (names, {}))
+                if len(found[1]) < _EXAMPLES:
+                    found[1].setdefault(ref)
+
+    def result(self) -> DynamicShapes:
+        """What was collected."""
+        symbols = tuple(
+            Symbol(
+                it.symbol.symbol, it.symbol.source, it.symbol.origin, tuple(it.hints), it.symbol.range, it.symbol.where,
+                it.symbol.code, it.count, tuple(it.compiles),
+            )
+            for it in self.groups.values()
+        )  # fmt: skip
+        blocked = [one for key, frame in self.known.frames.items() for one in self._blocked(key, frame)]
+        kernels = (KernelConstants(name, args, tuple(refs)) for name, (args, refs) in self.kernels.items())
+        return DynamicShapes(symbols, tuple(self.suggested), tuple(blocked), tuple(kernels))
+
+    def _blocked(self, key: tuple[str, str], frame: CodeFrame) -> Iterator[Blocked]:
+        """What changed at least twice and never became a symbol."""
+        for source in dict.fromkeys(name for one in frame.compiles for name in one.tensors):
+            specs = [tensors[source] for tensors in map(frame.tensors, frame.compiles) if source in tensors]
+            sizes = dict.fromkeys(spec.sizes for spec in specs)
+            symbolic = any((*key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
+            if len(sizes) < 3 or symbolic:
+                continue
+            block = (
+                Block.PARAMETER if specs[0].parameter else Block.PROPERTY if _ON_MODULE.match(source) else Block.STATIC
+            )
+            values = tuple(str(list(size)) for size in list(sizes)[:_EXAMPLES])
+            yield Blocked(source, block, values, frame.code, tuple(one.ref for one in frame.compiles[:_EXAMPLES]))
+        for source, seen in self.values.get(key, {}).items():
+            if len(seen) >= 2 and _ON_MODULE.match(source) and (*key, source) not in self.groups:
+                yield Blocked(source, Block.INTEGER, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])

@@ -1,0 +1,158 @@
+"""Specializations: sizes and numbers that were meant to be symbolic, and became constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
+from repro_kit.trace.insights.known import Known
+from repro_kit.trace.insights.recompiles import reasons_of
+from repro_kit.trace.places import CompileRef, framework_frame, ref_of, user_frame
+from repro_kit.trace.record import Record
+
+_EQUAL = re.compile(r"(?P<one>[^=<>!]+\.size\(\)\[\d+\]) == (?P<other>[^=<>!]+\.size\(\)\[\d+\])")
+_MARKED = re.compile(
+    r"You marked (?P<source>[LG]\[.*?) as dynamic but your code specialized it to be a constant \((?P<value>[^)]*)\)"
+)
+_DIMENSION = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
+_EXAMPLES = 20
+_BOUNDED = 1000
+
+
+class Cause(StrEnum):
+    """Why a symbol became a constant."""
+
+    CODE = "code"  # the user's or the framework's code needed the value
+    DUCK = "duck shaping"  # two sizes happened to be equal, and are taken for the same
+    ZERO_ONE = "0/1"  # sizes 0 and 1 are always constants
+    VIOLATED = "mark_dynamic violated"
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """One size or number that became a constant, with the user's line and the framework's line that decided so."""
+
+    cause: Cause
+    sources: tuple[str, ...]
+    value: str
+    symbol: str = ""
+    where: Frame | None = None
+    framework: Frame | None = None
+    reason: str = ""  # in torch's words
+    code: Frame | None = None  # the function that was compiled
+    count: int = 0
+    compiles: tuple[CompileRef, ...] = ()
+
+
+@dataclass
+class _Group:
+    one: Specialization
+    count: int = 0
+    compiles: dict[CompileRef, None] = field(default_factory=dict)
+
+
+@dataclass
+class Specializations:
+    """Collects them by source and line."""
+
+    known: Known
+    groups: dict[tuple[object, ...], _Group] = field(default_factory=dict)
+    bounded: list[tuple[CompileRef, str, Frame | None]] = field(default_factory=list)  # judged once sizes are known
+
+    def see(self, record: Record) -> None:
+        """Take what the trace says of specializations, outright or between the lines."""
+        ref = ref_of(record)
+        if ref is None:
+            return
+        if record.event == "symbolic_shape_specialization" and isinstance(record.data, dict):
+            self._outright(ref, record)
+        elif record.name == "dynamo_error" and record.payload:
+            self._violated(ref, record.payload)
+        elif record.name == "recompile_reasons":
+            self.recompiled(ref, reasons_of(record))
+        elif record.event == "dynamo_cpp_guards_str" and record.payload and "duck sizing" in record.payload:
+            self.ducks(ref, record.payload.split("\n"))
+
+    def _outright(self, ref: CompileRef, record: Record) -> None:
+        data = record.data
+        sources = tuple(str(source) for source in data.get("sources") or ())
+        self.add(
+            ref,
+            Specialization(
+                Cause.CODE,
+                sources,
+                str(data.get("value", "")),
+                str(data.get("symbol", "")),
+                user_frame(record.frames("user_stack")) or user_frame(record.frames("stack")),
+                framework_frame(record.frames("stack")),
+                str(data.get("reason", "")),
+            ),
+        )
+
+    def _violated(self, ref: CompileRef, text: str) -> None:
+        for marked in _MARKED.finditer(text):
+            sources = (marked["source"],)
+            known = next(
+                (it.one for it in self.groups.values() if it.one.sources == sources and ref in it.compiles), None
+            )
+            one = known or Specialization(Cause.VIOLATED, sources, marked["value"])
+            self.add(ref, replace(one, cause=Cause.VIOLATED, reason=marked[0]))
+
+    def recompiled(self, ref: CompileRef, reasons: Iterable[str]) -> None:
+        """A recompile since a size was, or now is, 0 or 1."""
+        for reason in reasons:
+            guard = parse_guard(reason.partition(": ")[2])
+            if guard.kind != Kind.SIZE or guard.note == "duck sizing":
+                continue
+            source = whole_source(guard.source)
+            value = next((it for it in (guard.expected, guard.actual) if it in ("0", "1")), None)
+            if value is not None:
+                self.add(ref, Specialization(Cause.ZERO_ONE, (source,), value, where=guard.where))
+            elif guard.text.startswith("2 <=") and len(self.bounded) < _BOUNDED:
+                self.bounded.append((ref, source, guard.where))
+
+    def _size(self, ref: CompileRef, source: str) -> str:
+        """The size that `ref` saw at `source`."""
+        found = _DIMENSION.match(source)
+        one = self.known.compiles.get(ref)
+        spec = self.known.frame(ref).tensors(one).get(found["tensor"]) if found and one else None
+        at = int(found["at"]) if found else 0
+        return str(spec.sizes[at]) if spec and at < len(spec.sizes) else ""
+
+    def ducks(self, ref: CompileRef, lines: Iterable[str]) -> None:
+        """Guards that torch added since two sizes were equal."""
+        for line in lines:
+            equal = _EQUAL.search(line) if "duck sizing" in line else None
+            if equal:
+                size = re.search(r"same size (\d+)", line)
+                pair = tuple(part.split(": ")[-1].strip() for part in (equal["one"], equal["other"]))
+                self.add(ref, Specialization(Cause.DUCK, pair, size[1] if size else ""))
+
+    def add(self, ref: CompileRef, one: Specialization) -> None:
+        """Count one."""
+        key = one.cause, one.sources, one.value, one.where, self.known.code(ref)
+        group = self.groups.setdefault(key, _Group(one))
+        group.count += 1
+        if len(group.compiles) < _EXAMPLES:
+            group.compiles.setdefault(ref)
+
+    def result(self) -> tuple[Specialization, ...]:
+        """All of them, in the order in which they appeared."""
+        for ref, source, where in self.bounded:
+            if self._size(ref, source) in ("0", "1"):
+                self.add(ref, Specialization(Cause.ZERO_ONE, (source,), self._size(ref, source), where=where))
+        self.bounded.clear()
+        return tuple(
+            replace(
+                group.one,
+                where=self.known.files.placed(group.one.where),
+                code=self.known.code(next(iter(group.compiles))),
+                count=group.count,
+                compiles=tuple(group.compiles),
+            )
+            for group in self.groups.values()
+        )
