@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
@@ -14,20 +15,23 @@ from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.contents import MANIFEST, Contents
-from repro_kit.bundle.program_repro import render_program, source_of
+from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
 from repro_kit.bundle.story import STORY, Rank, Story, write_story
 from repro_kit.case import Case
+from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.program import parse
+from repro_kit.program import Program, parse
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
+_NAMING_OPS, _LONGEST_NAME = 3, 70
 _MODEL_CODE = ("trace", "artifact", "log")  # roles of files that are there only when model code may go in
 _FILES = {
     "repro.py": "run this",
+    "test_repro.py": "the same as a test for PyTorch's own suite (needs expecttest and numpy)",
     "issue.md": "to paste into the bug form",
     "report.html": "the whole story as a page: open it in a browser",
     "recipe.toml": "how the program is compiled and run",
@@ -61,6 +65,9 @@ def describe(
     if candidate.program is not None:
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
         contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
+    if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
+        test = render_test(source_of(candidate.program), facts, _test_name(facts.signature.kind, candidate.program))
+        contents.add_text("test_repro.py", test, "test")
     if facts.ablation is not None:
         contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
     story = _without_private(tell(case, told, candidate, contents, check, left_out, reason), contents)
@@ -70,6 +77,12 @@ def describe(
     page, shown = report(story)
     contents.add_text("report.html", page, "report", verbatim=shown)
     contents.add_text("README.md", prose.readme(story), "readme")
+
+
+def _test_name(kind: Kind, program: Program) -> str:
+    """``test_accuracy_relu``."""
+    words = re.findall(r"[a-z0-9]+", f"{kind} {' '.join(ops_of(program)[:_NAMING_OPS])}".lower().replace("torch.", ""))
+    return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
 
 
 def _without_private(story: Story, contents: Contents) -> Story:
