@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from repro_kit.bundle.story import Aspect, Rank
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Mark, Program, TensorInput
+from repro_kit.program.effects import effects_of, op_name
 
 _SMALL = 100  # lines, of PyTorch's first rank
 _CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
-_OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
-}  # fmt: skip
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
@@ -86,17 +83,10 @@ def _contexts(recipe: Recipe) -> Iterator[str]:
 
 
 def ops_of(program: Program) -> tuple[str, ...]:
-    """What the program computes with, as it is written: ``torch.relu``, ``*``, ``.sum``; each once."""
-    found: dict[str, None] = {}
-    for function in program.functions():
-        for statement in function.statements:
-            expression = statement.expression
-            if isinstance(expression, ast.BinOp) and type(expression.op) in _OPERATORS:
-                found[_OPERATORS[type(expression.op)]] = None
-            elif statement.callee:
-                receiver, _, method = statement.callee.rpartition(".")
-                found[f".{method}" if receiver.isidentifier() and receiver != "torch" else statement.callee] = None
-    return tuple(found)
+    """The bare names of the operators that the program computes with, each once."""
+    statements = [it for function in program.functions() for it in function.statements]
+    names = [op_name(it) for it in statements if not effects_of(it).state]
+    return tuple(dict.fromkeys(name for name in names if name and name != "getitem"))
 
 
 def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:

@@ -57,7 +57,7 @@ def labels_of(story: Story) -> tuple[str, ...]:
 def searches(story: Story) -> tuple[tuple[str, str], ...]:
     """(what is looked for, link): issues that may be about the same bug, the closest first."""
     narrow = [*story.signature.exceptions[-1:], *_telling(story.signature.message)]
-    wide = [*(_bare(op) for op in story.ops if len(_bare(op)) > 2)][:2]
+    wide = list(story.ops[:2])
     if not narrow:
         narrow = [*wide, {Kind.CRASH: "crash", Kind.TIMEOUT: "hang"}.get(story.signature.kind, "wrong result")]
     found = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
@@ -75,8 +75,10 @@ def _telling(message: str) -> list[str]:
     return list(dict.fromkeys(word for word in words if not _TELLS_NOTHING.fullmatch(word)))[:_WORDS]
 
 
-def _bare(op: str) -> str:
-    return op.rpartition(".")[2]
+def body_of(issue: str) -> str:
+    """What goes into the issue of the text of `issue.md`: all but the comment at its head."""
+    head, _, rest = issue.partition("-->\n")
+    return rest if head.startswith("<!--") else issue
 
 
 def new_issue_link(story: Story, body: str) -> str:

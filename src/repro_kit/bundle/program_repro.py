@@ -15,6 +15,7 @@ from repro_kit.bundle.rendering import render
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program
+from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
 #: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
@@ -51,11 +52,12 @@ class Source:
         return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
 
 
-def source_of(program: Program) -> Source:
-    """The pieces of `program`."""
+def source_of(program: Program, *, regions: bool = True) -> Source:
+    """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
+    text_of = with_regions if regions else render_function
     return Source(
         recipe=program.recipe,
-        functions=tuple(render_function(function) for function in program.functions()),
+        functions=tuple(text_of(function) for function in program.functions()),
         inputs=tuple(line for it in program.inputs for line in it.line.splitlines()),
         calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls),
         imports=program.imports,

@@ -65,7 +65,7 @@ class Story:
     twin: TwinFound | None = None  # the nearest program that passes
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the graph that it was reduced from; only where model code may go in
-    ops: tuple[str, ...] = ()  # what the graph computes with, as it is written
+    ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
     rank: Rank | None = None
     aspects: tuple[Aspect, ...] = ()
     log: str = ""  # what repro.py printed when it failed

@@ -15,6 +15,7 @@ from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.contents import MANIFEST, Contents
+from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
 from repro_kit.bundle.story import STORY, Rank, Story, write_story
@@ -27,6 +28,7 @@ from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
+_ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
 _NAMING_OPS, _LONGEST_NAME = 3, 70
 _MODEL_CODE = ("trace", "artifact", "log")  # roles of files that are there only when model code may go in
 _FILES = {
@@ -66,7 +68,7 @@ def describe(
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
         contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
     if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
-        test = render_test(source_of(candidate.program), facts, _test_name(facts.signature.kind, candidate.program))
+        test = render_test(candidate.source, facts, _test_name(facts.signature.kind, candidate.program))
         contents.add_text("test_repro.py", test, "test")
     if facts.ablation is not None:
         contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
@@ -81,7 +83,7 @@ def describe(
 
 def _test_name(kind: Kind, program: Program) -> str:
     """``test_accuracy_relu``."""
-    words = re.findall(r"[a-z0-9]+", f"{kind} {' '.join(ops_of(program)[:_NAMING_OPS])}".lower().replace("torch.", ""))
+    words = re.findall(r"[a-z0-9]+", f"{kind} {' '.join(ops_of(program)[:_NAMING_OPS])}".lower())
     return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
 
 
@@ -107,7 +109,7 @@ def tell(
     text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
     return Story(
         signature=facts.signature,
-        error=facts.expected,
+        error=_error(facts, check),
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
@@ -135,6 +137,15 @@ def tell(
     )
 
 
+def _error(facts: Facts, check: Check | None) -> str:
+    """The failure in the words of the run; of a wrong result, how wrong it is."""
+    if facts.signature.kind is not Kind.ACCURACY or check is None or not check.same:
+        return facts.expected
+    told = check.failing.output.partition("FAIL accuracy: ")[2]
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return "; ".join(lines[:_ERROR_LINES]) or facts.expected
+
+
 def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
     """The nearest program that passes, its difference shown in the words of `repro.py`."""
     twin = candidate.twin
@@ -142,7 +153,8 @@ def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
     if twin is None or candidate.program is None or not path.is_file():
         return twin
     passing = parse(path.read_text(encoding="utf-8"))
-    fails, passes = (render_program(source_of(it), candidate.facts) for it in (candidate.program, passing))
+    sources = (candidate.source, source_of(passing, regions=candidate.regions))
+    fails, passes = (render_program(it, candidate.facts) for it in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
