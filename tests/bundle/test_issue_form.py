@@ -25,6 +25,11 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
 
 
+def test_a_bisection_stands_in_the_issue():
+    text = prose.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
+    assert "#### First bad build\n\ntorch 2.12 is the first" in text and "Nightly: builds were bisected" in text
+
+
 @pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
 def test_an_issue_fits_githubs_limit(characters):
     story = story_of("accuracy", log="x\n" * characters, repro="# line\n" * (characters // 7))

@@ -116,7 +116,8 @@ def fake_gh(place, status=0):
     (place / "gh").write_text(
         f"#!{sys.executable}\nimport json, pathlib, sys\n"
         f"pathlib.Path({str(place / 'called')!r}).write_text(json.dumps([sys.argv[1:], sys.stdin.read()]))\n"
-        f"print('https://github.com/pytorch/pytorch/issues/1')\nprint('no access', file=sys.stderr)\nsys.exit({status})\n"
+        "print('https://github.com/pytorch/pytorch/issues/1')\n"
+        f"print('no access', file=sys.stderr)\nsys.exit({status})\n"
     )
     (place / "gh").chmod(0o755)
 

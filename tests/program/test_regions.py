@@ -22,8 +22,8 @@ def body(*lines):
 
 def test_autocast_with_what_is_not_at_its_default():
     entered = f"a = {ENTER}('cpu', torch.bfloat16, False, None)"
-    assert body("x = x + 1", entered, "y = x @ x", f"b = {EXIT}(a)", "z = y * 2") == [
-        "    x = x + 1",
+    assert body("w = x + 1", entered, "y = x @ x", f"b = {EXIT}(a)", "z = y * 2") == [
+        "    w = x + 1",
         "    with torch.autocast('cpu', dtype=torch.bfloat16, enabled=False):",
         "        y = x @ x",
         "    z = y * 2",

@@ -113,6 +113,8 @@ def nightly(story: Story) -> str:
     found = _NIGHTLY.search(story.environment.torch or "")
     if found:
         return f"seen on the nightly of {found['date']}."
+    if story.bisected:
+        return "builds were bisected, see above."
     wheels = "https://download.pytorch.org/whl/nightly/cpu"
     return f"not tried. `pip install --pre torch --index-url {wheels}`, then `python repro.py`, tells."
 

@@ -63,6 +63,7 @@ class Story:
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
+    bisected: str = ""  # which build broke it, as Markdown
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the graph that it was reduced from; only where model code may go in
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
@@ -107,6 +108,8 @@ class Story:
             yield "minimal", self.minimized
         if self.twin:
             yield "passes", f"The nearest variant that passes: {self.twin.what}."
+        if self.bisected:
+            yield "build", self.bisected.partition("\n")[0]
         yield "verified", self.verdict
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from repro_kit.cli import options as shared
-from repro_kit.cli.ablation import Report, show_plan
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import missing
 from repro_kit.cli.work import case_or_subject, work
@@ -45,6 +44,8 @@ def command(
     repro-kit ablate --plan train.repro
     repro-kit ablate --expect layer=inductor train.py
     """
+    from repro_kit.cli.ablation import Report, show_plan
+
     report = Report.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)
     if plan:

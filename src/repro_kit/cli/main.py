@@ -25,6 +25,7 @@ COMMANDS = (
     "bundle",
     "verify",
     "bisect",
+    "nightly",
     "show",
     "diff",
     "env",

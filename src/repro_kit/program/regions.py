@@ -84,9 +84,8 @@ def _step(statement: Statement) -> tuple[str, str, str] | None:
         return ("open", f"torch.autocast({', '.join(_autocast(call.args))})", statement.target or "")
     if statement.callee == _EXIT:
         return ("close", "", words[0])
-    return {"False": ("open", "torch.no_grad()", _GRAD), "True": ("close", "", _GRAD)}.get(
-        words[0], ("unknown", "", "")
-    )
+    steps = {"False": ("open", "torch.no_grad()", _GRAD), "True": ("close", "", _GRAD)}
+    return steps.get(words[0], ("unknown", "", ""))
 
 
 def _autocast(values: Sequence[ast.expr]) -> Iterator[str]:

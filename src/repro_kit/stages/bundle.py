@@ -17,6 +17,7 @@ from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
 from repro_kit.model.results import BundleResult, Environment
 from repro_kit.model.serialize import to_data
+from repro_kit.stages.bisect_report import bisected, commits_in
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
 from repro_kit.stages.describe import describe
@@ -120,7 +121,7 @@ def _redactor(case: Case, env: Environment) -> Redactor:
         *([(str(prefix), "<env>")] if prefix else []),
     ]
     names = [(getpass.getuser(), "<user>"), (Path.home().name, "<user>"), (socket.gethostname(), "<host>")]
-    allowed = [env.torch_git or "", (env.git.commit if env.git else None) or ""]
+    allowed = [env.torch_git or "", (env.git.commit if env.git else None) or "", *commits_in(bisected(case))]
     return Redactor(paths, names, allowed)
 
 

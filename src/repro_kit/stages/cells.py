@@ -23,11 +23,10 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures
+from repro_kit.stages import failures, symptoms
 from repro_kit.stages.known import Known
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
-from repro_kit.stages.running import run_subject
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -212,12 +211,15 @@ class OnScript(Cells):
     ) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.read("observe/run.json", Observation)
-        self._infer = infer
+        self.symptom = symptoms.known(case)
+        # What a backend costs is not in the one that does more: it may cost less.
+        self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        for recorded in read_recorded(self.case.path / "capture" / "record"):
+        places = ("capture/record", "observe/eager/probe")
+        for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
                 fullgraph = bool(known.get("fullgraph"))
@@ -234,14 +236,15 @@ class OnScript(Cells):
         from repro_kit.stages.registry import files
 
         subject = self.case.file.subject
-        return [list(command(subject)), subject.cwd, files(self.case), self.target, *_torch(self.case)]
+        return [list(command(subject)), subject.cwd, files(self.case), self.target, self.symptom, *_torch(self.case)]
 
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
-        with ThreadPoolExecutor(max(1, self.options.jobs)) as pool:
+        jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
+        with ThreadPoolExecutor(jobs) as pool:
             while waiting or running:
-                while waiting and len(running) < max(1, self.options.jobs):
+                while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
                     cell = self._inferred(it, known)
                     if cell is None:
@@ -302,16 +305,13 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
-        (place / "trace").mkdir(parents=True, exist_ok=True)
-        ran = run_subject(
-            self.case,
-            place,
-            timeout=timeout,
-            mode="override",
-            probe=override,
-            env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-        )
-        found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
+        probes = symptoms.probes(self.symptom) if self.symptom else {}
+        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
+        summary = summarise(place / "trace")
+        findings = read_findings(place / "probe")
+        found = failures.found_in(place, ran, findings, summary)
+        if ran.ok and self.symptom is not None:
+            return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:

@@ -24,6 +24,7 @@ from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.program import Program, parse
+from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
 
@@ -126,6 +127,7 @@ def tell(
         minimized=candidate.minimized,
         reduction=facts.reduction if candidate.reduced else None,
         twin=_twin(case, candidate),
+        bisected=bisected(case),
         program=text,
         original=(case.path / "capture/program.py").read_text(encoding="utf-8") if captured and modelled else "",
         ops=ops_of(program) if program else (),

@@ -24,7 +24,7 @@ class Options:
     border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     events: str | None = None  # file that gets a reduction's events as JSON lines
     failure: int = 0  # which of the observed failures
-    check: str | None = None  # symptom to look for when nothing fails: "accuracy"
+    check: str | None = None  # symptom to look for (model/symptom.py): "accuracy", "recompiles>3", …
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION

@@ -26,9 +26,21 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(options):
-    """Arrange for the overrides; nothing is imported before the script does it."""
-    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+def compile_settings(arguments):
+    """The arguments of a call of `torch.compile` that decide how, as data."""
+    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+    backend = arguments.get("backend") or "inductor"
+    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+    return settings
+
+
+def install(options, note, watch):
+    """Arrange for the overrides; nothing is imported before the script does it.
+
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
+    original)` returns what the script gets for `compiled`.
+    """
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
@@ -51,13 +63,14 @@ def _fix(module, name, value):
         entry.env_value_force = value
 
 
-def _wrap_compile(torch, options):
+def _wrap_compile(torch, options, note, watch):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
         if not is_users(sys._getframe(1)):
             return compile_(model, **arguments)
+        note(compile_settings(arguments))
         changed = _compile_arguments(arguments, options)
         if model is None:
             return lambda function: _compile(function, changed)
@@ -66,7 +79,7 @@ def _wrap_compile(torch, options):
     def _compile(model, changed):
         _inside.flag = True
         try:
-            return compile_(model, **changed)
+            return watch(compile_(model, **changed), model)
         finally:
             _inside.flag = False
 
