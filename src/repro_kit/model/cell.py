@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
@@ -46,3 +47,4 @@ class Ablation:
     torch: str = ""  # version
     failure: str = ""  # the signature that is looked for, in one line
     cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from repro_kit.case import Case
 from repro_kit.model.brief import brief
 from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Kind, Status, Verdict
+from repro_kit.model.failure import MEASURED, Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
@@ -23,12 +23,12 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures
+from repro_kit.stages import failures, symptoms
 from repro_kit.stages.known import Known
 from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
-from repro_kit.stages.running import run_subject
+from repro_kit.stages.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -75,7 +75,7 @@ class Cells(ABC):
     def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
         self.case, self.options, self.ui = case, options, ui
         self.target = target or case.file.signature
-        self.known = Known(case.path, [self.subject, *self._about()])
+        self.known = Known(case.path, [self.subject, *self.about()])
 
     @abstractmethod
     def recipe(self) -> Recipe:
@@ -94,7 +94,7 @@ class Cells(ABC):
         """The subject's text, as far as it is known."""
 
     @abstractmethod
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
         """What the cells depend on beside their own recipes."""
 
     @abstractmethod
@@ -184,7 +184,8 @@ class OnProgram(Cells):
     def _texts(self) -> list[str]:
         return [self.text]
 
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
+        """The program's text and values, and this torch."""
         inputs = sorted((it.name, it.stat().st_size) for it in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *_torch(self.case)]
 
@@ -217,7 +218,7 @@ class OnProgram(Cells):
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
         repeat = f"python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
-        return self._made(it, verdict, repeat + _setup_words(it))
+        return self._made(it, verdict, repeat + setup_words(it))
 
 
 class OnScript(Cells):
@@ -230,12 +231,15 @@ class OnScript(Cells):
     ) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.read("observe/run.json", Observation)
-        self._infer = infer
+        self.symptom = symptoms.known(case)
+        # What a backend costs is not in the one that does more: it may cost less.
+        self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        for recorded in read_recorded(self.case.path / "capture" / "record"):
+        places = ("capture/record", "observe/eager/probe")
+        for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
                 fullgraph = bool(known.get("fullgraph"))
@@ -251,18 +255,20 @@ class OnScript(Cells):
     def _texts(self) -> list[str]:
         return texts(self.case)
 
-    def _about(self) -> list[object]:
+    def about(self) -> list[object]:
+        """The command, its files, and this torch."""
         from repro_kit.stages.registry import files
 
         subject = self.case.file.subject
-        return [list(command(subject)), subject.cwd, files(self.case), self.target, *_torch(self.case)]
+        return [list(command(subject)), subject.cwd, files(self.case), self.target, self.symptom, *_torch(self.case)]
 
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
-        with ThreadPoolExecutor(max(1, self.options.jobs)) as pool:
+        jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
+        with ThreadPoolExecutor(jobs) as pool:
             while waiting or running:
-                while waiting and len(running) < max(1, self.options.jobs):
+                while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
                     cell = self._inferred(it, known)
                     if cell is None:
@@ -294,6 +300,8 @@ class OnScript(Cells):
     def _does_more(self, it: Plan, cell: Cell) -> bool:
         """Whether the backend does all that another one does which fails alike."""
         backend, before = it.recipe.backend, cell.recipe.backend
+        if cell.signature is None or cell.signature.kind in MEASURED:  # it may do more, and yet be faster
+            return False
         if not self._infer or backend not in LADDER or it.recipe.mode is not None or not cell.same:
             return False
         return before in LADDER[: LADDER.index(backend)] and cell.recipe == it.recipe.with_(backend=before)
@@ -310,7 +318,7 @@ class OnScript(Cells):
         if not it.compiled:
             return Verdict(self.observation.eager or Status.INFRA), False
         env = it.recipe.env if "env" in it.overridden else {}
-        place = self.case.path / "ablate" / _slug(it.name)
+        place = self.case.path / "ablate" / slug(it.name)
         verdict = self.verdict(overrides(it), place.name, env)
         return verdict, summarise(place / "trace").static
 
@@ -322,10 +330,10 @@ class OnScript(Cells):
         elif it.overridden == ("backend",) and it.recipe.backend in LADDER:
             repeat = f"TORCH_BISECT_BACKEND={it.recipe.backend} {repeat}"
         elif changed.keys() - {"setup"}:
-            repeat += f"  # with {_by_hand(changed)}"
+            repeat += f"  # with {by_hand(changed)}"
         if "env" in it.overridden:
             repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
-        return self._made(it, verdict, repeat + _setup_words(it))
+        return self._made(it, verdict, repeat + setup_words(it))
 
     def verdict(self, override: Mapping[str, object], name: str, env: Mapping[str, str] | None = None) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
@@ -336,16 +344,13 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
-        (place / "trace").mkdir(parents=True, exist_ok=True)
-        ran = run_subject(
-            self.case,
-            place,
-            timeout=timeout,
-            mode="override",
-            probe=override,
-            env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-        )
-        found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
+        probes = symptoms.probes(self.symptom) if self.symptom else {}
+        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
+        summary = summarise(place / "trace")
+        findings = read_findings(place / "probe")
+        found = failures.found_in(place, ran, findings, summary)
+        if ran.ok and self.symptom is not None:
+            return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:
@@ -354,46 +359,6 @@ class OnScript(Cells):
         return Verdict(Status.FAIL, (like or found)[0].failure, ran.seconds)
 
 
-def overrides(it: Plan) -> dict[str, Any]:
-    """What the probe is asked to change of a script for the cell."""
-    changed: dict[str, Any] = {}
-    config: dict[str, Any] = {}
-    for name in it.overridden:
-        if name == "grad_mode":
-            changed["grad"] = it.recipe.grad_mode == "enabled"
-        elif name == "graph_caches":
-            config |= dict.fromkeys(
-                ("inductor.fx_graph_cache", "functorch.enable_autograd_cache"), it.recipe.graph_caches
-            )
-        elif name == "config":
-            config |= it.recipe.config
-        elif name != "env":
-            changed[name] = getattr(it.recipe, name)
-    changed |= {"config": config} if config else {}
-    return changed | ({"setup": it.setup} if it.setup else {})
-
-
-def _setup_words(it: Plan) -> str:
-    return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
-
-
-def _by_hand(changed: Mapping[str, Any]) -> str:
-    arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
-    parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []
-    if "grad" in changed:
-        parts.append(f"torch.set_grad_enabled({changed['grad']})")
-    modules = {"compiler": "torch.compiler.config", "shapes": "torch.fx.experimental._config"}
-    for key, value in changed.get("config", {}).items():
-        module, _, name = key.partition(".")
-        parts.append(f"{modules.get(module, f'torch._{module}.config')}.{name} = {value!r}")
-    return " and ".join(parts)
-
-
 def _torch(case: Case) -> list[object]:
     env = case.read("env.json", Environment)
     return [case.file.subject.python, env.torch, env.torch_git]
-
-
-def _slug(name: str) -> str:
-    """`name` as that of a directory."""
-    return re.sub(r"[^\w.=-]+", "-", name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from repro_kit.model import causes
 from repro_kit.model.axis import field_of, varied
 from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.failure import MEASURED, Kind, Layer
 from repro_kit.model.layer import first_failing, name_layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.stages.cells import Plan
@@ -84,6 +84,8 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Pl
         return []
     failure = failing.verdict.failure
     kind = failure.kind if failure else Kind.ACCURACY
+    if kind in MEASURED:
+        return []
     checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
     return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
 
