@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from time import sleep
 
 import pytest
 
@@ -11,7 +13,8 @@ from repro_kit.model.layer import is_decided
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.signature import signature_of
-from repro_kit.stages.cells import STOPPED, OnScript, Plan
+from repro_kit.stages import symptoms
+from repro_kit.stages.cells import STOPPED, Abandoned, OnScript, Plan
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.options import Options
 from repro_kit.ui import SilentUi
@@ -134,3 +137,27 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
     runner = cells_of(case, lambda recipe: next(outcomes), Options(repeat=5))
     (cell,) = runner.run(PLANS[4:])
     assert (cell.same, cell.runs) == (True, 3)
+
+
+def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, killed = Event(), Event()
+
+    def run_traced(*arguments: object, **named: object) -> None:
+        tick = arguments[-1]
+        started.set()
+        try:
+            while True:
+                tick(0.0)  # type: ignore[operator]
+                sleep(0.01)
+        except Abandoned:
+            killed.set()
+            raise
+
+    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    runner = OnScript(case, Options(jobs=2), SilentUi())
+    with pytest.raises(KeyboardInterrupt), runner._threads(2) as pool:
+        pool.submit(runner._one, PLANS[2])
+        assert started.wait(10)
+        raise KeyboardInterrupt
+    assert killed.is_set()
+    assert not runner._abandoned.is_set()  # the next cell runs again

@@ -9,15 +9,17 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Literal
 
 from repro_kit.case import Case
 from repro_kit.model.brief import brief
 from repro_kit.model.cell import Cell
-from repro_kit.model.failure import MEASURED, Kind, Status, Verdict
+from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.results import Environment, Observation
+from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
@@ -176,8 +178,6 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """What the program took when it was captured."""
-        from repro_kit.model.results import Capture
-
         verdict = self.case.read("capture/capture.json", Capture).verdict
         return verdict.seconds if verdict else 1.0
 
@@ -221,6 +221,10 @@ class OnProgram(Cells):
         return self._made(it, verdict, repeat + setup_words(it))
 
 
+class Abandoned(Exception):
+    """Nobody waits for the cell any more."""
+
+
 class OnScript(Cells):
     """Cells on the user's own command, changed from outside by the probe."""
 
@@ -234,6 +238,7 @@ class OnScript(Cells):
         self.symptom = symptoms.known(case)
         # What a backend costs is not in the one that does more: it may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
+        self._abandoned = Event()
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
@@ -266,7 +271,7 @@ class OnScript(Cells):
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
-        with ThreadPoolExecutor(jobs) as pool:
+        with self._threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
@@ -281,6 +286,23 @@ class OnScript(Cells):
                     cell = future.result()
                     known.append(cell)
                     yield running.pop(future), cell
+
+    @contextmanager
+    def _threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
+        """Threads that run scripts; where they are left early, the scripts are killed."""
+        try:
+            with ThreadPoolExecutor(jobs) as pool:
+                try:
+                    yield pool
+                except BaseException:
+                    self._abandoned.set()
+                    raise
+        finally:
+            self._abandoned.clear()
+
+    def _tick(self, seconds: float) -> None:
+        if self._abandoned.is_set():
+            raise Abandoned
 
     def _inferred(self, it: Plan, known: Iterable[Cell]) -> Cell | None:
         """What follows from a known cell, with that one's outcome; the subject's own is always run."""
@@ -300,8 +322,6 @@ class OnScript(Cells):
     def _does_more(self, it: Plan, cell: Cell) -> bool:
         """Whether the backend does all that another one does which fails alike."""
         backend, before = it.recipe.backend, cell.recipe.backend
-        if cell.signature is None or cell.signature.kind in MEASURED:  # it may do more, and yet be faster
-            return False
         if not self._infer or backend not in LADDER or it.recipe.mode is not None or not cell.same:
             return False
         return before in LADDER[: LADDER.index(backend)] and cell.recipe == it.recipe.with_(backend=before)
@@ -345,7 +365,7 @@ class OnScript(Cells):
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
         probes = symptoms.probes(self.symptom) if self.symptom else {}
-        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
+        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout, self._tick)
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)

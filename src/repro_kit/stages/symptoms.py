@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,7 @@ def run_traced(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    on_tick: Callable[[float], None] | None = None,
 ) -> Run:
     """Run the subject with the probe's `override` in force; its trace goes to `place`/trace."""
     (place / "trace").mkdir(parents=True, exist_ok=True)
@@ -157,4 +158,5 @@ def run_traced(
         mode="override",
         probe=override,
         env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+        on_tick=on_tick,
     )
