@@ -16,19 +16,24 @@ from repro_kit.stages.cells import Plan
 #: Python code that leaves a part out; it is run before anything is compiled, in the user's interpreter.
 _WITHOUT_PYTHON_DECOMPOSITIONS = '''\
 import torch._decomp, torch._refs
+from torch._dynamo.callback import callback_handler
 
-def without_python_decompositions():
-    """Let operators of torch be traced through their C++ kernels alone."""
-    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+def operators():
+    """All overloads of torch's own operators."""
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
         for overload in getattr(packet, "overloads", list)():
-            operator = getattr(packet, overload)
-            for key in keys:
-                operator.py_kernels.pop(key, None)
-            operator._dispatch_cache.clear()
+            yield getattr(packet, overload)
+
+def without_python_decompositions(*_, operators=list(operators())):
+    """Let them be traced through their C++ kernels alone."""
+    for operator in operators:
+        for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+            operator.py_kernels.pop(key, None)
+        operator._dispatch_cache.clear()
 
 without_python_decompositions()
+callback_handler.register_start_callback(without_python_decompositions)  # what is registered by then goes as well
 '''
 _WITHOUT_DECOMPOSITIONS = """\
 import torch._inductor.compile_fx
