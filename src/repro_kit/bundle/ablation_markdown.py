@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.cell import Ablation
 from repro_kit.model.grid import layout
+from repro_kit.model.workaround import markdown as workarounds
 
 
 def markdown(ablation: Ablation) -> str:
@@ -18,6 +19,7 @@ def markdown(ablation: Ablation) -> str:
     lines += ["", *_table(("further cells", "verdict", ""), made.rest)] if made.rest else []
     lines += ["", *made.notes, *filter(None, [made.legend])]
     lines += ["", *(f"- {note}" for note in ablation.notes)]
+    lines += ["", workarounds(ablation.workarounds)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
@@ -15,6 +15,7 @@ from repro_kit.model.failure import Status
 from repro_kit.model.layer import is_decided, is_own
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment
+from repro_kit.stages import workarounds
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show
 from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
 from repro_kit.stages.contrast import contrasts
@@ -60,6 +61,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         torch=case.read("env.json", Environment).torch or "",
         failure=target.summary() if target else "",
     )
+    if options.workarounds:
+        ablation = replace(ablation, workarounds=workarounds.find(case, options, ui, cells, work.recipe))
     case.write("ablation.json", ablation)
     show(ablation, ui)
     for note in notes:

@@ -46,7 +46,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     eager = None
     if found:
         ui.progress("running it without torch.compile")
-        eager, found, more = failures.compare_with_eager(case, options, found, observed)
+        eager, found, more = symptoms.compare_with_eager(case, options, found, observed)
         warnings += more
     _write(case, observed, findings, summary, found, eager, warnings)
     further.runs(case, options, ui, found)

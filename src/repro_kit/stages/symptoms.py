@@ -16,6 +16,7 @@ from repro_kit.model.symptom import Symptom, Unit, parse_symptom
 from repro_kit.model.timing import extra_memory, slowdown
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
+from repro_kit.stages import failures, user_oracle
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
 from repro_kit.trace import TraceSummary, summarise
@@ -25,8 +26,8 @@ FILE = "observe/symptom.json"
 
 
 def wanted(options: Options) -> Symptom | None:
-    """The symptom that the user looks for."""
-    return parse_symptom(options.check) if options.check else None
+    """The symptom that the user looks for, or the oracle."""
+    return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
 
 
 def known(case: Case) -> Symptom | None:
@@ -61,6 +62,8 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     symptom = wanted(options)
     if symptom is None or symptom.kind is Kind.ACCURACY:
         return Looked()
+    if symptom.kind is Kind.ORACLE:
+        return _asked(case, options, ui, symptom)
     if not ran.ok:
         return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
     symptom = settled(case, options, ui, symptom)
@@ -77,6 +80,32 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     if verdict.failure is None:
         return Looked(words=f"{symptom.text} was not seen: {verdict.note}")
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
+    """What the user's oracle says of the subject as it is."""
+    ui.progress("asking the oracle")
+    case.write(FILE, oracle)
+    verdict = user_oracle.ask(case, options, oracle, case.path / "observe" / "oracle", {})
+    if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
+        return Looked(words=f"The oracle does not call it bad: {verdict.note}")
+    return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def compare_with_eager(
+    case: Case, options: Options, found: list[ObservedFailure], observed: Run
+) -> tuple[Status, list[ObservedFailure], list[str]]:
+    """As `failures.compare_with_eager`; what an oracle calls bad, it is asked about in eager."""
+    if found[0].failure.kind is not Kind.ORACLE:
+        return failures.compare_with_eager(case, options, found, observed)
+    place = case.path / "observe" / "eager"
+    env = {"TORCH_COMPILE_DISABLE": "1"}
+    verdict = user_oracle.ask(case, options, case.read(FILE, Symptom), place, {"fullgraph": False}, env)
+    if verdict.status is Status.INFRA:
+        return Status.INVALID, found, [f"Without torch.compile the oracle tells nothing: {verdict.note}."]
+    if verdict.failure is not None and verdict.failure.kind is not Kind.ORACLE:
+        return Status.INVALID, found, [f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."]
+    return verdict.status, found, []
 
 
 def probes(symptom: Symptom) -> dict[str, Any]:
