@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
@@ -29,6 +30,7 @@ class Cell:
     changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
     inferred: str = ""  # the cells that it follows from: it was not run
     setup: str = ""  # Python code that was run before anything was compiled
+    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
     runs: int = 1  # how often it was run; a failure ends the repetition
 
 
@@ -47,3 +49,4 @@ class Ablation:
     failure: str = ""  # the signature that is looked for, in one line
     workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
     cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

@@ -45,11 +45,9 @@ def show(ablation: Ablation, ui: Ui) -> None:
     if not ui.quiet:
         for line in filter(None, (*made.notes, made.legend)):
             ui.print(f"  {line}")
-    if ablation.workarounds:
-        _show_workarounds(ablation.workarounds, ui)
 
 
-def _show_workarounds(found: Sequence[Workaround], ui: Ui) -> None:
+def show_workarounds(found: Sequence[Workaround], ui: Ui) -> None:
     """What was tried, and the lines of what works."""
     ui.table(
         "Workarounds, tried on the script",

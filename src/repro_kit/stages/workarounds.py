@@ -8,9 +8,10 @@ from pathlib import PurePath
 from typing import Any
 
 from repro_kit.case import Case
-from repro_kit.model.cell import Cell
+from repro_kit.model.cell import Ablation
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Failure, Measured, Status
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import LADDER
 from repro_kit.model.results import Capture, Observation
 from repro_kit.model.signature import signature_of
 from repro_kit.model.timing import slowdown
@@ -36,30 +37,28 @@ _MOST_TRIES = {
 _TIMED = {"measure": ["time"]}
 
 
-def find(case: Case, options: Options, ui: Ui, cells: Sequence[Cell], recipe: Recipe) -> tuple[Workaround, ...]:
-    """What was tried, least intrusive first; `recipe` is the script's own, `cells` are those of its ablation."""
+def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
+    """What the ablation's cells and flips suggest, and what the failure does; tried, least intrusive first."""
     observation = case.read("observe/run.json", Observation)
     at = case.file.failure_index
     if at >= len(observation.failures):
         return ()
-    failure = _with_origins(case, observation.failures[at].failure)
+    failure = _with_origins(case, observation.failures[at].failure, ablation.chain)
     trial = _Trial(case, options, ui)
-    found = list(trial.of_all(_proposed(case, cells, recipe, failure)))
+    found = list(trial.of_all(_proposed(case, ablation, failure)))
     compiled = trial.compiled_run() if observation.exit_status == 0 else None
     if observation.eager is Status.PASS:
         found.append(_eager())
     return ordered(with_baseline(found, compiled))
 
 
-def _with_origins(case: Case, failure: Failure) -> Failure:
-    """`failure` with what is known of it since its graph was run alone: operator and values it is about."""
-    if not case.has("capture/capture.json"):
-        return failure
-    verdict = case.read("capture/capture.json", Capture).verdict
-    alone = verdict.failure if verdict else None
-    if alone is None:
-        return failure
-    return replace(failure, op=failure.op or alone.op, origins=(*failure.origins, *alone.origins))
+def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
+    """`failure` with what is known of it by now: the operator and the values of its graph that it is about."""
+    verdict = case.read("capture/capture.json", Capture).verdict if case.has("capture/capture.json") else None
+    alone = (verdict.failure if verdict else None) or failure
+    named = [word for link in (chain.links if chain else ()) if link.step == "op" for word in link.culprit.split()]
+    ops = [failure.op, alone.op, *(word for word in named if "." in word)]
+    return replace(failure, op=next(filter(None, ops), None), origins=(*failure.origins, *alone.origins))
 
 
 class _Trial:
@@ -108,14 +107,16 @@ class _Trial:
         return slowdown(read_findings(self.case.path / "ablate" / name / "probe").compiled)
 
 
-def _proposed(case: Case, cells: Sequence[Cell], recipe: Recipe, failure: Failure) -> Iterator[Workaround]:
+def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Workaround]:
     trace = case.path / "observe" / "trace"
     code = user_code(read(trace)) if trace.is_dir() else UserCode()
     yield from map(_disabled, suspects(failure, code))
-    passing = [cell for cell in cells if cell.compiled and cell.verdict.status is Status.PASS and not cell.no_effect]
-    backends = [cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}]
+    flips = ablation.chain.flips if ablation.chain else ()
+    yield from (config(flip.name, flip.value) for flip in flips)
+    passing = [it for it in ablation.cells if it.compiled and it.verdict.status is Status.PASS and not it.no_effect]
     yield from _settings([cell.changed for cell in passing if cell.changed])
-    yield from map(_backend, sorted(set(backends) & set(LADDER), key=LADDER.index, reverse=True))
+    backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}
+    yield from map(_backend, sorted(backends & set(LADDER), key=LADDER.index, reverse=True))
 
 
 def _settings(changes: Sequence[dict[str, Any]]) -> Iterator[Workaround]:
