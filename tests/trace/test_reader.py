@@ -102,6 +102,20 @@ def test_ranks_in_order_of_their_first_record(tmp_path):
     assert [(one.event, one.rank) for one in read(tmp_path)] == [("early", 1), ("late", 0)]
 
 
+def test_forked_log_takes_names_from_its_parents(tmp_path):
+    stack = {"stack": [{"line": 7, "name": "f", "filename": 3}]}
+    log(tmp_path, record({"str": ["/home/me/train.py", 3]}) + record({"a": {}}), "parent.log")
+    log(tmp_path, record({"dynamo_start": stack}).replace("17:29", "17:30"), "child.log")
+    _, child = read(tmp_path)
+    assert child.frames("stack") == (Frame("/home/me/train.py", 7, "f"),)
+
+
+@pytest.mark.parametrize("field", ['"frame_id": "0"', '"rank": [1]', '"attempt": {}', '"has_payload": 5'])
+def test_context_of_other_types_is_damage(tmp_path, field):
+    reader = read(log(tmp_path, HEAD + '{"a": {}, ' + field + "}\n" + HEAD + "[1]\n" + record({"b": {}})))
+    assert [one.event for one in reader] == ["b"] and reader.problems.damaged + reader.problems.stray == 2
+
+
 def test_no_trace_is_a_sentence(tmp_path):
     with pytest.raises(ReproKitError, match="There is no trace at"):
         read(tmp_path / "nowhere")

@@ -159,7 +159,7 @@ class Known:
 
     def _metrics(self, one: Compiled, record: Record) -> None:
         data = record.fields
-        numbers = {key: data[key] for key in _NUMBERS if isinstance(data.get(key), int | float)}
+        numbers = {key: value for key in _NUMBERS if (value := record.number(key))}
         if record.event == "bwd_compilation_metrics":
             one.backward_us += numbers.get("duration_us", 0)
             return
@@ -167,8 +167,7 @@ class Known:
         if one.code is None and data.get("co_filename"):
             line = int(record.number("co_firstlineno"))
             self._code(one, Frame(str(data["co_filename"]), line, record.text("co_name")))
-        seconds = data.get("entire_frame_compile_time_s")
-        one.seconds = float(seconds) if isinstance(seconds, int | float) else numbers.get("duration_us", 0) / 1e6
+        one.seconds = record.number("entire_frame_compile_time_s") or numbers.get("duration_us", 0) / 1e6
 
 
 def _sizes(value: Any) -> tuple[int | str, ...]:

@@ -17,9 +17,8 @@ from repro_kit.trace.record import Record
 
 _PGO_SUGGESTS = re.compile(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]*)"')
 _PGO_SOURCE = re.compile(r"^  (?P<source>.+?): (?P<state>.*\?.*)$", re.MULTILINE)
-_CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*tl\.constexpr")
+_CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*[\"']?tl\.constexpr")
 _KERNEL = re.compile(r"@triton\.jit\s*\ndef (?P<name>\w+)\((?P<args>[^)]*)\)")
-_USER_KERNELS = re.compile(r"triton_kernel_wrapper|# (?:Original )?[Pp]ath: ")
 _ON_MODULE = re.compile(r"^L\['self'\]|^L\['(?:mod|module|model)'\]|\._modules\[|\._parameters\[|\._buffers\[")
 _EXAMPLES = 20
 
@@ -101,7 +100,7 @@ class Shapes:
 
     names: ClassVar = (
         "create_symbol", "create_unbacked_symbol", "chromium_event", "get_local_code_state", "get_remote_code_state",
-        "put_local_code_state", "recompile_reasons", "dynamo_output_graph", "inductor_output_code",
+        "put_local_code_state", "recompile_reasons", "fx_graph_runnable", "inductor_output_code",
     )  # fmt: skip
 
     known: Known
@@ -125,7 +124,7 @@ class Shapes:
                 self._pgo(record)
             case "recompile_reasons":
                 self.recompiled(ref, reasons_of(record))
-            case "dynamo_output_graph" | "inductor_output_code" if "triton" in (record.payload or ""):
+            case "inductor_output_code" | "fx_graph_runnable" if "@triton.jit" in (record.payload or ""):
                 self._kernels(ref, record.payload or "")
 
     def _symbol(self, ref: CompileRef, record: Record) -> None:
@@ -184,11 +183,9 @@ class Shapes:
                 values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
 
     def _kernels(self, ref: CompileRef, text: str) -> None:
-        if not _USER_KERNELS.search(text):
-            return
         for kernel in _KERNEL.finditer(text):
             names = tuple(_CONSTEXPR.findall(kernel["args"]))
-            if names and not kernel["name"].startswith("triton_"):
+            if names and not kernel["name"].startswith("triton_"):  # Inductor's own
                 found = self.kernels.setdefault(kernel["name"], (names, {}))
                 if len(found[1]) < _EXAMPLES:
                     found[1].setdefault(ref)
