@@ -7,13 +7,15 @@ Both start from a captured graph: the capture is not timed. PyTorch's minifier i
 (TORCHDYNAMO_REPRO_AFTER=aot, then the launcher that it leaves). Printed for each: queries, seconds, statements left,
 whether the result, run as a script, fails with the signature of the original, and whether it still does when it is all
 that is there: another directory, and the minifier's own gone. A minifier that is stopped at the limit counts as having
-taken that long. At the end: the median ratio, and how many results hold what they promise.
+taken that long. In brackets: CPU seconds of all processes, which other work on the machine changes little. At the end:
+the median ratios, and how many results hold what they promise.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -49,6 +51,7 @@ class Outcome:
 
     queries: int = 0
     seconds: float = 0.0
+    cpu: float = 0.0  # seconds
     statements: int | None = None
     same: bool = False  # fails with the original's signature
     alone: bool = False  # and does so elsewhere too
@@ -62,6 +65,8 @@ class Done:
 
     code: int | None
     stderr: str
+    seconds: float
+    cpu: float  # seconds, of its descendants too; of a stopped one only those that had ended
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Subject:
 
 def run(command: Sequence[str | Path], place: Path, env: Mapping[str, str], limit: float) -> Done:
     """Run in a session of its own, all of which ends with it."""
+    started, before = time.monotonic(), _cpu()
     with (place / "stderr.txt").open("w+b") as stderr:
         process = subprocess.Popen(
             command, cwd=place, env=env, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
@@ -94,7 +100,13 @@ def run(command: Sequence[str | Path], place: Path, env: Mapping[str, str], limi
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         stderr.seek(0)
-        return Done(code, stderr.read().decode(errors="replace"))
+        said = stderr.read().decode(errors="replace")
+    return Done(code, said, time.monotonic() - started, _cpu() - before)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def capture(script: Path, place: Path) -> Subject | str:
@@ -113,14 +125,12 @@ _TOOL = (sys.executable, "-m", "repro_kit")
 
 def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
     """Time `repro-kit minify`."""
-    started = time.monotonic()
     done = run([*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.place, os.environ, 10 * PATIENCE)
-    seconds = time.monotonic() - started
     if done.code != 0:
-        return Outcome(seconds=seconds, note=done.stderr.strip().rpartition("\n")[2])
+        return Outcome(seconds=done.seconds, note=done.stderr.strip().rpartition("\n")[2])
     made = Case.open(subject.case).read("minify/minify.json", Reduction)
     alone = fails_alike(elsewhere(subject, subject.case / "minify" / "best.py"), subject)
-    return Outcome(made.queries, seconds, made.statements_after, made.verified, alone)
+    return Outcome(made.queries, done.seconds, done.cpu, made.statements_after, made.verified, alone)
 
 
 def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome:
@@ -135,18 +145,18 @@ def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome
         return Outcome(note="it left no launcher")
     if start_only:
         return Outcome(note="it left a launcher")
-    started = time.monotonic()
-    stopped = run([sys.executable, launcher], launcher.parent, env, limit).code is None
-    seconds = time.monotonic() - started
+    done = run([sys.executable, launcher], launcher.parent, env, limit)
+    stopped = done.code is None
     queries = len(list((launcher.parent / "isolate").glob("*.py")))
     note = f"stopped after {limit:.0f} s" if stopped else ""
     result = launcher.parent / "repro.py"
     if not result.exists():
-        return Outcome(queries, seconds, stopped=stopped, note=note or "no repro.py")
+        return Outcome(queries, done.seconds, done.cpu, stopped=stopped, note=note or "no repro.py")
     statements, same = _statements(result), fails_alike(result, subject)
     moved = elsewhere(subject, result)
     launcher.parent.rename(launcher.parent.with_name("gone"))
-    return Outcome(queries, seconds, statements, same, same and fails_alike(moved, subject), stopped, note)
+    alone = same and fails_alike(moved, subject)
+    return Outcome(queries, done.seconds, done.cpu, statements, same, alone, stopped, note)
 
 
 def elsewhere(subject: Subject, script: Path) -> Path:
@@ -202,7 +212,8 @@ def print_case(name: str, ours: Outcome, theirs: Outcome) -> None:
     for tool, it in (("repro-kit", ours), ("PyTorch", theirs)):
         left = "" if it.statements is None else str(it.statements)
         held = ("", "") if it.statements is None else (_yes(it.same), _yes(it.alone))
-        row = (it.queries, f"{it.seconds:.0f}", left, *held, _ratio(ours, theirs) if it is theirs else "", it.note)
+        ratio = _ratio(ours, theirs) if it is theirs else ""
+        row = (it.queries, f"{it.seconds:.0f} ({it.cpu:.0f})", left, *held, ratio, it.note)
         print(f"| {name} | {tool} | " + " | ".join(map(str, row)) + " |", flush=True)
 
 
@@ -218,14 +229,17 @@ def _timed(ours: Outcome, theirs: Outcome) -> bool:
 def _ratio(ours: Outcome, theirs: Outcome) -> str:
     if not _timed(ours, theirs):
         return ""
-    return f"{'≥ ' if theirs.stopped else ''}{theirs.seconds / ours.seconds:.1f}×"
+    least = "≥ " if theirs.stopped else ""
+    return f"{least}{theirs.seconds / ours.seconds:.1f}× ({theirs.cpu / ours.cpu:.1f}×)"
 
 
 def print_summary(found: Mapping[str, tuple[Outcome, Outcome]]) -> None:
     """What all cases say together."""
-    ratios = [theirs.seconds / ours.seconds for ours, theirs in found.values() if _timed(ours, theirs)]
-    if ratios:
-        print(f"\nMedian ratio of the times: {median(ratios):.1f}× ({len(ratios)} cases)")
+    timed = [both for both in found.values() if _timed(*both)]
+    if timed:
+        wall = median(theirs.seconds / ours.seconds for ours, theirs in timed)
+        cpu = median(theirs.cpu / ours.cpu for ours, theirs in timed)
+        print(f"\nMedian ratio of the times: {wall:.1f}×, of CPU seconds {cpu:.1f}× ({len(timed)} cases)")
     for at, tool in enumerate(("repro-kit", "PyTorch")):
         results = [both[at] for both in found.values() if both[at].statements is not None]
         same, alone = sum(it.same for it in results), sum(it.alone for it in results)
