@@ -189,22 +189,27 @@ def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[
 
 
 def _messages(lines: Iterable[str]) -> Iterator[_Message]:
-    """`lines` by message: those with equal prefixes, in which a new message may begin; or those up to the next one."""
+    """`lines` by message: those with equal prefixes, in which a new message may begin; or those up to the next one.
+
+    Ranks that write to one terminal interleave their lines: each has a message of its own open.
+    """
     current = _Message()
+    opened: dict[str, _Message] = {"": current}
     for raw in lines:
         line = raw.rstrip("\n")
         found = _PREFIX.match(line)
         assert found
         key, rest = _stripped(found, line[found.end() :])
-        begins = bool(_STARTS.match(rest))
+        if key is not None:
+            current = opened.setdefault(key[0], _Message())
         goes_on = key in (current.key, None)  # older torch prefixes the first line only
-        if not goes_on or (begins and current.lines):
+        if not goes_on or (_STARTS.match(rest) and current.lines):
             if current.lines:
                 yield current
-            current = _Message(key, [], *_context(found, line[found.end() :]))
+            stream = key[0] if key is not None else ""
+            current = opened[stream] = _Message(key, [], *_context(found, line[found.end() :]))
         current.lines.append(rest)
-    if current.lines:
-        yield current
+    yield from (message for message in opened.values() if message.lines)
 
 
 def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None, str]:

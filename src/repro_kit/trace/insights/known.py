@@ -8,7 +8,7 @@ from typing import Any
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.graph_text import GraphShape, shape_of
-from repro_kit.trace.places import CompileRef, Files, ref_of
+from repro_kit.trace.places import CodeKey, CompileRef, Files, ref_of
 from repro_kit.trace.record import Record
 
 #: What is kept of a compile's metrics: all but its settings and its long texts.
@@ -71,7 +71,7 @@ class Known:
     """Every compile in order, the code it is of, and the files that were seen."""
 
     compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
-    frames: dict[tuple[str, str], CodeFrame] = field(default_factory=dict)
+    frames: dict[CodeKey, CodeFrame] = field(default_factory=dict)
     files: Files = field(default_factory=Files.none)
     logs: dict[str, int | None] = field(default_factory=dict)  # and their ranks
     _pending: dict[tuple[str, int, int], TensorSpec] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Known:
 
     def frame(self, ref: CompileRef) -> CodeFrame:
         """The code object that `ref` is a compile of."""
-        return self.frames[ref.log, ref.frame_id]
+        return self.frames[ref.code_key]
 
     def code(self, ref: CompileRef) -> Frame | None:
         """Where the code that `ref` compiles is."""
@@ -109,7 +109,7 @@ class Known:
 
     def _begin(self, ref: CompileRef) -> Compiled:
         one = self.compiles[ref] = Compiled(ref)
-        self.frames.setdefault((ref.log, ref.frame_id), CodeFrame()).compiles.append(one)
+        self.frames.setdefault(ref.code_key, CodeFrame()).compiles.append(one)
         return one
 
     def _start(self, one: Compiled, record: Record) -> None:

@@ -12,7 +12,7 @@ from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
 from repro_kit.trace.insights.known import CodeFrame, Known
 from repro_kit.trace.insights.recompiles import reasons_of
-from repro_kit.trace.places import CompileRef, ref_of, user_frame
+from repro_kit.trace.places import CodeKey, CompileRef, ref_of, user_frame
 from repro_kit.trace.record import Record
 
 _PGO_SUGGESTS = re.compile(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]*)"')
@@ -104,10 +104,10 @@ class Shapes:
     )  # fmt: skip
 
     known: Known
-    groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
+    groups: dict[tuple[CodeKey, str], _Group] = field(default_factory=dict)
     suggested: dict[str, None] = field(default_factory=dict)
     pgo: set[str] = field(default_factory=set)
-    values: dict[tuple[str, str], dict[str, dict[str, CompileRef]]] = field(default_factory=dict)
+    values: dict[CodeKey, dict[str, dict[str, CompileRef]]] = field(default_factory=dict)
     kernels: dict[str, tuple[tuple[str, ...], dict[CompileRef, None]]] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
@@ -149,7 +149,7 @@ class Shapes:
 
     def add(self, ref: CompileRef, one: Symbol, hint: str) -> None:
         """Count a symbol."""
-        key = ref.log, ref.frame_id, one.source or one.symbol
+        key = ref.code_key, one.source or one.symbol
         group = self.groups.setdefault(key, _Group(one))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
@@ -179,7 +179,7 @@ class Shapes:
             guard = parse_guard(text)
             if guard.kind == Kind.VALUE and guard.expected.lstrip("-").isdigit():
                 source = whole_source(guard.source)
-                values = self.values.setdefault((ref.log, ref.frame_id), {}).setdefault(source, {})
+                values = self.values.setdefault(ref.code_key, {}).setdefault(source, {})
                 values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
 
     def _kernels(self, ref: CompileRef, text: str) -> None:
@@ -203,12 +203,12 @@ class Shapes:
         kernels = (KernelConstants(name, args, tuple(refs)) for name, (args, refs) in self.kernels.items())
         return DynamicShapes(symbols, tuple(self.suggested), tuple(blocked), tuple(kernels))
 
-    def _blocked(self, key: tuple[str, str], frame: CodeFrame) -> Iterator[Blocked]:
+    def _blocked(self, key: CodeKey, frame: CodeFrame) -> Iterator[Blocked]:
         """What changed at least twice and never became a symbol."""
         for source in dict.fromkeys(name for one in frame.compiles for name in one.tensors):
             specs = [tensors[source] for tensors in map(frame.tensors, frame.compiles) if source in tensors]
             sizes = dict.fromkeys(spec.sizes for spec in specs)
-            symbolic = any((*key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
+            symbolic = any((key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
             if len(sizes) < 3 or symbolic:
                 continue
             block = (
@@ -217,5 +217,5 @@ class Shapes:
             values = tuple(str(list(size)) for size in list(sizes)[:_EXAMPLES])
             yield Blocked(source, block, values, frame.code, tuple(one.ref for one in frame.compiles[:_EXAMPLES]))
         for source, seen in self.values.get(key, {}).items():
-            if len(seen) >= 2 and _ON_MODULE.match(source) and (*key, source) not in self.groups:
+            if len(seen) >= 2 and _ON_MODULE.match(source) and (key, source) not in self.groups:
                 yield Blocked(source, Block.INTEGER, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])
