@@ -15,10 +15,10 @@ from repro_kit.trace.record import Record
 
 _AGAINST = re.compile(r"^(?P<id>(?:!\d+/)?\d+/\d+): (?P<guard>.*)", re.DOTALL)
 _LIMIT = re.compile(
-    r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d+)", re.S
+    r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d{1,9})", re.S
 )
 _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
-_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d+)')
+_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # of a table of values
