@@ -36,9 +36,9 @@ class CompileRef:
 def ref_of(record: Record) -> CompileRef | None:
     """The compile that `record` belongs to; metrics of a backward name theirs in the data."""
     compile_id = record.compile_id
-    if record.event.endswith("compilation_metrics") and isinstance(record.data, dict):
-        compile_id = record.data.get("compile_id") or compile_id
-    return CompileRef(str(compile_id), record.rank, record.file) if compile_id else None
+    if record.event.endswith("compilation_metrics"):
+        compile_id = record.text("compile_id") or compile_id
+    return CompileRef(compile_id, record.rank, record.file) if compile_id else None
 
 
 def is_torch(file: str) -> bool:

@@ -25,11 +25,14 @@ _HEADER = re.compile(
 )
 
 
+_NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt")
+
+
 @dataclass
 class Problems:
     """What was wrong with a trace that was read to its end nevertheless."""
 
-    damaged: int = 0  # records whose JSON or payload is cut off or changed
+    damaged: int = 0  # records whose JSON or payload is cut off, changed or of other types than torch writes
     stray: int = 0  # lines that belong to no record
     eventless: int = 0  # records without an event, or with several
 
@@ -76,6 +79,12 @@ def _first_line(log: Path) -> bytes:
     return found[1] if found else b""
 
 
+def _sound(data: dict[str, Any]) -> bool:
+    """Whether the context is of the types that torch writes."""
+    whole = all(isinstance(data.get(key), int | None) for key in _NUMBERS)
+    return whole and isinstance(data.get("has_payload"), str | None)
+
+
 @dataclass
 class _Log:
     """One log while it is read: the table of file names, and the record whose payload may still go on."""
@@ -106,6 +115,9 @@ class _Log:
         try:
             data = orjson.loads(header[3])
         except orjson.JSONDecodeError:
+            self.problems.damaged += 1
+            return
+        if not isinstance(data, dict) or not _sound(data):
             self.problems.damaged += 1
             return
         if isinstance(data.get("str"), list):

@@ -126,7 +126,7 @@ class Known:
         one.code = frame.code if frame.code == code else code
 
     def _tensor(self, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
+        data = record.fields
         spec = TensorSpec(
             _sizes(data.get("size")),
             str(data.get("dtype", "")).removeprefix("torch."),
@@ -139,7 +139,7 @@ class Known:
         )
 
     def _source(self, one: Compiled, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
+        data = record.fields
         key = record.file, _number(data.get("describer_id")), _number(data.get("id"))
         spec = self._pending.pop(key, None)
         source = data.get("source")
@@ -158,15 +158,15 @@ class Known:
         one.shape = self._shapes.setdefault(shape, shape)
 
     def _metrics(self, one: Compiled, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
+        data = record.fields
         numbers = {key: data[key] for key in _NUMBERS if isinstance(data.get(key), int | float)}
         if record.event == "bwd_compilation_metrics":
             one.backward_us += numbers.get("duration_us", 0)
             return
         one.numbers = numbers
         if one.code is None and data.get("co_filename"):
-            line = data.get("co_firstlineno") or 0
-            self._code(one, Frame(str(data["co_filename"]), int(line), str(data.get("co_name") or "")))
+            line = int(record.number("co_firstlineno"))
+            self._code(one, Frame(str(data["co_filename"]), line, record.text("co_name")))
         seconds = data.get("entire_frame_compile_time_s")
         one.seconds = float(seconds) if isinstance(seconds, int | float) else numbers.get("duration_us", 0) / 1e6
 

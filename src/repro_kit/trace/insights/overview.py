@@ -154,8 +154,8 @@ class Overviews:
             self.broken.add(ref)
         elif name == "torch_version":
             self._version(record.json())
-        elif record.event in ("compilation_metrics", "bwd_compilation_metrics") and isinstance(record.data, dict):
-            self._metrics(record.data, backward=record.event.startswith("bwd"))
+        elif record.event in ("compilation_metrics", "bwd_compilation_metrics"):
+            self._metrics(record.fields, backward=record.event.startswith("bwd"))
 
     def _version(self, data: Any) -> None:
         for key, shown in (("pytorch_version", "torch"), ("commit", "commit")):

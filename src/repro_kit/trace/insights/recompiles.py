@@ -106,16 +106,16 @@ class Recompiles:
             return
         if record.name == "recompile_reasons":
             self.add(ref, reasons_of(record))
-        elif record.event == "compilation_metrics" and isinstance(record.data, dict):
-            allowed = _ALLOWED.search(str(record.data.get("dynamo_config") or ""))
+        elif record.event == "compilation_metrics":
+            allowed = _ALLOWED.search(record.text("dynamo_config"))
             if allowed:
                 self.limits[ref.log, ref.frame_id] = int(allowed[1])
-            self._limit(ref, str(record.data.get("fail_reason") or ""))
+            self._limit(ref, record.text("fail_reason"))
         elif record.event == "dynamo_cpp_guards_str" and record.payload:
             self._values(ref, record.payload)
-        elif record.name == "create_symbol" and isinstance(record.data, dict):
-            source, value = record.data.get("source"), record.data.get("val")
-            if isinstance(source, str) and isinstance(value, str) and not self._described(ref, source):
+        elif record.name == "create_symbol":
+            source, value = record.text("source"), record.text("val")
+            if source and value and not self._described(ref, source):
                 self.scalars.setdefault(ref, {})[source] = value
 
     def _described(self, ref: CompileRef, source: str) -> bool:

@@ -117,7 +117,7 @@ class Shapes:
         if ref is None:
             return
         match record.name:
-            case "create_symbol" | "create_unbacked_symbol" if isinstance(record.data, dict):
+            case "create_symbol" | "create_unbacked_symbol":
                 self._symbol(ref, record)
             case "chromium_event" if record.payload and '"pgo.dynamic_whitelist"' in record.payload:
                 self._whitelist(record)
@@ -129,19 +129,18 @@ class Shapes:
                 self._kernels(ref, record.payload or "")
 
     def _symbol(self, ref: CompileRef, record: Record) -> None:
-        data = record.data
         unbacked = record.event == "create_unbacked_symbol"
-        symbol, source = str(data.get("symbol", "")), str(data.get("source") or "")
+        symbol, source = record.text("symbol"), record.text("source")
         stack = record.frames("user_stack")
         one = Symbol(
             symbol,
             source,
             Origin.UNBACKED if unbacked else self._origin(ref, source),
-            range=str(data.get("vr", "")),
+            range=record.text("vr"),
             where=user_frame(stack),
             code=self.known.code(ref),
         )
-        self.add(ref, one, str(data.get("val", "")))
+        self.add(ref, one, record.text("val"))
 
     def _origin(self, ref: CompileRef, source: str) -> Origin:
         first = self.known.frame(ref).compiles[0].ref == ref
