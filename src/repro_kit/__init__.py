@@ -1,6 +1,7 @@
 """repro-kit turns a failing ``torch.compile`` call into a verified, minimal, self-contained bug report.
 
-For those who reduce with an oracle of their own: `minify` (see docs/python-api.md). It needs no torch.
+For programs that fail: `watch` and `save_repro`, which need torch and nothing else. For those who reduce with an oracle
+of their own: `minify`, which needs no torch. See docs/python-api.md.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from repro_kit.reduce import minify as minify
+    from repro_kit.watching import save_repro as save_repro
+    from repro_kit.watching import watch as watch
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "minify"]
+__all__ = ["__version__", "minify", "save_repro", "watch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from repro_kit.reduce import minify
 
         return minify
+    if name in ("save_repro", "watch"):
+        from repro_kit import watching
+
+        return getattr(watching, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -107,7 +107,7 @@ def test_only_skip_and_stage_commands(work, fakes, repro_kit):
     assert result.exit_code == 0, result.output
     assert fakes.ran() == ["minify"]
     assert repro_kit("ablate", "-o", "other.repro", "train.py", "x").exit_code == 0
-    assert fakes.ran() == ["observe", "ablate"]
+    assert fakes.ran() == ["observe", "capture", "ablate"]
     result = repro_kit("collect", "--only", "minify", "-o", "third.repro", "train.py")
     assert fakes.ran() == [] and "needs observe, which has not run" in result.output and result.exit_code == 1
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.zygote import ZygoteOracle
 
 
 @pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteOracle]:
+def oracle() -> Iterator[ZygoteOracle]:
     """One zygote for the tests of a module."""
-    with ZygoteOracle(sys.executable, cache=tmp_path_factory.mktemp("cache")) as zygote:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         yield zygote
 
 

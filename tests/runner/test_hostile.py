@@ -9,6 +9,7 @@ import pytest
 from texts import failing_backend, program
 
 from repro_kit.model.failure import Status, Verdict
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.zygote import ZygoteOracle
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -63,7 +64,7 @@ def ask(zygote: ZygoteOracle, names: list[str]) -> list[Verdict]:
 def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     me = psutil.Process()
-    with ZygoteOracle(sys.executable, jobs=2) as zygote:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
         assert next(iter(zygote.check([program()], None))).status is Status.PASS
         (server,) = me.children()
         (scratch,) = tmp_path.iterdir()
@@ -88,7 +89,7 @@ def test_a_server_that_is_killed_leaves_nothing_of_its_queries(tmp_path: Path, m
     started = tmp_path / "started"
     sleeper = f"import subprocess; subprocess.Popen(['sleep', '1001']); open({str(started)!r}, 'a').write('x')"
     murder = failing_backend(sleeper + "; os.kill(os.getppid(), 9); signal.pause()")
-    with ZygoteOracle(sys.executable) as zygote:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         (verdict,) = zygote.check([murder], None, timeout=30)
     assert (verdict.status, started.read_text()) == (Status.INFRA, "xx")
     assert not [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1001"]]

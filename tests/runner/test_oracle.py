@@ -14,6 +14,7 @@ from texts import failing_backend, program, spoiling
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.oracle import Oracle
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
@@ -266,7 +267,7 @@ def test_values_are_recorded_as_they_were_when_assigned(oracle: ZygoteOracle, tm
 @pytest.mark.slow
 def test_verdicts_come_in_order_whatever_ends_first() -> None:
     slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")
-    with ZygoteOracle(sys.executable, jobs=2) as pair:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
         texts = [slow, program(), program("y = x @ x\nreturn (y,)")]
         assert [v.status for v in pair.check(texts, None)] == [Status.FAIL, Status.PASS, Status.INVALID]
         unordered = list(pair.check_unordered(texts, None))
@@ -277,7 +278,7 @@ def test_verdicts_come_in_order_whatever_ends_first() -> None:
 @pytest.mark.slow
 def test_closing_the_iterator_kills_what_is_under_way() -> None:
     before = _descendants()
-    with ZygoteOracle(sys.executable, jobs=2) as pair:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
         found = pair.check_unordered([failing_backend("import time; time.sleep(1000)"), program()], None, timeout=500)
         assert next(found)[0] == 1
         found.close()
@@ -291,7 +292,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = _descendants()
     sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
-    with ZygoteOracle(sys.executable) as zygote:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         texts = [
             failing_backend("os.abort()"),
             failing_backend(sleeper),
@@ -307,7 +308,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_a_server_that_dies_is_started_anew() -> None:
     murder = failing_backend("os.kill(os.getppid(), 9); signal.pause()")
-    with ZygoteOracle(sys.executable) as zygote:
+    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         verdicts = list(zygote.check([program(), murder, program()], None, timeout=30))
     assert [verdict.status for verdict in verdicts] == [Status.PASS, Status.INFRA, Status.PASS]
 

@@ -1,10 +1,14 @@
-"""The copy of a cache that is in use."""
+"""What is in the cache directory of a run."""
 
+import os
 import shutil
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
+from repro_kit.runner.compiler import give_headers, probes
 from repro_kit.runner.subject import private_caches
 
 
@@ -20,12 +24,48 @@ def test_a_file_that_goes_while_the_cache_is_copied_is_left_out(tmp_path: Path, 
         return copy(source, target)
 
     monkeypatch.setattr(shutil, "copy2", copy_slowly)
-    with private_caches(tmp_path / "case", copy_of=cache) as env:
+    with private_caches(tmp_path / "case", "python", copy_of=cache) as env:
         copied = Path(env["TORCHINDUCTOR_CACHE_DIR"])
         assert [str(it.relative_to(copied)) for it in copied.rglob("*")] == ["kernel.so"]
     assert not copied.exists()
 
 
 def test_a_cache_that_cannot_be_copied_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError), private_caches(tmp_path / "case", copy_of=tmp_path / "none"):
+    with pytest.raises(OSError), private_caches(tmp_path / "case", "python", copy_of=tmp_path / "none"):
         raise AssertionError("not reached")
+
+
+def test_a_private_cache_has_the_probes_of_the_compiler_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    known = probes("/venv/bin/python")
+    assert known is not None
+    (known / "ab").mkdir()
+    (known / "ab" / "probe.so").write_text("x")
+    (known / "modules.txt").write_text("x")
+    with private_caches(tmp_path / "case", "/venv/bin/python") as env:
+        cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
+        assert [it.relative_to(cache).as_posix() for it in cache.rglob("*") if it.is_file()] == ["ab/probe.so"]
+    with private_caches(tmp_path / "case", "/other/bin/python") as env:
+        assert not list(Path(env["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
+
+
+def test_headers_that_are_being_written_are_not_handed_on(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "me")
+    known = tmp_path / "torchinductor_me" / "precompiled_headers"
+    known.mkdir(parents=True)
+    for name, age in (("old.h.gch", 1000), ("new.h.gch", 0)):
+        (known / name).write_text("x")
+        os.utime(known / name, (time.time() - age,) * 2)
+    give_headers(tmp_path / "run")
+    given = tmp_path / "run" / "torchinductor_me" / "precompiled_headers"
+    assert [it.name for it in given.iterdir()] == ["old.h.gch"]
+
+
+def test_what_was_not_used_for_long_goes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    old, young = probes("/old/python"), probes("/young/python")
+    assert old is not None and young is not None
+    os.utime(old, (0, 0))
+    assert probes("/young/python") == young
+    assert not old.exists()

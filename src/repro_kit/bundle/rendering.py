@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from repro_kit.templating import templates_dir
 
@@ -19,7 +21,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(templates_dir()),
-        autoescape=False,  # Python and Markdown
+        autoescape=lambda name: bool(name and name.endswith(".html.j2")),  # the others are Python and Markdown
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -27,6 +29,7 @@ def _environment() -> Environment:
     )
     environment.filters["indented"] = _indented
     environment.filters["docstring"] = _docstring
+    environment.filters["marked"] = _marked
     return environment
 
 
@@ -37,3 +40,8 @@ def _indented(text: str, width: int = 4) -> str:
 def _docstring(text: str) -> str:
     """`text` fit to stand in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
+
+
+def _marked(text: str) -> Markup:
+    """`text` with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -6,22 +6,63 @@ import click
 
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
-from repro_kit.cli.single import run_one
-from repro_kit.cli.work import case_or_subject
+from repro_kit.cli.single import missing
+from repro_kit.cli.work import case_or_subject, work
+from repro_kit.errors import ReproKitError
+from repro_kit.model.evidence import STEPS
+
+
+def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The steps as given; raises ReproKitError for one that there is not."""
+    for name in filter(None, (value or "").split(",")):
+        if name not in STEPS[1:]:
+            raise ReproKitError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
+    return value
 
 
 @click.command("ablate", cls=SubjectCommand, short_help="Name the layer at fault.")
 @shared.subject_options
 @shared.stage_options
+@shared.matrix_options
+@click.option("--plan", "plan", is_flag=True, help="Show the cells, and run nothing.")
+@click.option(
+    "--expect", multiple=True, metavar="KEY=VALUE", help="Exit 1 unless it holds: layer, cause, fails, passes."
+)
+@click.option("--against", metavar="FILE", help="Show what differs from another ablation.json, case or bundle.")
+@click.option("--markdown", is_flag=True, help="Print the ablation as Markdown, for an issue.")
 @shared.interface_options
+@click.option(
+    "--narrow", metavar="STEPS", callback=_steps, help=f"Which steps of narrowing to take: {', '.join(STEPS[1:])}."
+)
+@click.option("--no-narrow", "narrow", flag_value="", help="Stop at the layer.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
-    r"""Try backends, dynamic shapes and modes, and name the layer of the stack at fault.
+def command(
+    ctx: click.Context,
+    /,
+    subject: tuple[str, ...],
+    plan: bool,
+    expect: tuple[str, ...],
+    against: str | None,
+    markdown: bool,
+    **_: object,
+) -> None:
+    r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
-    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+    SCRIPT may be a case as well. What the stage needs is run before it where it is missing. A cell that was judged
+    before is not run again.
 
     \b
     repro-kit ablate train.repro
+    repro-kit ablate --preset full --axis inductor.pattern_matcher=True,False train.repro
+    repro-kit ablate --plan train.repro
+    repro-kit ablate --expect layer=inductor train.py
     """
-    run_one(ctx, case_or_subject(ctx, subject), "ablate")
+    from repro_kit.cli.ablation import Report, show_plan
+
+    report = Report.asked(expect, against, markdown)
+    job = case_or_subject(ctx, subject)
+    if plan:
+        show_plan(job)
+        return
+    work(ctx, job, [*missing(job, "ablate", uses=True), "ablate"], again=["ablate"], report=report)

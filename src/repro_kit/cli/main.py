@@ -16,7 +16,22 @@ from repro_kit import __version__
 from repro_kit.cli.command import ReproCommand, unescaped
 from repro_kit.errors import Exit
 
-COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "explain", "env", "completion")
+COMMANDS = (
+    "collect",
+    "observe",
+    "capture",
+    "ablate",
+    "minify",
+    "bundle",
+    "verify",
+    "explain",
+    "bisect",
+    "nightly",
+    "show",
+    "diff",
+    "env",
+    "completion",
+)
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -56,6 +71,7 @@ def cli() -> None:
 
     \b
     repro-kit collect train.py --epochs 1     the whole pipeline
+    repro-kit show train.repro.zip            what it is about
     repro-kit verify train.repro.zip          does it still fail here?
     repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
     """
@@ -63,6 +79,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; no ending shows a traceback."""
+    os.environ.pop("REPRO_KIT", None)  # what repro-kit runs it records by itself
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

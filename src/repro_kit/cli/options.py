@@ -12,6 +12,8 @@ import click
 from click.core import ParameterSource
 
 from repro_kit.cli.defaults import read_defaults
+from repro_kit.errors import ReproKitError
+from repro_kit.model.axis import parse_axis
 from repro_kit.stages.options import Options
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _COUNT = click.IntRange(min=1)
 _DEFAULT = Options()
+PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
 
 
 def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -31,6 +34,14 @@ def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from repro_kit.model.symptom import parse_symptom
+
+        parse_symptom(value)
+    return value
 
 
 interface_options = _decorate(
@@ -64,7 +75,13 @@ stage_options = _decorate(
     click.option(
         "--failure", type=click.IntRange(min=0), metavar="N", help="Which of several failures; 0 is the first."
     ),
-    click.option("--check", type=click.Choice(["accuracy"]), help="Look for a symptom that raises nothing."),
+    click.option(
+        "--check",
+        metavar="SYMPTOM",
+        callback=_checked_symptom,
+        help="Look for what raises nothing: accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, "
+        "memory>X.",
+    ),
     click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in a further run."),
     click.option(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
@@ -80,14 +97,32 @@ stage_options = _decorate(
     click.option("--events", metavar="FILE", help="Append a reduction's events to this file, as JSON lines."),
 )
 
+matrix_options = _decorate(
+    click.option("--preset", type=click.Choice(PRESETS), help=f"How many cells an ablation has.  [{_DEFAULT.preset}]"),
+    click.option(
+        "--backend", "backends", multiple=True, metavar="NAME", help="Try this backend too (may be repeated)."
+    ),
+    click.option(
+        "--axis",
+        "axes",
+        multiple=True,
+        metavar="NAME=V,V",
+        help="Vary this too: dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
+    ),
+    click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
+    click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
+    click.option("--repeat", type=_COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option("--stop-early", is_flag=True, default=None, help="Run no further cells once the layer is known."),
+)
+
 bundle_options = _decorate(
     click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
     click.option(
         "--trace",
-        type=click.BOOL,
-        metavar="yes|no",
-        help="Put trace, artifacts and logs into the bundle.  [default: ask]",
+        type=click.Choice(["yes", "no", "redacted"]),
+        help="Put trace, artifacts and logs into the bundle, or the trace without code.  [default: ask]",
     ),
+    click.option("--dry-run", is_flag=True, help="List the files of the bundle, and write none."),
 )
 
 
@@ -102,6 +137,7 @@ def merged(ctx: click.Context) -> dict[str, Any]:
 
 def make_options(values: dict[str, Any]) -> Options:
     """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
+    _check_axes(values.get("axes") or ())
     known = {field.name for field in dataclasses.fields(Options)}
     given = {name: value for name, value in values.items() if name in known and value is not None}
     given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -113,3 +149,12 @@ def make_ui(values: dict[str, Any]) -> Ui:
     from repro_kit.ui import Ui
 
     return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values["yes"])
+
+
+def _check_axes(axes: tuple[str, ...]) -> None:
+    """Raise ReproKitError for an axis that cannot be."""
+    for axis in axes:
+        try:
+            parse_axis(axis)
+        except ValueError as error:
+            raise ReproKitError(f"--axis: {error}") from error

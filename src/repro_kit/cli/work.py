@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from repro_kit.stages.options import Options
 
 if TYPE_CHECKING:
     from repro_kit.case import Case
+    from repro_kit.stages.collect import Ending
     from repro_kit.ui import Ui
 
 _OPTIONS = "options.json"
@@ -39,12 +40,15 @@ class Job:
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
     from repro_kit.stages.place import is_case
+    from repro_kit.stages.watched import is_watched
 
     values = merged(ctx)
-    if form_of(ctx) == "script" and words and is_case(Path(words[0])):
+    if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
         if len(words) > 1:
             words_before = shlex.join([*words[1:], words[0]])
             raise ReproKitError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
+        if not is_case(Path(words[0])):
+            return _watched(ctx, Path(words[0]))
         return existing_case(ctx, Path(words[0]))
     return _subject(values, form_of(ctx), words)
 
@@ -69,6 +73,20 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     return Job(case, options, make_ui(values), resumed=True)
 
 
+def _watched(ctx: click.Context, path: Path) -> Job:
+    """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
+    from repro_kit.stages.place import bundle_path
+    from repro_kit.stages.watched import take_up
+
+    values = merged(ctx)
+    if values["output"] not in (None, str(path)):
+        raise ReproKitError(f"{path} becomes the case itself; leave --output out.")
+    options, ui = make_options(values), make_ui(values)
+    case = take_up(path, values["python"], options, ui)
+    case.write(_OPTIONS, options)
+    return Job(case, replace(options, output=str(bundle_path(path))), ui, resumed=False)
+
+
 def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Options:
     """The options that the case was collected with, but for what this command line says."""
     now = make_options(values)
@@ -89,7 +107,7 @@ def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
     path = case_path(subject, options.output, options.failure)
     case, resumed = open_case(path, subject, options.failure, fresh=values["fresh"])
     case.write(_OPTIONS, options)
-    return Job(case, replace(options, output=str(bundle_path(path))), make_ui(values), resumed)
+    return Job(case, replace(options, output=str(bundle_path(path, options.output))), make_ui(values), resumed)
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
@@ -111,7 +129,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     subject = program_subject(place, Path.cwd(), values["python"], os.environ)
     case, resumed = open_case(place, subject, options.failure, fresh=values["fresh"])
     case.write(_OPTIONS, options)
-    job = Job(case, replace(options, output=str(bundle_path(place))), make_ui(values), resumed)
+    job = Job(case, replace(options, output=str(bundle_path(place, options.output))), make_ui(values), resumed)
     with job.ui.stage("read"):
         try:
             adopt(path, programs, case, job.options, job.ui)
@@ -120,8 +138,18 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     return job
 
 
-def work(ctx: click.Context, job: Job, names: Sequence[str], *, again: Sequence[str] = ()) -> None:
-    """Run the stages, show the summary (or the JSON), and leave with the exit code."""
+def work(
+    ctx: click.Context,
+    job: Job,
+    names: Sequence[str],
+    *,
+    again: Sequence[str] = (),
+    report: Callable[[Job, Ending], Ending] | None = None,
+) -> None:
+    """Run the stages, show the summary (or the JSON), and leave with the exit code.
+
+    `report` has the last word on how it ended.
+    """
     from repro_kit.cli.summary import show
     from repro_kit.stages.collect import Ending, collect
     from repro_kit.stages.outcome import outcome
@@ -133,6 +161,7 @@ def work(ctx: click.Context, job: Job, names: Sequence[str], *, again: Sequence[
     error = None
     try:
         ending = collect(case, job.options, ui, names, again=again)
+        ending = report(job, ending) if report is not None else ending
     except KeyboardInterrupt:
         ending = Ending(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
         error = "interrupted"

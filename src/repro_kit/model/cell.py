@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
+
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,12 @@ class Cell:
     same: bool = False  # fails with the subject's signature
     no_effect: str = ""  # why the setting changes nothing here; such a cell is no evidence
     repeat: str = ""  # command that repeats the cell by hand
+    subject: Literal["script", "program"] = "program"  # what was run
+    changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
+    inferred: str = ""  # the cells that it follows from: it was not run
+    setup: str = ""  # Python code that was run before anything was compiled
+    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
+    runs: int = 1  # how often it was run; a failure ends the repetition
 
 
 @dataclass(frozen=True)
@@ -33,3 +42,9 @@ class Ablation:
     layer: Layer | None = None
     sentence: str = ""
     notes: tuple[str, ...] = field(default=())
+    schema: int = SCHEMA
+    recipe: Recipe = field(default_factory=Recipe)  # the subject's own
+    torch: str = ""  # version
+    failure: str = ""  # the signature that is looked for, in one line
+    cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Layer, Status
@@ -32,38 +32,88 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
-    ladder = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
-    failing = next((name for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
-    if failing is None:
+    first = first_failing(cells, recipe)
+    if first is None:
         return _by_mode(cells)
+    ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
-    good = f"backend {before[-1]!r} passes" if before else "plain eager passes"
+    plain = any(not cell.compiled and cell.verdict.status is Status.PASS for cell in cells)
+    good = (
+        f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
+    )
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
-    words = _dynamic_words(cells, failing, recipe.mode) + _mode_words(cells, recipe)
+    words = _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _uncertain_words(ladder, failing)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
+
+
+def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
+    """The first backend of the ladder (the subject's own after it) that fails in the subject's way."""
+    ladder = _ladder(cells, recipe)
+    return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
+
+
+def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
+    return {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
 
 
 def is_own(cell: Cell, recipe: Recipe) -> bool:
     """Whether a cell differs from the subject's own recipe in its backend alone."""
     mode = recipe.mode if cell.recipe.backend == recipe.backend else None
-    return cell.compiled and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode and not cell.no_effect
+    plain = set(cell.changed) <= {"backend"} and cell.compiled and not cell.no_effect
+    return plain and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode
+
+
+def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
+    """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
+    ladder = _ladder(cells, recipe)
+    for backend in (*LADDER, recipe.backend):
+        if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
+            return False
+        if ladder[backend].same:
+            return any(not cell.compiled for cell in cells)
+    return False
 
 
 def _rank(name: str) -> int:
     return LADDER.index(name) if name in LADDER else len(LADDER)
 
 
-def _dynamic_words(cells: Sequence[Cell], backend: str, mode: str | None) -> str:
-    """How the failure depends on dynamic shapes, where it does."""
-    same_mode = [cell for cell in cells if cell.compiled and cell.recipe.mode in (mode, None)]
-    tried = {cell.recipe.dynamic: cell for cell in same_mode if cell.recipe.backend == backend}
-    fails = [str(dynamic) for dynamic, cell in tried.items() if cell.same]
-    passes = [str(dynamic) for dynamic, cell in tried.items() if cell.verdict.status == Status.PASS]
-    if not passes or not fails:
+def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
+    """How the failure depends on dynamic shapes, where it does: it may be gone, or show in another backend first."""
+    others: dict[bool | None, list[Cell]] = {}
+    for cell in cells:
+        if cell.compiled and set(cell.changed) <= {"backend", "dynamic"} and not cell.no_effect:
+            others.setdefault(cell.recipe.dynamic, []).append(cell)
+    gone, moved = [], []
+    for dynamic, ladder in others.items():
+        if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
+            continue
+        first = next((it.recipe.backend for it in sorted(ladder, key=_place) if it.same), None)
+        if first is None and all(it.verdict.status is Status.PASS for it in ladder if it.recipe.backend == backend):
+            gone.append(str(dynamic))
+        elif first not in (None, backend):
+            moved.append(f", {first!r} first with dynamic={dynamic}")
+    only = f", but not with dynamic={' or '.join(gone)}" if gone else ""
+    return only + "".join(moved)
+
+
+def _place(cell: Cell) -> int:
+    return _rank(cell.recipe.backend)
+
+
+def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
+    """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
+    unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
+    unclear = [name for name in unclear if ladder[name].verdict.status is not Status.PASS]
+    if not unclear:
         return ""
-    return f", only with dynamic={' or '.join(fails)} ({' and '.join(passes)} pass{'es' if len(passes) == 1 else ''})"
+    return f" (what {' and '.join(map(repr, unclear))} would tell is hidden: {_why(ladder[unclear[0]])})"
+
+
+def _why(cell: Cell) -> str:
+    return "another failure" if cell.verdict.status is Status.FAIL else str(cell.verdict.status)
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:

@@ -21,6 +21,6 @@ class _Process:
 
 def read_calls(directory: Path) -> tuple[Call, ...]:
     """The calls that were measured, by rank and start of their process."""
-    found = [from_data(orjson.loads(path.read_bytes()), _Process) for path in directory.glob("measure-*.json")]
+    found = [from_data(orjson.loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
     found.sort(key=lambda process: (int(process.rank or 0), process.started))
     return tuple(call for process in found for call in process.calls)

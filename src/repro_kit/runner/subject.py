@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case import Subject
+from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
 
 
@@ -24,6 +25,30 @@ def command(subject: Subject) -> list[str]:
             return [subject.python, "-m", *subject.argv]
         case "command":
             return list(subject.argv)
+
+
+def command_with_settings(subject: Subject, settings: Mapping[str, object]) -> list[str]:
+    """The command line that runs `subject` with torch's settings (``inductor.cpp.simdlen``) set first.
+
+    Empty for a command whose Python is not ours to start.
+    """
+    if subject.form == "command":
+        return []
+    words = [f"torch._{name} = {value!r}" for name, value in _qualified(settings)]
+    modules = sorted({"torch._" + name.split(".")[0] for name in settings})
+    imports = "import runpy, " + ", ".join(f"{module}.config" for module in modules)
+    name = subject.argv[0]
+    run = f"runpy.run_path({name!r}, run_name='__main__')"
+    if subject.form == "module":
+        run = f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    return [subject.python, "-c", "; ".join([imports, *words, run]), *subject.argv[1:]]
+
+
+def _qualified(settings: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """``inductor.cpp.simdlen`` as ``inductor.config.cpp.simdlen``."""
+    for name, value in settings.items():
+        module, _, key = name.partition(".")
+        yield f"{module}.config.{key}", value
 
 
 def dump_before(timeout: float) -> float:
@@ -48,10 +73,11 @@ def probe_environment(
 
 
 @contextmanager
-def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
+def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
     """Variables that send the compiler's caches to a directory of this run alone, removed afterwards.
 
-    The directory is empty, or a copy of `copy_of`. Caching itself stays switched as the user had it.
+    The directory is a copy of `copy_of`, or empty but for what `python` knows of the compiler. Caching itself stays
+    switched as the user had it.
     """
     directory = case.absolute() / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
     try:
@@ -64,6 +90,8 @@ def private_caches(case: Path, copy_of: Path | None = None) -> Iterator[dict[str
                 ignore_dangling_symlinks=True,
             )
         (directory / "inductor").mkdir(parents=True, exist_ok=True)
+        if copy_of is None:
+            give_probes(python, directory / "inductor")
         yield {
             "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
             "TRITON_CACHE_DIR": str(directory / "triton"),

@@ -11,6 +11,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.program import Program, render
 from repro_kit.program.from_runnable import from_runnable
+from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import launch
 from repro_kit.trace.reader import read
 from repro_kit.trace.runnables import artifacts
@@ -27,6 +28,7 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
         (place / "program.py").write_text(render(program), encoding="utf-8")
         (place / "inputs").symlink_to(inputs.resolve())
         plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}
+        give_probes(python, place / "cache")
         launch(
             [python, str(place / "program.py")],
             cwd=place,

@@ -20,6 +20,7 @@ from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
+from repro_kit.stages import watched
 from repro_kit.stages.judged_recipe import with_random
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import fresh_oracle, needs_fresh, open_oracle, query_timeout
@@ -70,6 +71,8 @@ def _record(case: Case, options: Options, ui: Ui) -> tuple[Path, ...]:
     """Run the subject with the capture hook; the user's own Python files."""
     place = _place(case)
     shutil.rmtree(case.path / "capture", ignore_errors=True)
+    if watched.is_watched(case.path):
+        return tuple(map(Path, watched.lay_out(case, place).modules))
     run_subject(
         case,
         place,
@@ -224,6 +227,8 @@ def _stay_with_script(case: Case, ui: Ui, options: Options, graphs: int, reasons
     case.write("capture/capture.json", Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
+    if watched.is_watched(case.path):
+        raise watched.nothing_alone(case, note.capitalize())
     if case.file.signature is None:
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and {options.check} is right: {note}.")
     ui.done(f"{note}; going on with the script")

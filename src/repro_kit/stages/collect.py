@@ -41,7 +41,7 @@ def collect(
     interrupted (noted in the case before); ReproKitError when the disk is full, when one of `again` cannot run, and
     when another process works on the case.
     """
-    with interruptible(), _alone(case.path), shared_oracles():
+    with interruptible(), alone(case.path), shared_oracles():
         with suppress(OSError):
             (case.path / "error.txt").unlink(missing_ok=True)
         for name in names:
@@ -173,7 +173,7 @@ def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
+def alone(place: Path) -> Iterator[None]:
     """Hold the case's lock: two processes that write one case would mix their results."""
     with (place / ".lock").open("w") as file:
         try:

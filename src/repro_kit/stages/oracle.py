@@ -11,6 +11,7 @@ from repro_kit.bundle.program_repro import HANG
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, Environment
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
 from repro_kit.stages.options import Options
@@ -72,7 +73,7 @@ def fresh_oracle(case: Case, jobs: int = 1) -> SpawnOracle:
 
 
 def _cache(case: Case) -> Path:
-    return case.path / "cache" / "oracle"
+    return probes(case.file.subject.python) or case.path / "cache" / "oracle"
 
 
 def _zygote(python: str, cache: Path, jobs: int) -> ZygoteOracle:

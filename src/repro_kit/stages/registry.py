@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from repro_kit.case import Case
+from repro_kit.model.failure import MEASURED
 from repro_kit.model.results import Capture
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
+
+#: Options that say which cells there are.
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
 
 _HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
 
@@ -48,6 +52,13 @@ def _no_program(case: Case) -> str:
     return ""
 
 
+def _is_measured(case: Case) -> str:
+    signature = case.file.signature
+    if signature is None or signature.kind not in MEASURED:
+        return ""
+    return f"{signature.kind} is measured on the script, not on a graph of it"
+
+
 REGISTRY: dict[str, Stage] = {
     stage.name: stage
     for stage in (
@@ -56,8 +67,8 @@ REGISTRY: dict[str, Stage] = {
             "repro_kit.stages.observe",
             settings=("timeout", "logs", "debug_artifacts", "function", "check", "failure"),
         ),
-        Stage("capture", "repro_kit.stages.capture", needs=("observe",)),
-        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",)),
+        Stage("capture", "repro_kit.stages.capture", needs=("observe",), pointless=_is_measured),
+        Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",), settings=MATRIX),
         Stage(
             "minify",
             "repro_kit.stages.minify",
@@ -87,6 +98,8 @@ def prerequisites(name: str) -> list[str]:
 
 def settings_of(stage: Stage, case: Case, options: Options) -> str:
     """The options that shape the stage's result where not at their default, and the state of the command's files."""
+    if not stage.needs and case.has("watched.json"):
+        return ""  # what was seen in another process cannot be seen again
     default = Options()
     changed = [
         f"{name}={getattr(options, name)}"
@@ -94,11 +107,11 @@ def settings_of(stage: Stage, case: Case, options: Options) -> str:
         if getattr(options, name) != getattr(default, name)
     ]
     if not stage.needs:
-        changed += _files(case)
+        changed += files(case)
     return " ".join(changed)
 
 
-def _files(case: Case) -> list[str]:
+def files(case: Case) -> list[str]:
     """The files named on the command line, each with a digest: an edited script is another failure."""
     found = []
     for word in case.file.subject.argv:

@@ -28,7 +28,7 @@ def run_subject(
     on_tick: Callable[[float], None] | None = None,
 ) -> Run:
     """Run it; `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default)."""
-    with private_caches(case.path, copy_of) as caches:
+    with private_caches(case.path, case.file.subject.python, copy_of) as caches:
         full = {**os.environ, **caches, **(env or {})}
         ran = launch(
             command(case.file.subject),

@@ -91,7 +91,7 @@ class _Runs:
     def cold_and_warm(self) -> tuple[Measured, Measured]:
         """The script as it is, with empty caches and then with what that left in them."""
         named = {_JOB: os.environ.get(_JOB, "repro-kit-explain")}
-        with private_caches(self.case.path) as caches:
+        with private_caches(self.case.path, self.case.file.subject.python) as caches:
             cold = self._measured(Change(), {**caches, **named}, "as it is")
             warm = self._measured(Change(), {**caches, **named}, "as it is, with warm caches")
         return cold, warm
@@ -106,7 +106,7 @@ class _Runs:
 
     def run(self, change: Change, what: str) -> Measured:
         """A run with `change` applied, with empty caches."""
-        with private_caches(self.case.path) as caches:
+        with private_caches(self.case.path, self.case.file.subject.python) as caches:
             return self._measured(change, caches, what)
 
     def further(self, one: Specialization) -> str:
@@ -135,7 +135,7 @@ class _Runs:
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),
-            env=probe_environment(full, "measure", place / "probe", timeout, {"seed": 0, **change.options()}),
+            env=probe_environment(full, "override", place / "probe", timeout, {"timeline": 0, **change.options()}),
             timeout=timeout,
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",

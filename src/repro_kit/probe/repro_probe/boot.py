@@ -40,10 +40,15 @@ class Place:
             json.dump(data, file, default=repr)
         os.replace(path + ".part", path)
 
+    def append(self, name, line):
+        """Add one line to a text of this process."""
+        with open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
 
 def start():
     """Install what the mode asks for. A failure of the probe is noted and never stops the user's run."""
-    if any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in sys.orig_argv):
+    if is_worker():
         return
     place = Place(os.environ["REPRO_PROBE_DIR"], json.loads(os.environ.get("REPRO_PROBE_OPTIONS") or "{}"))
     try:
@@ -52,6 +57,11 @@ def start():
         _install_mode(os.environ["REPRO_PROBE_MODE"], place)
     except Exception:
         _complain(place)
+
+
+def is_worker():
+    """Whether this process is a tool of the compiler, and not the user's."""
+    return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
 def _guarded(place, function, *arguments):
@@ -74,36 +84,59 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place.options)
-    elif mode == "measure":
-        from repro_probe import measure, override
+        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if "timeline" in place.options:
+            from repro_probe import timeline
 
-        override.install(place.options)
-        measure.install(place)
+            timeline.install(place)
+
+
+def _note_settings(place, settings):
+    """Append to the events of this process, as the recording of graphs does."""
+    line = json.dumps({"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}, default=repr)
+    with open(place.path("events", "jsonl"), "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _watch_calls(place):
+    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
+    what = place.options.get("measure")
+    if what:
+        from repro_probe import calls, measure
+
+        return calls.Calls(place, measure.observer(what)).watch
+    if place.options.get("witness"):
+        from repro_probe.witness import Witness
+
+        made = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        return lambda compiled, original: made[0](original, compiled)
+    return lambda compiled, original: compiled
 
 
 def _torch_seen(place, torch):
     """First sign of torch in this process: say hello, and from here on watch how it ends."""
-    _say_hello(place, torch)
+    say_hello(place, torch)
     _watch_exceptions(place)
     _watch_signals(place)
-    atexit.register(_guarded, place, _say_goodbye, place)
+    atexit.register(_guarded, place, say_goodbye, place)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
 
 
 def _after_fork(place, torch):
-    _say_hello(place, torch)
+    say_hello(place, torch)
     _watch_signals(place)
 
 
-def _say_hello(place, torch):
+def say_hello(place, torch):
+    """Write down which process this is."""
     place.write(
         "hello",
         {
             "pid": os.getpid(),
             "parent": os.getppid(),
-            "argv": sys.orig_argv,
+            "argv": argv(),
             "executable": sys.executable,
             "python": sys.version.split()[0],
             "torch": str(torch.__version__),
@@ -113,10 +146,17 @@ def _say_hello(place, torch):
     )
 
 
-def _say_goodbye(place):
-    from repro_probe import environment
+def argv():
+    """The whole command line, with the interpreter where that is known (Python 3.10)."""
+    return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
 
-    place.write("goodbye", {"pid": os.getpid(), "modules": _own_modules(), **environment.settings()})
+
+def say_goodbye(place):
+    """Write down what is known in the end: the user's own modules, and the settings of the process."""
+    from repro_probe import environment, measure
+
+    told = {"pid": os.getpid(), "modules": _own_modules(), "peak_memory": measure.peak()}
+    place.write("goodbye", {**told, **environment.settings()})
 
 
 def _own_modules():
@@ -138,26 +178,28 @@ def _own_modules():
     return found
 
 
-def _watch_exceptions(place):
-    """Keep an uncaught exception as data, then let the user's hook have it."""
+def note_exception(place, name, error):
+    """Write the chain of `error` down, and the tolerance of the check that raised it."""
     from repro_probe.describe import describe_exception
     from repro_probe.stated import tolerance
 
+    found = {"exceptions": describe_exception(error), "tolerance": tolerance(error)}
+    place.write(name, {"time": time.time(), **found})
+
+
+def _watch_exceptions(place):
+    """Keep an uncaught exception as data, then let the user's hook have it."""
     before = sys.excepthook
     before_thread = threading.excepthook
 
-    def note(name, error):
-        found = {"exceptions": describe_exception(error), "tolerance": tolerance(error)}
-        place.write(name, {"time": time.time(), **found})
-
     def hook(kind, error, trace):
         if not issubclass(kind, KeyboardInterrupt):
-            _guarded(place, note, "exception", error)
+            _guarded(place, note_exception, place, "exception", error)
         before(kind, error, trace)
 
     def thread_hook(arguments):
         if arguments.exc_value is not None:
-            _guarded(place, note, "thread-exception", arguments.exc_value)
+            _guarded(place, note_exception, place, "thread-exception", arguments.exc_value)
         before_thread(arguments)
 
     sys.excepthook = hook

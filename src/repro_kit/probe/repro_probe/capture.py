@@ -14,7 +14,7 @@ import time
 import traceback
 
 from repro_probe.imports import when_imported
-from repro_probe.override import is_users
+from repro_probe.override import compile_settings, is_users
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
@@ -26,7 +26,7 @@ def install(place):
     """Hook `OutputGraph.call_user_compiler` once its module is imported."""
     recorder = Recorder(place)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
-    when_imported("torch._dynamo.output_graph", lambda module: _patch(module, recorder))
+    when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
 
 
 def _note_compile(torch, recorder):
@@ -35,18 +35,15 @@ def _note_compile(torch, recorder):
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
-        if not is_users(sys._getframe(1)):
-            return compile_(model, **arguments)
-        settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
-        backend = arguments.get("backend") or "inductor"
-        settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
-        recorder.event("compile-call", None, settings=settings)
+        if is_users(sys._getframe(1)):
+            recorder.event("compile-call", None, settings=compile_settings(arguments))
         return compile_(model, **arguments)
 
     torch.compile = compile
 
 
-def _patch(module, recorder):
+def hook(module, recorder):
+    """Tell `recorder` of every graph that passes Dynamo's border."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 
@@ -68,8 +65,9 @@ def _patch(module, recorder):
 class Recorder:
     """Writes graphs to directories of their own and events, in order, to one file per process."""
 
-    def __init__(self, place):
+    def __init__(self, place, limit=_LIMIT):
         self.place = place
+        self.limit = limit  # bytes of tensor values that are kept
         self.lock = threading.Lock()
         self.count = 0
         self.calls = {}
@@ -79,8 +77,8 @@ class Recorder:
     def event(self, name, graph, **more):
         """Append one line to the events of this process."""
         line = json.dumps({"event": name, "graph": graph, "time": time.time(), **more}, default=repr)
-        with self.lock, open(self.place.path("events", "jsonl"), "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with self.lock:
+            self.place.append("events", line)
 
     def failed(self, name, graph, error):
         """Note an exception of a graph."""
@@ -113,7 +111,7 @@ class Recorder:
 
         self.pid = os.getpid()
         self.count = 0
-        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), _LIMIT, f"v{self.pid}_")
+        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), self.limit, f"v{self.pid}_")
 
     def watch(self, graph, compiled):
         """`compiled`, with its calls and the start of its backward noted."""
@@ -129,7 +127,7 @@ class Recorder:
                 raise
             if call < _MOST_CALLS:
                 self.event("call-end", graph, call=call)
-            self._watch_backward(graph, result)
+            self.watch_backward(graph, result)
             return result
 
         return run
@@ -149,7 +147,8 @@ class Recorder:
                 record["problem"] = f"{type(error).__name__}: {error}"
         self.event("call-begin", graph, call=call, **record)
 
-    def _watch_backward(self, graph, result):
+    def watch_backward(self, graph, result):
+        """Note the start of the backward of what a call of `graph` returned."""
         import torch
 
         from repro_probe.surroundings import compiles_autograd

@@ -1,169 +1,151 @@
-"""Measure what compiled calls do: the time of each, whether it compiled, and a digest of what it returned.
+"""Measure a compiled call in its steady state, against the same call in eager, by turns in one process.
 
-One file a process, ``measure-PID.json``, written when it ends. Only calls from plain Python count: one within another
-belongs to that. Seeds are set first, so that two runs of a script that sets none can be compared.
-
-Option: ``seed`` (absent: none is set).
+What else the machine does then falls on both alike. Times in seconds, memory in bytes; always [compiled, eager].
 """
 
-import atexit
-import functools
+import ctypes
+import gc
+import math
 import os
+import statistics
 import sys
-import threading
 import time
 
-from repro_probe.imports import when_imported
-
-_MOST_CALLS = 20_000  # that are noted
-_MOST_DIGESTS = 300  # calls whose results are
-_MOST_TENSORS = 32  # of one call
-_SAMPLES = 32  # elements of a tensor
-_LARGEST_SUM = 1 << 24  # elements that are summed
-
-
-class _Calls:
-    """The calls of this process."""
-
-    def __init__(self, place):
-        self.place = place
-        self.pid = os.getpid()
-        self.started = time.time()
-        self.calls = []
-        self.left_out = 0
-        self.compiles = 0  # begun so far
-        self.inside = threading.local()
-
-    def write(self):
-        if os.getpid() == self.pid and (self.calls or self.left_out):
-            told = {"rank": os.environ.get("RANK"), "started": self.started, "calls": self.calls}
-            self.place.write("measure", {**told, "left_out": self.left_out})
+_BLOCK = 0.02  # seconds that one measurement takes at least
+_WARM = 3  # calls before measuring, and as many more while something is still being compiled
+_MOST_WARM = 20
+_ROUNDS, _LEAST_ROUNDS = 60, 9
+_SECONDS = 8.0  # for the rounds beyond the least number
+_PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there are rounds enough
+_MEMORY_CALLS, _MEMORY_ROUNDS = 4, 9
 
 
-def install(place):
-    """Arrange for it; nothing is imported before the script does it."""
-    calls = _Calls(place)
-    if "seed" in place.options:
-        when_imported("torch", lambda torch: _seed(torch, place.options["seed"]))
-    when_imported("torch._dynamo.callback", lambda module: _count_compiles(module, calls))
-    when_imported("torch._dynamo.eval_frame", lambda module: _wrap(module, calls))
-    atexit.register(calls.write)
+def observer(what):
+    """What measures a call (calls.py): its ``time``, its ``memory``, or both."""
+
+    def observe(call):
+        for function in (call.run, call.eager):
+            _warm_up(call, function)
+        before = _frames()
+        if "time" in what:
+            call.found["rounds"] = _rounds(call)
+        if "memory" in what:
+            call.found["memory"] = [[_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)]
+        if _frames() != before:
+            call.found["note"] = "it was compiled anew while it was measured"
+
+    return observe
 
 
-def _seed(torch, seed):
-    import random
+def _frames():
+    """Frames that Dynamo has looked at."""
+    from torch._dynamo.utils import counters
 
-    random.seed(seed)
-    torch.manual_seed(seed)
-    when_imported("numpy.random", lambda numpy_random: numpy_random.seed(seed))
-
-
-def _count_compiles(module, calls):
-    handler = getattr(module, "callback_handler", None)
-    if handler is None:
-        return
-
-    def begun(*_):
-        calls.compiles += 1
-
-    handler.register_start_callback(begun)
+    return counters["frames"]["total"]
 
 
-def _wrap(eval_frame, calls):
-    """Wrap what torch.compile returns for a function; a module's forward is one too."""
-    context = getattr(eval_frame, "OptimizeContext", None)
-    if context is None:
-        return
-    call = context.__call__
-
-    @functools.wraps(call)
-    def wrapped_call(self, fn):
-        compiled = call(self, fn)
-        return _timed(compiled, calls) if hasattr(compiled, "_torchdynamo_inline") else compiled
-
-    context.__call__ = wrapped_call
+def _warm_up(call, function):
+    for number in range(_MOST_WARM):
+        before = _frames()
+        call.make(function)
+        if number + 1 >= _WARM and _frames() == before:
+            return
 
 
-def _timed(compiled, calls):
-    owner = getattr(getattr(compiled, "_torchdynamo_orig_callable", None), "__self__", None)
-    name = type(owner).__qualname__ if owner is not None else getattr(compiled, "__qualname__", "?")
-
-    @functools.wraps(compiled)
-    def timed(*args, **kwargs):
-        if getattr(calls.inside, "flag", False):
-            return compiled(*args, **kwargs)
-        calls.inside.flag = True
-        before, started = calls.compiles, _now()
-        try:
-            result = compiled(*args, **kwargs)
-            seconds = _now() - started
-        finally:
-            calls.inside.flag = False
-        _note(calls, name, seconds, calls.compiles != before, result, (args, kwargs))
-        return result
-
-    # Dynamo knows a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile this one.
-    timed._torchdynamo_wrapper_id = id(timed)
-    skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
-    if skip is not None:
-        skip(timed.__code__)
-    return timed
-
-
-def _now():
-    """The time when what was queued on an accelerator is done."""
-    import torch
-
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def _note(calls, name, seconds, compiled, result, inputs):
-    if len(calls.calls) >= _MOST_CALLS:
-        calls.left_out += 1
-        return
-    call = {"name": name, "seconds": seconds, "compiled": compiled}
-    if len(calls.calls) < _MOST_DIGESTS:
-        call.update(result=_digest(result), inputs=_digest(inputs))
-    calls.calls.append(call)
-
-
-def _digest(values):
-    """Shape, dtype, sum of magnitudes and some elements of the tensors in `values`; None where they cannot be read."""
-    import torch
-
+def _rounds(call):
+    lengths = [_calls_of_a_block(call, function) for function in (call.run, call.eager)]
+    until = time.monotonic() + _SECONDS
     found = []
-    try:
-        with torch.no_grad():
-            for value in _leaves(values):
-                if len(found) == _MOST_TENSORS:
-                    break
-                found.append(_of(torch, value))
-    except Exception:  # a fake or deferred tensor, a mode that is on: who compares says how many calls were not
-        return None
+    while len(found) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(found)):
+        order = (0, 1) if len(found) % 2 else (1, 0)
+        seconds = [0.0, 0.0]
+        for at in order:
+            seconds[at] = _seconds(call, (call.run, call.eager)[at], lengths[at])
+        found.append(seconds)
+        if len(found) == _ROUNDS:
+            break
     return found
 
 
-def _leaves(value):
-    import torch
-
-    if isinstance(value, torch.Tensor) or type(value) in (bool, int, float):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
+def _precise(rounds):
+    quartiles = statistics.quantiles([compiled / eager for compiled, eager in rounds])
+    spread = (quartiles[2] - quartiles[0]) / 1.35  # as of a normal distribution
+    return spread / math.sqrt(len(rounds)) < _PRECISE * quartiles[1]
 
 
-def _of(torch, value):
-    if not isinstance(value, torch.Tensor):
-        return [[], type(value).__name__, None, [float(value)]]
-    tensor = value.detach()
-    flat = tensor.reshape(-1)
-    total = float(flat.abs().sum(dtype=torch.float64)) if 0 < flat.numel() <= _LARGEST_SUM else None
-    some = flat[:: max(1, flat.numel() // _SAMPLES)][:_SAMPLES]
-    numbers = torch.view_as_real(some).reshape(-1) if some.is_complex() else some
-    return [list(tensor.shape), str(tensor.dtype), total, [float(number) for number in numbers.tolist()]]
+def _calls_of_a_block(call, function):
+    if _distributed():  # every rank has to make as many calls as the others
+        return 1
+    return max(1, math.ceil(_BLOCK / max(_seconds(call, function, 1), 1e-6)))
+
+
+def _seconds(call, function, count):
+    _synchronize()
+    started = time.perf_counter()
+    for _ in range(count):
+        call.make(function)
+    _synchronize()
+    return (time.perf_counter() - started) / count
+
+
+def _distributed():
+    torch = sys.modules["torch"]
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _cuda():
+    cuda = sys.modules["torch"].cuda
+    return cuda if cuda.is_initialized() else None
+
+
+def _synchronize():
+    if _cuda():
+        _cuda().synchronize()
+
+
+def _memory(call, function):
+    """Bytes that some calls need at their peak, on top of what the process holds before them."""
+    gc.collect()
+    cuda = _cuda()
+    if cuda:
+        cuda.synchronize()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated()
+    else:
+        _give_back()
+        before = _reset_peak()
+    for _ in range(_MEMORY_CALLS):
+        call.make(function)
+    _synchronize()
+    return (cuda.max_memory_allocated() if cuda else _status("VmHWM")) - before
+
+
+def _give_back():
+    """Let malloc return what is free, so that memory that is used again counts again."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+def _reset_peak():
+    """Begin a new peak of the resident memory (Linux); what is resident now."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return _status("VmRSS")
+
+
+def _status(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+
+def peak():
+    """Bytes that this process has held at most: of an accelerator where one is used, else resident on the host."""
+    if "torch" in sys.modules and _cuda():
+        return _cuda().max_memory_allocated()
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024

@@ -1,8 +1,10 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, and ``config``
-({"inductor.cpp.simdlen": 8}), applied when the config module is imported. ``functions``
-({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are added to a setting that is a set of them.
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
+the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
+added to a setting that is a set of them. ``timeline``: see timeline.py.
 """
 
 import functools
@@ -10,6 +12,7 @@ import importlib
 import sys
 import threading
 
+from repro_probe import names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -25,23 +28,48 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(options):
-    """Arrange for the overrides; nothing is imported before the script does it."""
-    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+def compile_settings(arguments):
+    """The arguments of a call of `torch.compile` that decide how, as data."""
+    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+    backend = arguments.get("backend") or "inductor"
+    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+    return settings
+
+
+def install(place, note, watch):
+    """Arrange for the overrides; nothing is imported before the script does it.
+
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
+    original)` returns what the script gets for `compiled`.
+    """
+    options = place.options
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
+    if "grad" in options:
+        when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
+    if "setup" in options:
+        when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_set, name=name, value=value))
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
     for key, paths in options.get("functions", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
+    if "switch" in options:
+        path = place.path(switches.APPLIED, "jsonl")
+        when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
 
 
-def _set(module, name, value):
+def _fix(module, name, value):
+    """Set it for good: what the script assigns later does not count, and other threads see it too."""
     *path, last = name.split(".")
+    holder = module
     for part in path:
-        module = getattr(module, part)
-    setattr(module, last, value)
+        holder = getattr(holder, part)
+    setattr(holder, last, value)
+    entry = getattr(module, "_config", {}).get(name)
+    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+        entry.env_value_force = value
 
 
 def _add(module, name, paths):
@@ -55,13 +83,14 @@ def _function(path):
     return getattr(importlib.import_module(module), name)
 
 
-def _wrap_compile(torch, options):
+def _wrap_compile(torch, options, note, watch):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
         if not is_users(sys._getframe(1)):
             return compile_(model, **arguments)
+        note(compile_settings(arguments))
         changed = _compile_arguments(arguments, options)
         if model is None:
             return lambda function: _compile(function, changed)
@@ -70,7 +99,7 @@ def _wrap_compile(torch, options):
     def _compile(model, changed):
         _inside.flag = True
         try:
-            return compile_(model, **changed)
+            return watch(compile_(model, **changed), model)
         finally:
             _inside.flag = False
 
@@ -82,7 +111,7 @@ def _compile_arguments(arguments, options):
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
-            changed[name] = options[name]
+            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for.
         changed.pop("mode", None)
@@ -104,7 +133,7 @@ def _wrap_optimize(dynamo, options):
             if positional:
                 arguments["backend"], positional = positional[0], ()
             if "backend" in options:
-                arguments["backend"] = options["backend"]
+                arguments["backend"] = names.backend(options["backend"])
             if "dynamic" in options:
                 arguments["dynamic"] = options["dynamic"]
         return optimize(*positional, **arguments)

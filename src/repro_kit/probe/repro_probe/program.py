@@ -9,6 +9,7 @@ import random
 import sys
 import types
 
+from repro_probe import names
 from repro_probe.environment import CONFIG_MODULES
 
 #: The recipe's fields at their defaults, as in model/recipe.py.
@@ -57,7 +58,7 @@ class Program:
 
         recipe = self.recipe
         backend = self.namespace.get(recipe["backend"])
-        arguments["backend"] = backend if callable(backend) else recipe["backend"]
+        arguments["backend"] = backend if callable(backend) else names.backend(recipe["backend"])
         for name in ("mode", "options", "dynamic"):
             if recipe[name] not in (None, {}):
                 arguments[name] = recipe[name]

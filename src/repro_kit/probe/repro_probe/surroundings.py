@@ -46,10 +46,20 @@ def _regions_of(frame):
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
+        if isinstance(expression, ast.Call) and _is_ours(frame, expression.func):
+            continue
         written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
         homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
         found.append({"file": path, "expression": ast.unparse(written), "names": homes})
     return found
+
+
+def _is_ours(frame, called):
+    """Whether a ``with`` block is repro-kit's own: `repro_kit.watch`."""
+    name = ast.unparse(called).partition(".")[0]
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+    return home.partition(".")[0] in ("repro_kit", "repro_probe")
 
 
 def _entered_later(node, line):

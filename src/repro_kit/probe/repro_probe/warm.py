@@ -70,7 +70,9 @@ def _known_modules(scratch, threads):
     place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if not place:
         return _modules_of_a_query(scratch, threads)
-    path = os.path.join(place, "modules.txt")
+    import torch
+
+    path = os.path.join(place, f"modules-{torch.__version__}.txt")
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
     names = _modules_of_a_query(scratch, threads)

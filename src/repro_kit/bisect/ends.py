@@ -1,0 +1,77 @@
+"""Which build a person means by a version, a day, a file, a commit or a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import unquote
+
+from packaging.version import InvalidVersion, Version
+
+from repro_kit.bisect.build import Build
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+class NoSuchBuildError(Exception):
+    """No build is meant; the message says what there is."""
+
+
+def is_day(word: str) -> bool:
+    """Whether `word` is a day, ISO 8601."""
+    return bool(_DAY.fullmatch(word))
+
+
+def position(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> int:
+    """The index of the build that `word` means.
+
+    On a day without a build it is the nearest one within the range: the next for the older end, the one before for the
+    newer end. On a day with several it is the first for the older end, the last for the newer one.
+    """
+    if is_day(word):
+        return _by_day(builds, word, side)
+    for same in (_same_name, _same_version, _same_file, _same_commit):
+        found = [index for index, build in enumerate(builds) if same(build, word)]
+        if found:
+            return found[0] if side == "old" else found[-1]
+    raise NoSuchBuildError(f"{word} is none of the {len(builds)} builds{_span(builds)}")
+
+
+def _by_day(builds: Sequence[Build], day: str, side: Literal["old", "new"]) -> int:
+    dated = [(build.date, index) for index, build in enumerate(builds) if build.date]
+    if not dated:
+        raise NoSuchBuildError(f"no build has a date; give versions in place of {day}")
+    if side == "old":
+        found = [index for date, index in dated if date >= day]
+    else:
+        found = [index for date, index in dated if date <= day]
+    if not found:
+        raise NoSuchBuildError(f"no build is from {day} or {'later' if side == 'old' else 'before'}{_span(builds)}")
+    return min(found) if side == "old" else max(found)
+
+
+def _span(builds: Sequence[Build]) -> str:
+    return f" ({builds[0].shown} … {builds[-1].shown})" if builds else ""
+
+
+def _same_name(build: Build, word: str) -> bool:
+    return word in (build.name, build.python)
+
+
+def _same_version(build: Build, word: str) -> bool:
+    """The same version; one without a local part (``+cpu``) means any."""
+    try:
+        asked, version = Version(word), Version(build.version or "")
+    except InvalidVersion:
+        return False
+    return version == asked or (asked.local is None and Version(version.public) == asked)
+
+
+def _same_file(build: Build, word: str) -> bool:
+    return bool(build.url) and unquote(word.rpartition("/")[2]) == unquote((build.url or "").rpartition("/")[2])
+
+
+def _same_commit(build: Build, word: str) -> bool:
+    return bool(build.commit and _COMMIT.fullmatch(word) and build.commit.startswith(word))

@@ -1,0 +1,104 @@
+"""Which of many commits are the likeliest culprits: the ones that touch what fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+#: Where each layer of torch.compile lives.
+LAYERS: dict[str, tuple[str, ...]] = {
+    "dynamo": ("torch/_dynamo/", "torch/csrc/dynamo/", "torch/_guards.py", "torch/_higher_order_ops/", "torch/fx/"),
+    "aot": ("torch/_functorch/", "torch/_subclasses/", "torch/fx/", "torch/csrc/autograd/"),
+    "decomposition": ("torch/_decomp/", "torch/_refs/", "torch/_prims", "torch/_inductor/decomposition.py"),
+    "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/", "third_party/xpu.txt"),
+}
+_KERNELS = "aten/src/ATen/"
+#: Nothing that is installed comes from here.
+_UNSHIPPED = re.compile(r"(^|/)(tests?|docs?|benchmarks?|examples?|\.github|\.ci|ci)/|\.(md|rst|txt|ya?ml)$")
+_WORD = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit, and the paths that it touches."""
+
+    sha: str
+    title: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clues:
+    """What is known of the failure: the layer at fault, files of its traceback, operators it is about."""
+
+    layer: str | None = None
+    files: tuple[str, ...] = ()  # "codegen/cpp.py"
+    ops: tuple[str, ...] = ()  # "aten.avg_pool2d_backward.default"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A commit with its score, and the reasons for it in words."""
+
+    commit: Commit
+    score: float
+    why: str
+
+
+def rank(commits: Sequence[Commit], clues: Clues) -> list[Ranked]:
+    """The commits, the likeliest first; equally likely ones stay in their order."""
+    ops = tuple(dict.fromkeys(stem for op in clues.ops if (stem := _stem(op))))
+    ranked = [_ranked(commit, clues, ops) for commit in commits]
+    return sorted(ranked, key=lambda it: -it.score)
+
+
+def _ranked(commit: Commit, clues: Clues, ops: tuple[str, ...]) -> Ranked:
+    shipped = [path for path in commit.paths if not _UNSHIPPED.search(path)]
+    reasons: list[tuple[float, str]] = []
+    touched = [file for file in clues.files if any(_is_file(path, file) for path in shipped)]
+    if touched:
+        reasons.append((4, f"touches {touched[0]}, which is in the traceback"))
+    named = [op for op in ops if _mentions(commit, op)]
+    if named:
+        reasons.append((5, f"names {named[0]}"))
+    places = LAYERS.get(clues.layer or "", ())
+    inside = _under(shipped, places)
+    if inside:
+        # A commit that is all about the layer says more than one that also passes through it.
+        reasons.append((2 + len(inside) / len(commit.paths), f"touches {_shown(inside)}"))
+    elif _under(shipped, (_KERNELS,)):
+        reasons.append((1, "touches ATen"))
+    if commit.paths and not shipped:
+        return Ranked(commit, -1, "touches nothing that is installed")
+    return Ranked(commit, sum(score for score, _ in reasons), ", ".join(reason for _, reason in reasons))
+
+
+def _under(paths: Iterable[str], places: tuple[str, ...]) -> list[str]:
+    return [path for path in paths if path.startswith(places)] if places else []
+
+
+def _shown(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _is_file(path: str, file: str) -> bool:
+    parts, wanted = PurePosixPath(path).parts, PurePosixPath(file).parts
+    return parts[-len(wanted) :] == wanted
+
+
+def _mentions(commit: Commit, op: str) -> bool:
+    """Whether its title or a path names the operator, written with underscores, dashes, blanks or nothing between."""
+    bare = op.replace("_", "")
+    words = [word.replace("_", "") for word in _WORD.findall(re.sub(r"[-./ ]", "_", commit.title.lower()))]
+    stems = [PurePosixPath(path).stem.lower().replace("_", "") for path in commit.paths]
+    return any(bare in word for word in (*words, *stems))
+
+
+def _stem(op: str) -> str:
+    """``aten._avg_pool2d_backward.default`` is about ``avg_pool2d``."""
+    parts = [part for part in op.split(".") if part not in ("torch", "ops", "aten", "prims", "nn", "functional")]
+    name = parts[0].strip("_").lower() if parts else ""
+    name = re.sub(r"(_backward|_forward|_default|_out)+$", "", name)
+    return name if len(name) > 2 else ""

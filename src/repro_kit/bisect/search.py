@@ -1,0 +1,221 @@
+"""The search for the build where the failure came (or went): a pure function of what is known so far.
+
+Nothing is remembered between steps but the marks: a search that was killed, or whose marks a person has changed,
+goes on from there like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, log2
+
+from repro_kit.bisect.build import Mark
+
+#: Builds of no use between the last good and the first bad one after which no more are tried there.
+PATIENCE = 16
+_MISSES = 3
+
+Marks = Mapping[int, Mark]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which of the builds 0 … `last`, oldest first, was the first of the new kind?
+
+    `first` is the build said to be of the old kind; None: not known, to be looked for backwards from `last`. With
+    `find_fix` the old kind is bad, the new one good.
+    """
+
+    last: int
+    first: int | None = 0
+    find_fix: bool = False
+    patience: int = PATIENCE
+
+    @property
+    def old(self) -> Mark:
+        """The mark of the builds before the change."""
+        return Mark.BAD if self.find_fix else Mark.GOOD
+
+    @property
+    def new(self) -> Mark:
+        """The mark of the builds from the change on."""
+        return Mark.GOOD if self.find_fix else Mark.BAD
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The build to judge next, and why this one."""
+
+    index: int
+    why: str
+
+
+class Ending(StrEnum):
+    """How a search ends."""
+
+    FOUND = "found"
+    RANGE = "range"  # builds of no use lie between the last old and the first new one
+    NEW_IS_OLD = "the newer end is like the older one"
+    OLD_IS_NEW = "the older end is like the newer one"
+    NO_NEW_END = "no build at the newer end can be judged"
+    NO_OLD_END = "no build at the older end can be judged"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer: `old` is the last build of the old kind, `new` the first one of the new kind, where known."""
+
+    ending: Ending
+    old: int | None = None
+    new: int | None = None
+    skipped: tuple[int, ...] = ()  # between them, and of no use
+    untried: tuple[int, ...] = ()  # between them, and not tried: patience was at an end
+    contradictions: tuple[int, ...] = ()  # old ones that are newer than `new`
+
+
+def next_step(question: Question, marks: Marks) -> Ask | Outcome:
+    """What to judge next, or the answer."""
+    if question.find_fix and question.first is not None:  # the failing end first: it shows what is looked for
+        start = _older_end(question, marks, question.last)
+        if not isinstance(start, int):
+            return start
+    new = _newer_end(question, marks)
+    if not isinstance(new, int):
+        return new
+    old = _expanded(question, marks, new) if question.first is None else _older_end(question, marks, new)
+    if not isinstance(old, int):
+        return old
+    low, high = _borders(question, marks, old, new)
+    inside = range(low + 1, high)
+    untried = [index for index in inside if index not in marks]
+    skipped = [index for index in inside if marks.get(index) is Mark.SKIP]
+    if untried and len(skipped) < question.patience:
+        return Ask(_middle(untried), f"in the middle of the {len(inside)} builds between")
+    after = range(high + 1, question.last + 1)
+    return Outcome(
+        Ending.RANGE if skipped or untried else Ending.FOUND,
+        low,
+        high,
+        tuple(skipped),
+        tuple(untried),
+        tuple(index for index in after if marks.get(index) is question.old),
+    )
+
+
+def following(question: Question, marks: Marks) -> list[int]:
+    """The builds that may be asked for next, whatever the present one turns out to be."""
+    ask = next_step(question, marks)
+    if isinstance(ask, Outcome):
+        return []
+    steps = (next_step(question, {**marks, ask.index: mark}) for mark in (question.old, question.new))
+    return list(dict.fromkeys(step.index for step in steps if isinstance(step, Ask)))
+
+
+def steps_left(question: Question, marks: Marks) -> int:
+    """About how many builds are still to be judged."""
+    step = next_step(question, marks)
+    if isinstance(step, Outcome):
+        return 0
+    first = question.first or 0
+    news = [index for index, mark in marks.items() if mark is question.new and first < index <= question.last]
+    high = min(news, default=question.last)
+    olds = [index for index, mark in marks.items() if mark is question.old and first <= index < high]
+    unverified = (not news) + (not olds)
+    low = max(olds, default=first)
+    untried = sum(index not in marks for index in range(low + 1, high))
+    return unverified + (ceil(log2(untried + 1)) if untried else 0)
+
+
+def _newer_end(question: Question, marks: Marks) -> int | Ask | Outcome:
+    """The newest build of use, which must be of the new kind."""
+    for index in range(question.last, (question.first or 0) - 1, -1):
+        mark = marks.get(index)
+        if mark is None:
+            return Ask(index, "to verify the newer end" if index == question.last else "since newer ones are of no use")
+        if mark is question.new:
+            return index
+        if mark is question.old:
+            return Outcome(Ending.NEW_IS_OLD, old=index)
+        if _gives_up(question, question.last - index + 1):
+            break
+    return Outcome(Ending.NO_NEW_END)
+
+
+def _older_end(question: Question, marks: Marks, new: int) -> int | Ask | Outcome:
+    """The oldest build of use, which must be of the old kind."""
+    first = question.first or 0
+    for index in range(first, new):
+        mark = marks.get(index)
+        if mark is None:
+            return Ask(index, "to verify the older end" if index == first else "since older ones are of no use")
+        if mark is question.old:
+            return index
+        if mark is question.new:
+            return Outcome(Ending.OLD_IS_NEW, new=index)
+        if _gives_up(question, index - first + 1):
+            break
+    return Outcome(Ending.NO_OLD_END, new=new)
+
+
+def _expanded(question: Question, marks: Marks, new: int) -> int | Ask | Outcome:
+    """A build of the old kind, looked for backwards in steps that double, down to the oldest of use."""
+    wanted = list(_backwards(new))
+    for index in wanted:
+        mark = marks.get(index)
+        if mark is None:
+            return Ask(index, f"{new - index} back, in search of one that is still {question.old}")
+        if mark is question.old:
+            return index
+    known = [index for index in range(new) if marks.get(index) is question.new]
+    oldest = min(known, default=new)
+    for index in range(oldest):  # the oldest is of no use: the ones after it
+        mark = marks.get(index)
+        if mark is None:
+            return Ask(index, "since older ones are of no use")
+        if mark is question.old:
+            return index
+        if _gives_up(question, index + 1):
+            break
+    return Outcome(Ending.OLD_IS_NEW if oldest == 0 else Ending.NO_OLD_END, new=oldest)
+
+
+def _backwards(new: int) -> Iterable[int]:
+    distance = 1
+    while distance < new:
+        yield new - distance
+        distance *= 2
+    if new > 0:
+        yield 0
+
+
+def _borders(question: Question, marks: Marks, old: int, new: int) -> tuple[int, int]:
+    """The first build of the new kind after `old`, and the last one of the old kind before that."""
+    high = min(index for index, mark in marks.items() if mark is question.new and old < index <= new)
+    low = max(index for index, mark in marks.items() if mark is question.old and old <= index < high)
+    return low, high
+
+
+def _middle(untried: list[int]) -> int:
+    """The untried build that comes closest to halving the untried ones, but that keeps away from those of no use.
+
+    Those come in clusters: it is a quarter of a run of untried builds or more from the run's ends, and after a few
+    misses in the middle of the longest run.
+    """
+    runs: list[list[int]] = []
+    for index in untried:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    if len(runs) > _MISSES:
+        longest = max(runs, key=len)
+        return longest[len(longest) // 2]
+    candidates = [run[len(run) * quarter // 4] for run in runs for quarter in (2, 1, 3)]
+    middle = len(untried) // 2
+    return min(candidates, key=lambda index: abs(untried.index(index) - middle))
+
+
+def _gives_up(question: Question, skipped: int) -> bool:
+    return skipped >= question.patience

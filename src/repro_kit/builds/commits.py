@@ -1,0 +1,175 @@
+"""Builds that are commits of a local clone: each in a work tree of its own, made ready by a command of the user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import git
+
+from repro_kit.bisect import Build
+from repro_kit.builds.installed import github_url
+from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.target import Target
+from repro_kit.builds.uv import Uv, Wants, activated
+from repro_kit.errors import ReproKitError
+from repro_kit.runner.launch import exit_name, launch
+
+_MOST = 20_000  # commits
+
+
+@dataclass(frozen=True)
+class BuildCommand:
+    """How a commit becomes a build: a shell command run in its work tree, and how long it may take."""
+
+    command: str | None = None
+    timeout: float = 7200.0
+
+
+class CommitSource:
+    """Commits of the clone at `clone` between two of them, oldest first; `cwd` is where the user works."""
+
+    def __init__(
+        self,
+        clone: Path,
+        old: str | None,
+        new: str,
+        *,
+        cwd: Path,
+        target: Target,
+        uv: Uv,
+        wants: Wants,
+        place: Path,
+        command: BuildCommand,
+        first_parent: bool = True,
+        paths: Sequence[str] = (),
+        keep: bool = False,
+    ) -> None:
+        self._repo = opened(clone)
+        self.what = f"commits of {clone}" + (f" to {', '.join(paths)}" if paths else "")
+        self._cwd = cwd
+        self._target = target
+        self._uv = uv
+        self._wants = wants
+        self._place = place
+        self._command = command
+        self._keep = keep
+        self._builds = _listed(self._repo, old, new, first_parent=first_parent, paths=paths)
+
+    def builds(self) -> Sequence[Build]:
+        """The commits, the older end first."""
+        return self._builds
+
+    @contextmanager
+    def ready(self, build: Build) -> Iterator[Ready]:
+        """Check `build` out beside the clone and run the command there. Raises UnusableError when that fails."""
+        place = self._place / build.name
+        tree, environment = place / "tree", place / "env"
+        self._discard(tree)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            try:
+                self._repo.git.worktree("add", "--detach", "--force", str(tree), build.commit)
+            except git.GitCommandError as error:
+                raise UnusableError(f"it cannot be checked out: {_last(str(error.stderr))}") from error
+            yield self._prepare(build, tree, environment)
+        finally:
+            if not self._keep:
+                self._discard(tree)
+                shutil.rmtree(place, ignore_errors=True)
+
+    def fetch(self, build: Build) -> None:
+        """Nothing to get."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _prepare(self, build: Build, tree: Path, environment: Path) -> Ready:
+        python, variables = self._target.python, {}
+        if self._command.command or self._wants.packages:
+            python = self._uv.make(environment, self._target)
+            variables = {**activated(environment, os.environ), "PYTHON": python}
+            if self._wants.packages:
+                self._uv.install(python, None, self._wants, environment)
+        if self._command.command:
+            self._build(tree, variables)
+        root = Path(str(self._repo.working_tree_dir)).resolve()
+        inside = self._cwd.resolve().is_relative_to(root)
+        cwd = tree / self._cwd.resolve().relative_to(root) if inside else tree
+        return Ready(
+            python,
+            variables,
+            cwd if cwd.is_dir() else tree,
+            commit=build.commit,
+            repository=next(filter(None, (github_url(url) for it in self._repo.remotes for url in it.urls)), None),
+        )
+
+    def _build(self, tree: Path, variables: dict[str, str]) -> None:
+        out = tree.parent / "build.txt"
+        run = launch(
+            ["/bin/sh", "-c", self._command.command or ""],
+            cwd=tree,
+            env={**os.environ, **variables},
+            timeout=self._command.timeout,
+            stdout=out,
+            stderr=tree.parent / "build-errors.txt",
+        )
+        if not run.ok:
+            text = "".join(path.read_text(errors="replace")[-4000:] for path in (out, tree.parent / "build-errors.txt"))
+            raise UnusableError(f"the build command ends with {exit_name(run)}: {_last(text)}")
+
+    def _discard(self, tree: Path) -> None:
+        with suppress(git.GitCommandError):
+            self._repo.git.worktree("remove", "--force", str(tree))
+        shutil.rmtree(tree, ignore_errors=True)
+        with suppress(git.GitCommandError):
+            self._repo.git.worktree("prune")
+
+
+def opened(clone: Path) -> git.Repo:
+    """The repository at `clone`. Raises ReproKitError when there is none."""
+    try:
+        return git.Repo(clone, search_parent_directories=True)
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
+        raise ReproKitError(f"{clone} is not a clone of a git repository.") from error
+
+
+def commit_in(repo: git.Repo, word: str) -> git.Commit:
+    """The commit that `word` names. Raises ReproKitError when it names none."""
+    try:
+        return repo.commit(word)
+    except (git.BadName, git.GitCommandError, ValueError, IndexError) as error:
+        raise ReproKitError(f"{word} is no commit of {repo.working_dir}; fetch it, or give another.") from error
+
+
+def build_of(commit: git.Commit) -> Build:
+    """The commit as a build."""
+    day = datetime.fromtimestamp(commit.committed_date, UTC).date().isoformat()
+    return Build(commit.hexsha[:12], date=day, commit=commit.hexsha, title=str(commit.summary))
+
+
+def _listed(repo: git.Repo, old: str | None, new: str, *, first_parent: bool, paths: Sequence[str]) -> list[Build]:
+    end = commit_in(repo, new)
+    start = commit_in(repo, old) if old else None
+    if start is not None and not repo.is_ancestor(start, end):
+        turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
+        raise ReproKitError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
+    options = ["--first-parent"] if first_parent else ["--topo-order"]
+    revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
+    shas = repo.git.rev_list(*options, f"--max-count={_MOST}", revisions, "--", *paths).split()
+    commits = [repo.commit(sha) for sha in reversed(shas)]
+    if start is not None:
+        commits.insert(0, start)
+    if not commits or commits[-1] != end:
+        commits.append(end)  # a path filter may leave it out
+    return [build_of(commit) for commit in commits]
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no word of why"

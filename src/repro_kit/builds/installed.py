@@ -1,0 +1,82 @@
+"""What is installed in an environment: read off its files, nothing is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_ASK = r"""
+import importlib.metadata, importlib.util, json, pathlib, re, sys
+name = sys.argv[1]
+told = {"version": None, "commit": None, "origin": None, "urls": []}
+try:
+    found = importlib.metadata.distribution(name)
+    told["version"] = found.version
+    told["urls"] = [it.partition(",")[2].strip() for it in found.metadata.get_all("Project-URL") or []]
+    told["urls"].append(found.metadata.get("Home-page") or "")
+    direct = found.read_text("direct_url.json")
+    if direct:
+        told["commit"] = json.loads(direct).get("vcs_info", {}).get("commit_id")
+    tops = (found.read_text("top_level.txt") or "").split() or [name.replace("-", "_")]
+except importlib.metadata.PackageNotFoundError:
+    tops = [name.replace("-", "_")]
+for top in tops:
+    spec = importlib.util.find_spec(top)
+    if spec is None or not spec.origin:
+        continue
+    told["origin"] = told["origin"] or spec.origin
+    for file in ("version.py", "_version.py", "__init__.py"):
+        path = pathlib.Path(spec.origin).with_name(file)
+        text = path.read_text(errors="replace")[:20000] if path.is_file() else ""
+        match = re.search(r"(?:git_version|git_commit|commit_id)(?:__)?\b[^=\n]*=\s*['\"]g?([0-9a-f]{7,40})['\"]", text)
+        if match:
+            told["commit"] = told["commit"] or match.group(1)
+print("\n" + json.dumps(told))
+"""
+
+
+def github_url(url: str) -> str | None:
+    """``https://github.com/owner/name`` of a remote or a project's URL; None for another host."""
+    found = re.match(r"^(?:git@|ssh://git@)github\.com[:/](?P<path>[^/]+/[^/]+?)(?:\.git)?/?$", url)
+    if found:
+        return f"https://github.com/{found['path']}"
+    parts = urlsplit(url)
+    path = [part for part in parts.path.removesuffix(".git").split("/") if part]
+    if (parts.hostname or "") not in ("github.com", "www.github.com") or len(path) != 2:
+        return None
+    return f"https://github.com/{path[0]}/{path[1]}"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A package as an interpreter finds it."""
+
+    version: str | None = None
+    commit: str | None = None
+    origin: str | None = None  # the file that an import would load
+    repository: str | None = None  # URL on GitHub
+
+
+def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
+    """What `python` has of `package`; None when it does not answer."""
+    try:
+        answer = subprocess.run(
+            [python, "-c", _ASK, package],
+            cwd=Path(python).parent,
+            env=dict(env),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+        told = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+        repository = next(filter(None, map(github_url, told.pop("urls"))), None)
+        return Installed(**told, repository=repository)
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, TypeError):
+        return None

@@ -1,0 +1,118 @@
+"""From files of an index or a directory to builds: which wheel fits, in which order they were made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from repro_kit.bisect import Build
+from repro_kit.builds.target import Target
+from repro_kit.errors import ReproKitError
+
+_DAY = re.compile(r"(20\d\d)(\d\d)(\d\d)")
+
+
+@dataclass(frozen=True)
+class WheelFile:
+    """One wheel that is offered somewhere."""
+
+    filename: str
+    url: str
+    sha256: str | None = None
+    uploaded: str | None = None  # ISO 8601, the day
+    yanked: str = ""
+    requires_python: str | None = None
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    version: Version
+    order: tuple[int, BuildTag]  # the lowest rank, then the highest build number, is the best file of a version
+    file: WheelFile
+
+
+def builds_of(package: str, files: Iterable[WheelFile], target: Target) -> list[Build]:
+    """The builds of `package` that `target` can install, oldest first, one a version."""
+    best: dict[Version, _Fitting] = {}
+    for file in files:
+        fitting = _fitting(package, file, target)
+        if fitting is None:
+            continue
+        known = best.get(fitting.version)
+        if known is None or _better(fitting, known):
+            best[fitting.version] = fitting
+    found = [_build(fitting) for fitting in best.values()]
+    return in_order(found)
+
+
+def in_order(builds: Sequence[Build]) -> list[Build]:
+    """Oldest first: by day where every version tells its day (nightlies), else by version."""
+    keyed = [(day_of(build.version or "") or "", Version(build.version or "0"), build) for build in builds]
+    daily = all(day for day, _, _ in keyed)
+    keyed.sort(key=lambda it: (it[0] if daily else "", it[1]))
+    return [build for _, _, build in keyed]
+
+
+def is_fitting(build: Build, *, pre: bool, named: Sequence[str | None]) -> bool:
+    """Whether `build` is one to try: not withdrawn and no pre-release, unless asked for or named as an end."""
+    if build.name in named or build.version in named:
+        return True
+    if build.yanked:
+        return False
+    version = Version(build.version or "0")
+    return pre or not version.is_prerelease
+
+
+def directory_files(directory: Path) -> list[WheelFile]:
+    """The wheels below `directory`. Raises ReproKitError when there is no such directory."""
+    if not directory.is_dir():
+        raise ReproKitError(f"{directory} is not a directory; --wheels takes one that holds wheels.")
+    paths = sorted(directory.absolute().rglob("*.whl"))
+    return [WheelFile(path.name, path.as_uri()) for path in paths]
+
+
+def day_of(version: str) -> str | None:
+    """The day in a nightly's version, ISO 8601: ``2.2.0.dev20231116+cpu`` is of 2023-11-16."""
+    found = _DAY.search(version)
+    if found is None:
+        return None
+    try:
+        return date(*map(int, found.groups())).isoformat()
+    except ValueError:
+        return None
+
+
+def _fitting(package: str, file: WheelFile, target: Target) -> _Fitting | None:
+    try:
+        name, version, number, tags = parse_wheel_filename(file.filename)
+    except (InvalidWheelFilename, ValueError):
+        return None  # a source distribution, or nothing of the kind
+    ranks = [target.tags[tag] for tag in tags if tag in target.tags]
+    if name != canonicalize_name(package) or not ranks or not target.allows(file.requires_python):
+        return None
+    return _Fitting(version, (min(ranks), number), file)
+
+
+def _better(one: _Fitting, other: _Fitting) -> bool:
+    if bool(one.file.yanked) != bool(other.file.yanked):
+        return not one.file.yanked
+    (rank, number), (other_rank, other_number) = one.order, other.order
+    return rank < other_rank or (rank == other_rank and number > other_number)
+
+
+def _build(fitting: _Fitting) -> Build:
+    file, version = fitting.file, str(fitting.version)
+    return Build(
+        name=version,
+        version=version,
+        date=day_of(version) or file.uploaded,
+        url=file.url,
+        sha256=file.sha256,
+        yanked=file.yanked,
+    )

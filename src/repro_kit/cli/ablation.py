@@ -1,0 +1,99 @@
+"""What `ablate` shows beside its stage: the plan, expectations, another ablation, Markdown."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+from cattrs.errors import BaseValidationError
+
+from repro_kit.cli.work import Job
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.cell import Ablation
+from repro_kit.model.compared import changes
+from repro_kit.model.expectation import Expectation, parse_expectation
+from repro_kit.model.serialize import from_data
+
+if TYPE_CHECKING:
+    from repro_kit.stages.collect import Ending
+
+_FILE = "ablation.json"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is done with the ablation once it is there."""
+
+    expectations: tuple[Expectation, ...] = ()
+    against: Ablation | None = None
+    markdown: bool = False
+
+    @classmethod
+    def asked(cls, expect: tuple[str, ...], against: str | None, markdown: bool) -> Report:
+        """As the command line asks for it. Raises ReproKitError for what cannot be understood or read."""
+        try:
+            expectations = tuple(map(parse_expectation, expect))
+        except ValueError as error:
+            raise ReproKitError(f"--expect: {error}") from error
+        return cls(expectations, read_ablation(Path(against)) if against else None, markdown)
+
+    def __call__(self, job: Job, ending: Ending) -> Ending:
+        """Show it; an expectation that is not met makes the command fail."""
+        if ending.exit_code is not Exit.OK or not job.case.has(_FILE):
+            return ending
+        ablation = job.case.read(_FILE, Ablation)
+        if self.against is not None:
+            _compare(self.against, ablation, job)
+        if self.markdown and not job.ui.json:
+            from repro_kit.bundle.ablation_markdown import markdown
+
+            job.ui.print(markdown(ablation))
+        unmet = [why for it in self.expectations if (why := it.unmet(ablation))]
+        return type(ending)(Exit.FAILED, " ".join(unmet)) if unmet else ending
+
+
+def show_plan(job: Job) -> None:
+    """The cells that would be run, and about how long that takes."""
+    from repro_kit.stages.ablate import planned
+    from repro_kit.stages.ablation_table import plan_rows, plan_sentence
+
+    if not job.case.has("observe/run.json"):
+        raise ReproKitError(
+            f"{job.case.path} was not observed yet, so there is nothing to plan on; ablate without --plan."
+        )
+    work = planned(job.case, job.options, job.ui)
+    job.ui.print(plan_sentence(work.plans, work.cells))
+    for row in plan_rows(work.plans, work.cells):
+        job.ui.print(f"  {row}")
+
+
+def read_ablation(path: Path) -> Ablation:
+    """The ablation in a file, a case or a bundle. Raises ReproKitError where there is none."""
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                name = next(it for it in archive.namelist() if it.rpartition("/")[2] == _FILE)
+                data = archive.read(name)
+        else:
+            data = (path / _FILE if path.is_dir() else path).read_bytes()
+        return from_data(orjson.loads(data), Ablation)
+    except OSError as error:
+        raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
+    except (zipfile.BadZipFile, StopIteration, BaseValidationError, KeyError, TypeError, ValueError) as error:
+        raise ReproKitError(
+            f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
+        ) from error
+
+
+def _compare(before: Ablation, after: Ablation, job: Job) -> None:
+    found = changes(before, after)
+    ours, theirs = after.torch or "this torch", before.torch or "the other torch"
+    if not found:
+        job.ui.note(f"Nothing differs from the other ablation ({theirs} there, {ours} here).")
+        return
+    rows = [[it.what, it.before or "no such cell", it.after or "no such cell"] for it in found]
+    job.ui.table("What differs", ["", f"torch {theirs}", f"torch {ours}"], rows)
+    job.ui.notes.extend(f"{it.what}: {it.before or 'no cell'} there, {it.after or 'no cell'} here" for it in found)

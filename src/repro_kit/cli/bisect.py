@@ -1,0 +1,93 @@
+"""``repro-kit bisect``: which build broke it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import ReproCommand, form_of
+
+_SIDES = click.Choice(["good", "bad", "skip"])
+_COUNT = click.IntRange(min=1)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+class BisectCommand(ReproCommand):
+    """Takes SUBJECT among its options, or a command after ``--``."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Both forms."""
+        return ["[OPTIONS]", "SUBJECT | -- COMMAND..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember whether a command follows."""
+        ctx.meta["repro_kit.form"] = "command" if "--" in args else "script"
+        return super().parse_args(ctx, args)
+
+
+@click.command("bisect", cls=BisectCommand, short_help="Which nightly, release or commit broke it?")
+@click.option("--good", multiple=True, metavar="BUILD", help="A build that works: version, date, wheel, commit, path.")
+@click.option("--bad", multiple=True, metavar="BUILD", help="A build that fails.  [default: the newest]")
+@click.option("--find-fix", is_flag=True, help="Look for the first build that no longer fails.")
+@click.option("--package", multiple=True, metavar="NAME", help="What to vary.  [default: torch]")
+@click.option("--nightly", metavar="PLATFORM", help="Nightlies for cpu, cu126, rocm6.4, xpu …")
+@click.option("--index-url", metavar="URL", help="Builds of this index (also file://).  [default: releases on PyPI]")
+@click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels of a directory.")
+@click.option("--git", "clone", type=click.Path(path_type=Path), metavar="CLONE", help="Commits of a local clone.")
+@click.option("--build", metavar="COMMAND", help="Makes a commit ready, in its work tree; $PYTHON is its interpreter.")
+@click.option("--path", "paths", multiple=True, metavar="PATH", help="Only commits that touch this.")
+@click.option("--all-parents", is_flag=True, help="Commits of merged branches too.  [default: first parents]")
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="PATH",
+    help="Python to install builds for; several: the builds.",
+)
+@click.option("--pre", is_flag=True, help="Pre-releases too.")
+@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
+@click.option("--constraint", multiple=True, metavar="FILE", help="Constraints on what is installed.")
+@click.option("--timeout", type=_POSITIVE, metavar="S", help="Seconds for one run.  [600]")
+@click.option("--on-timeout", type=_SIDES, default="skip", help="What a build is whose run does not end.  [skip]")
+@click.option("--any-failure", is_flag=True, help="Every failure counts, not only the one that is looked for.")
+@click.option("--repeat", type=_COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
+@click.option("--max-skips", type=_COUNT, metavar="N", help="Give up on a gap after N builds of no use.  [16]")
+@click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a verdict: good, bad, skip; or forget one.")
+@click.option("--log", is_flag=True, help="Show what was judged and why; run nothing.")
+@click.option("--repo", type=click.Path(path_type=Path), metavar="CLONE", help="Clone whose commits are ranked.")
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
+@click.option("--cache-size", type=_POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
+@click.option("--offline", is_flag=True, help="Use what is cached; no network.")
+@click.option("--keep", is_flag=True, help="Keep the environments.")
+@click.option("-o", "--output", "place", metavar="DIR", help="Where the state goes.  [the case, or ./NAME.bisect]")
+@click.option("--fresh", is_flag=True, help="Forget what was judged, and start anew.")
+@shared.interface_options
+@click.argument("words", nargs=-1, metavar="SUBJECT")
+@click.pass_context
+def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
+    r"""Find the build with which SUBJECT (a case, bundle, repro.py or script) or COMMAND began to fail.
+
+    \b
+    repro-kit bisect train.repro --good 2.12.0 --bad 2.13.0
+    repro-kit bisect train.repro.zip --good 2026-01-05 --bad 2026-02-20
+    repro-kit bisect --git . --good v1.2 --bad main -- python train.py
+
+    Exit 0: found; 3: nothing fails; 1: no end that works; 125: cannot run here. Run it again to go on.
+    """
+    from repro_kit.stages.bisecting import Request, bisect
+    from repro_kit.stages.interrupts import interruptible
+
+    values = shared.merged(ctx)
+    with interruptible():
+        ctx.exit(bisect(Request(words, form_of(ctx) == "command", _again(), values), shared.make_ui(values)))
+
+
+def _again() -> str:
+    from repro_kit.builds.web import without_credentials
+
+    words = [without_credentials(word) for word in sys.argv[1:] if word not in ("--fresh", "--log")]
+    return shlex.join(["repro-kit", *words])

@@ -1,0 +1,104 @@
+"""Axes: what an ablation varies of a recipe, and the values it takes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from repro_kit.model.recipe import Recipe
+
+#: Modules that a setting may be of, as in `Recipe.config`.
+CONFIG_MODULES = ("inductor", "dynamo", "functorch", "compiler", "shapes")
+#: Fields of a recipe that are axes, each with the values it takes when none are given.
+FIELDS: dict[str, tuple[object, ...]] = {
+    "backend": (),
+    "dynamic": (None, True, False),
+    "mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+    "fullgraph": (True, False),
+    "grad": (True, False),
+    "caches": (True, False),
+}
+_SWITCHES = ("fullgraph", "grad", "caches")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One thing that is varied: a name of `FIELDS`, or a setting (``inductor.pattern_matcher``)."""
+
+    name: str
+    values: tuple[object, ...]
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether it is a setting of torch rather than a field of the recipe."""
+        return self.name not in FIELDS
+
+
+def parse_axis(text: str) -> Axis:
+    """``NAME=VALUE,VALUE`` (or a name of `FIELDS` alone) as an axis; raises ValueError with a sentence."""
+    name, given, values = text.partition("=")
+    name = name.strip()
+    module, dot, rest = name.partition(".")
+    if name not in FIELDS and not (dot and rest and module in CONFIG_MODULES):
+        raise ValueError(
+            f"{name or text!r} is no axis: take one of {', '.join(FIELDS)}, or a setting as MODULE.NAME with MODULE one"
+            f" of {', '.join(CONFIG_MODULES)}."
+        )
+    if not given:
+        if not FIELDS.get(name):
+            raise ValueError(f"Axis {name} needs values: {name}=VALUE,VALUE.")
+        return Axis(name, FIELDS[name])
+    return Axis(name, tuple(_checked(name, value) for value in _literals(values)))
+
+
+def _literals(text: str) -> list[object]:
+    """Comma-separated Python literals; what is none is a string."""
+    try:
+        found = ast.literal_eval(f"[{text}]")
+    except (SyntaxError, ValueError):
+        found = [_literal(part.strip()) for part in text.split(",")]
+    if not found or "" in found:
+        raise ValueError(f"{text!r} holds no values, or an empty one; give them as VALUE,VALUE.")
+    return list(found)
+
+
+def _literal(text: str) -> object:
+    try:
+        value: object = ast.literal_eval(text.capitalize() if text in ("true", "false", "none") else text)
+    except (SyntaxError, ValueError):
+        return text
+    return value
+
+
+def _checked(name: str, value: object) -> object:
+    if name == "dynamic" and not (value is None or isinstance(value, bool)):
+        raise ValueError(f"Axis dynamic takes None, True and False, not {value!r}.")
+    if name in _SWITCHES and not isinstance(value, bool):
+        raise ValueError(f"Axis {name} takes True and False, not {value!r}.")
+    if name in ("backend", "mode") and not isinstance(value, str):
+        raise ValueError(f"Axis {name} takes names, not {value!r}.")
+    return value
+
+
+def varied(recipe: Recipe, name: str, value: Any) -> Recipe:
+    """`recipe` with axis `name` at `value`; modes and options stay with the backend that they were written for."""
+    match name:
+        case "backend":
+            return recipe if value == recipe.backend else recipe.with_(backend=value, mode=None, options={})
+        case "mode":
+            return recipe.with_(mode=value, options={})
+        case "grad":
+            without = {} if value else {"grad_mode": "no_grad", "backward": "none"}
+            return recipe.with_(**({"grad_mode": "enabled"} | without))
+        case "caches":
+            return recipe.with_(graph_caches=value)
+        case "dynamic" | "fullgraph":
+            return recipe.with_(**{name: value})
+        case _:
+            return recipe.with_(config={**recipe.config, name: value})
+
+
+def field_of(name: str) -> str:
+    """The field of a recipe that axis `name` changes."""
+    return {"grad": "grad_mode", "caches": "graph_caches"}.get(name, name if name in FIELDS else "config")

@@ -1,0 +1,112 @@
+"""Keep in memory what the probe otherwise writes, bounded, until there is a reason to write it."""
+
+import collections
+import logging
+import os
+
+_MOST_GRAPHS = 100
+_MOST_EVENTS = 5000
+_MOST_TRACE = 64 << 20  # characters
+
+
+class Memory:
+    """Stands in for a `boot.Place`: graphs and events, the latest of them."""
+
+    directory = os.devnull  # no value is ever stored
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        """Forget everything."""
+        self.written = collections.OrderedDict()
+        self.lines = collections.deque(maxlen=_MOST_EVENTS)
+        self.dropped = 0  # graphs
+
+    @property
+    def graphs(self):
+        """How many graphs were seen."""
+        return len(self.written) + self.dropped
+
+    def has_failed(self):
+        """Whether compiling or calling one of the graphs raised."""
+        return any('-fail"' in line for _, line in self.lines)
+
+    def write(self, name, data):
+        """Keep `data`."""
+        self.written[name] = data
+        if len(self.written) > _MOST_GRAPHS:
+            self.written.popitem(last=False)
+            self.dropped += 1
+
+    def append(self, name, line):
+        """Keep a line."""
+        self.lines.append((name, line))
+
+    def write_to(self, place):
+        """Write all of it to `place`."""
+        for name, data in list(self.written.items()):
+            place.write(name, data)
+        for name, line in list(self.lines):
+            place.append(name, line)
+
+
+class TraceMemory(logging.Handler):
+    """The latest records of torch's structured trace, in the form of TORCH_TRACE."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = None
+        self._clear()
+
+    def _clear(self):
+        self.records = collections.deque()
+        self.size = 0
+
+    def start(self, module):
+        """Listen; `module` is torch._logging._internal."""
+        log, formatter = getattr(module, "trace_log", None), getattr(module, "TorchLogsFormatter", None)
+        if log is None or formatter is None:  # a torch without a structured trace
+            return
+        self.log = log
+        self.setFormatter(formatter(trace=True))
+        log.setLevel(logging.DEBUG)
+        log.addHandler(self)
+
+    def stop(self):
+        """Listen no more, and forget."""
+        if self.log is not None:
+            self.log.removeHandler(self)
+        self._clear()
+
+    def emit(self, record):
+        """Keep one record."""
+        try:
+            text = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        self.records.append(text)
+        self.size += len(text)
+        while self.size > _MOST_TRACE:
+            self.size -= len(self.records.popleft())
+
+    def write_to(self, directory):
+        """Write the records as a log, where there are any."""
+        if not self.records:
+            return
+        path = os.path.join(directory, f"dedicated_log_torch_trace_watched{os.getpid()}.log")
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(_names())
+            file.writelines(text + "\n" for text in list(self.records))
+
+
+def _names():
+    """Records of the file names that were numbered before it listened."""
+    import json
+
+    from torch._logging import structured
+
+    head = f"V0101 00:00:00.000000 {os.getpid()} torch/_logging/structured.py:0] "
+    table = dict(getattr(structured, "INTERN_TABLE", {}))
+    return "".join(head + json.dumps({"str": [name, number]}) + "\n" for name, number in table.items())

@@ -1,0 +1,64 @@
+"""``pytest --repro-kit``: a case for each test that fails in the compiler. Imports pytest and the probe alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_KEPT: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("repro-kit")
+    group.addoption(
+        "--repro-kit", action="store_true", dest="repro_kit", help="Leave a case of each failure of torch.compile."
+    )
+    group.addoption(
+        "--repro-kit-dir", metavar="DIR", dest="repro_kit_dir", default=".", help="Where the cases go.  [.]"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing is watched unless asked for."""
+    if config.getoption("repro_kit"):
+        config.stash[_KEPT] = []
+        config.pluginmanager.register(_Watcher(config), "repro-kit-watcher")
+
+
+class _Watcher:
+    """Watches every test's call."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.place = Path(config.invocation_params.dir, config.getoption("repro_kit_dir"))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Save what left the test."""
+        from repro_kit.watching import watch
+
+        watching = watch(self.place / f"{_file_name(item.nodeid)}.repro")
+        watching.__enter__()
+        outcome: Any = yield
+        watching.__exit__(*(outcome.excinfo or (None, None, None)))
+        if watching.saved:
+            self.config.stash[_KEPT].append(watching.saved)
+            item.add_report_section("call", "repro-kit", f"Kept in {watching.saved}")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say where the cases are."""
+        if self.config.stash[_KEPT]:
+            terminalreporter.section("repro-kit")
+            for place in self.config.stash[_KEPT]:
+                terminalreporter.write_line(f"repro-kit collect {place}")
+
+
+def _file_name(nodeid: str) -> str:
+    """A test's id as the name of a file: ``tests/test_x.py::test_y[a/b]`` is ``test_x-test_y-a-b``."""
+    path, _, rest = nodeid.partition("::")
+    return re.sub(r"[^\w.]+", "-", f"{Path(path).stem}-{rest}").strip("-")[:100]

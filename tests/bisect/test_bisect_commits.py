@@ -1,0 +1,143 @@
+"""Commits as builds, and commits between builds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import git
+import pytest
+from wheelhouse import BAD, GOOD, SCRIPT, make_wheel
+
+from repro_kit.bisect.ranking import Clues, Commit, rank
+from repro_kit.builds.history import on_main
+from repro_kit.builds.installed import github_url
+from repro_kit.cli.main import main
+from repro_kit.stages.bisect import read_state
+from repro_kit.stages.bisect_commits import ops_in
+
+
+def commit(repo: git.Repo, files: dict[str, str], title: str) -> str:
+    root = Path(str(repo.working_tree_dir))
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+        repo.index.add([name])
+    return repo.index.commit(title).hexsha
+
+
+@pytest.fixture
+def clone(project: Path) -> git.Repo:
+    """Twelve commits of a model and of its documentation; the model is broken from the eighth on."""
+    repo = git.Repo.init(project / "clone")
+    for number in range(12):
+        code = f"# {number}\n" + (BAD if number >= 8 else GOOD)
+        place = "frob/__init__.py" if number % 2 == 0 else "docs/notes.md"
+        commit(repo, {place: code}, f"change {number}")
+    repo.create_tag("v0", ref=list(repo.iter_commits())[-1])
+    return repo
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["bisect", "--python", sys.executable, *words])
+    shown = capsys.readouterr()
+    return int(ended.value.code or 0), shown.out + shown.err
+
+
+def test_a_change_of_ones_own_broke_it(clone, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(clone.working_tree_dir)
+    before = clone.git.status("--porcelain"), clone.head.commit
+    (Path.cwd() / "check.py").write_text("import sys; sys.path.insert(0, '.')\n" + SCRIPT)
+    code, out = run(capsys, "--package", "frob", "--git", ".", "--good", "v0", "-o", "../found", "check.py")
+    assert (code, "change 8 is the first build that fails" in out) == (0, True)
+    assert "change 7 is the last one" in out
+    (Path.cwd() / "check.py").unlink()
+    assert (clone.git.status("--porcelain"), clone.head.commit) == before
+    assert len(clone.git.worktree("list").splitlines()) == 1, "no work tree is left"
+
+
+def test_only_commits_that_touch_a_path_with_a_build_command(clone, project, capsys) -> None:
+    words = ["--package", "frob", "--git", "clone", "--path", "frob", "--good", "v0", "--bad", "HEAD"]
+    build = 'cp -r frob "$("$PYTHON" -c "import sysconfig; print(sysconfig.get_path(\'purelib\'))")"'
+    code, out = run(capsys, *words, "--build", build, "-o", "found", "use.py")
+    assert (code, "change 8 is the first build that fails" in out, "change 6 is the last" in out) == (0, True, True)
+    state = read_state(project / "found")
+    assert state is not None and len(state.builds) == 7  # 0, 2, 4, 6, 8, 10, and the end that was named
+
+
+def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> None:
+    words = ["--package", "frob", "--git", "clone", "--good", "v0", "--build", "echo no compiler >&2; false"]
+    code, out = run(capsys, *words, "--max-skips", "2", "-o", "found", "use.py")
+    assert (code, "no compiler" in out, "at the newer end can be judged" in out) == (125, True, True)
+
+
+def test_the_commits_between_two_wheels_are_ranked(clone, project, capsys) -> None:
+    first = clone.head.commit.hexsha
+    commit(clone, {"torch/_inductor/lowering.py": "1", "README.md": "1"}, "Faster pooling")
+    culprit = commit(clone, {"torch/_inductor/lowering.py": "2"}, "Rewrite the backward of avg_pool2d")
+    main_sha = commit(clone, {"docs/a.md": "3"}, "Docs")
+    nightly = commit(clone, {"version.txt": "4"}, f"2026-01-04 nightly release ({main_sha})")
+    clone.create_remote("origin", "git@github.com:someone/frob.git")
+    for version, sha, code in (("1.0", first, GOOD), ("1.1", nightly, BAD)):
+        wheel = f"git_version = '{sha}'\n" + code
+        make_wheel(project / "dist", version, wheel)
+    # version.py of the wheel goes before the module
+    for wheel in (project / "dist").iterdir():
+        subprocess.run(["zip", "-qd", str(wheel), "frob/version.py"], check=True)
+    script = project / "use.py"
+    script.write_text(SCRIPT)
+    code, out = run(
+        capsys, "--package", "frob", "--wheels", "dist", "--good", "1.0", "--repo", "clone", "-o", "found", "use.py"
+    )
+    assert code == 0
+    assert f"https://github.com/someone/frob/compare/{first}...{main_sha}" in out
+    answer = (project / "found" / "answer.md").read_text()
+    assert "Of the 3 commits between" in answer and culprit[:12] in answer
+    bisecting = (project / "found" / "git-bisect.sh").read_text()
+    assert f"git bisect start --first-parent {main_sha} {first}" in bisecting
+    assert subprocess.run(["sh", "-n", str(project / "found" / "git-bisect.sh")], check=False).returncode == 0
+
+
+def test_the_closest_commit_comes_first() -> None:
+    commits = [
+        Commit("a", "Update docs of inductor", ("docs/inductor.rst",)),
+        Commit("b", "Fix a typo", ("torch/nn/modules/linear.py",)),
+        Commit("c", "Dynamo: trace more", ("torch/_dynamo/variables/builder.py",)),
+        Commit("d", "Inductor: loops", ("torch/_inductor/ir.py", "torch/nn/functional.py")),
+        Commit("e", "Tidy", ("torch/_inductor/codegen/cpp.py",)),
+        Commit("f", "[inductor] avg pool2d backward in one kernel", ("torch/_inductor/lowering.py",)),
+    ]
+    clues = Clues("inductor", ("cpp.py",), ("aten.avg_pool2d_backward.default",))
+    ranked = rank(commits, clues)
+    assert [it.commit.sha for it in ranked] == ["f", "e", "d", "b", "c", "a"]
+    assert ranked[0].why.startswith("names avg_pool2d")
+    assert ranked[-1].why == "touches nothing that is installed"
+
+
+def test_a_nightlys_commit_stands_for_the_one_on_main() -> None:
+    assert on_main("2026-01-04 nightly release (0123456789abcdef)", "fff") == "0123456789abcdef"
+    assert on_main("Fix nightly release (0123456)", "fff") == "fff"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("git@github.com:pytorch/pytorch.git", "https://github.com/pytorch/pytorch"),
+        ("https://github.com/pytorch/pytorch", "https://github.com/pytorch/pytorch"),
+        ("https://token@github.com/a/b.git", "https://github.com/a/b"),
+        ("https://github.com/a/b/issues", None),
+        ("https://gitlab.com/a/b", None),
+        ("", None),
+    ],
+)
+def test_repositories_on_github(url, told) -> None:
+    assert github_url(url) == told
+
+
+def test_operators_of_a_reduced_program() -> None:
+    assert ops_in("def graph(x):\n    a = torch.nn.functional.avg_pool2d(x, 2)\n    return (a,)\n") == [
+        "torch.nn.functional.avg_pool2d"
+    ]
+    assert ops_in("this is no python") == []

@@ -1,0 +1,129 @@
+"""Which part of a layer is named, from synthetic cells in the shape that real ones have."""
+
+import pytest
+
+from repro_kit.model import causes
+from repro_kit.model.causes import Diagnosis, diagnose, part_of
+from repro_kit.model.cell import Cell
+from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind, Layer, Phase, Status, Verdict
+from repro_kit.model.recipe import LADDER, Recipe
+
+PASS = Verdict(Status.PASS)
+SITE = "/env/lib/python3.11/site-packages/"
+WRONG = Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "output 0"))
+
+
+def raised(*files: str, type: str = "RuntimeError", kind: Kind = Kind.COMPILE_ERROR, message: str = "no") -> Failure:
+    frames = tuple(Frame(file if file.startswith("/") else SITE + file, 1, "f") for file in files)
+    return Failure(kind, Phase.COMPILE, exceptions=(ExceptionLink(type, message, frames),))
+
+
+def ladder(first_failing: str, failure: Failure = WRONG, own: Recipe | None = None) -> list[Cell]:
+    own = own or Recipe()
+    cells = []
+    for backend in LADDER:
+        fails = LADDER.index(backend) >= LADDER.index(first_failing)
+        verdict = Verdict(Status.FAIL, failure) if fails else PASS
+        cells.append(Cell(backend, True, own.with_(backend=backend), verdict, same=fails, changed={"backend": backend}))
+    return cells
+
+
+def contrast(name: str, *, passes: bool, failure: Failure = WRONG, same: bool = True) -> Cell:
+    verdict = PASS if passes else Verdict(Status.FAIL, failure)
+    return Cell(name, True, Recipe(), verdict, same=same and not passes, changed={"contrast": name})
+
+
+def told(cells: list[Cell], own: Recipe | None = None) -> tuple[Layer | None, str]:
+    found = diagnose(cells, own or Recipe())
+    return found.layer, found.cause
+
+
+def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
+    cells = ladder("aot_eager")
+    assert told([*cells, contrast(causes.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
+        Layer.DECOMPOSITION,
+        "decomposition",
+    )
+    assert told([*cells, contrast(causes.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
+
+
+def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
+    failure = raised("torch/_functorch/aot_autograd.py", "torch/_decomp/decompositions.py", "torch/_ops.py")
+    assert told(ladder("aot_eager", failure)) == (Layer.DECOMPOSITION, "decomposition")
+
+
+def test_the_partitioner_is_told_from_a_decomposition() -> None:
+    cells = ladder("aot_eager_decomp_partition")
+    assert told([*cells, contrast(causes.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
+    assert told([*cells, contrast(causes.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
+    another = contrast(causes.NO_DECOMPOSITIONS, passes=False, same=False)
+    assert told([*cells, another]) == (Layer.DECOMPOSITION, "")
+    assert told([*ladder("aot_eager"), contrast(causes.DEFAULT_PARTITIONER, passes=True)]) == (Layer.AOT, "partitioner")
+
+
+@pytest.mark.parametrize(
+    ("cells", "cause"),
+    [
+        (ladder("eager", raised("torch/_dynamo/variables/lists.py", kind=Kind.DYNAMO_ERROR)), "tracing"),
+        (ladder("eager", raised("torch/_dynamo/codegen.py", kind=Kind.DYNAMO_ERROR)), "bytecode"),
+        (ladder("eager", raised("torch/_dynamo/guards.py", kind=Kind.DYNAMO_ERROR)), "guards"),
+        (ladder("eager", raised("torch/_meta_registrations.py", kind=Kind.DYNAMO_ERROR)), "fake-kernel"),
+        (
+            ladder("eager", raised(type="torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode")),
+            "symbolic-shapes",
+        ),
+        (ladder("eager", Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemError", "x"),))), "bytecode"),
+        (ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV")), "bytecode"),
+        ([*ladder("eager"), contrast(causes.AFRESH, passes=True)], "guards"),
+        ([*ladder("eager"), contrast(causes.AFRESH, passes=False)], ""),
+        ([*ladder("eager"), contrast(causes.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
+    ],
+)
+def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:
+    assert told(cells) == (Layer.DYNAMO, cause)
+
+
+@pytest.mark.parametrize(
+    ("parting", "cause"), [("state", "side-effects"), ("result", "tracing"), ("none", ""), (None, "")]
+)
+def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None, cause: str) -> None:
+    cells = ladder("eager")
+    if parting:
+        seen = {"contrast": causes.WITNESS, "parting": parting}
+        cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
+    assert told(cells) == (Layer.DYNAMO, cause)
+
+
+def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
+    failure = raised("torch/_library/fake_impl.py", "/home/me/ops.py", kind=Kind.DYNAMO_ERROR)
+    found = diagnose(ladder("eager", failure), Recipe())
+    assert (found.layer, found.cause) == (Layer.USER, "custom-operator")
+    torchs_own = raised("torch/_library/fake_impl.py", "/home/me/ops.py", "torch/_meta_registrations.py")
+    assert diagnose(ladder("eager", torchs_own), Recipe()).layer is Layer.DYNAMO
+
+
+@pytest.mark.parametrize(
+    ("files", "part"),
+    [
+        (("torch/_inductor/graph.py", "torch/_inductor/lowering.py"), "lowering"),
+        (("torch/_inductor/graph.py", "torch/_inductor/fx_passes/post_grad.py", "torch/fx/graph.py"), "graph-passes"),
+        (("torch/_inductor/scheduler.py", "torch/_inductor/codegen/cpp.py"), "code-generation"),
+        (("torch/_functorch/_aot_autograd/functional_utils.py",), "functionalization"),
+        (("/home/me/train.py",), ""),
+    ],
+)
+def test_the_innermost_frame_that_is_of_any_part_tells(files: tuple[str, ...], part: str) -> None:
+    assert part_of(raised(*files)) == part
+
+
+def test_the_sentence_names_the_part() -> None:
+    failure = raised("torch/_inductor/lowering.py")
+    found: Diagnosis = diagnose(ladder("inductor", failure), Recipe())
+    assert found.sentence == (
+        "Inductor is at fault (lowering): backend 'aot_eager_decomp_partition' passes, 'inductor' fails."
+    )
+
+
+def test_every_part_has_words() -> None:
+    parts = {part for _, part in causes._PARTS}
+    assert parts <= set(causes._WORDS)
