@@ -160,3 +160,8 @@ def test_what_has_nothing_left_to_lower_is_not_joined() -> None:
 def test_contradictions_are_not_joined() -> None:
     one, two = (Suggestion("d", "", "", Aim.RECOMPILES, Change(arguments={"dynamic": it})) for it in (True, None))
     assert combined([trial((one,), 2), trial((two,), 3)], lambda them: trial(them, 0)) == []
+
+
+def test_calls_that_were_not_measured_are_no_evidence() -> None:
+    assert compare(replace(BEFORE, calls=(call(1.0),)), BEFORE).same is None
+    assert compare(replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.0),) * 2)).same is False

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from repro_kit.trace.guard_text import whole_source
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.specializations import Cause, Specialization
+from repro_kit.trace.places import is_torch
 
 _HEADER = re.compile(r"^[VDIWEC]\d{4} [\d:.]+ \d+ \S+?:\d+\] (?:\[[^\]]+\] )*")
-_MOST_LINES = 120
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+, in ')
+_INNERMOST = 3  # frames of torch that are kept of each stack
+_MOST_LINES = 80
 
 
 def first_specialization(insights: Insights) -> Specialization | None:
@@ -62,4 +65,32 @@ def told(log: str, one: Specialization) -> str:
             head = ""
         if head and (not found or found[0] == head):
             kept.append(rest)
-    return "\n".join(kept[:_MOST_LINES])
+    return "\n".join([*_short(kept)][:_MOST_LINES])
+
+
+def _short(lines: Sequence[str]) -> Iterator[str]:
+    """`lines` without most of torch's own frames: the user's stay, and the last few of each stack."""
+    frames: list[list[str]] = []
+    for line in (*lines, ""):
+        if _FRAME.match(line):
+            frames.append([line])
+        elif frames and line.startswith("    "):
+            frames[-1].append(line)
+        else:
+            yield from _told_frames(frames)
+            frames = []
+            if line.strip() and not line.startswith("For C++ stack trace"):
+                yield line
+
+
+def _told_frames(frames: Sequence[list[str]]) -> Iterator[str]:
+    left = 0
+    for at, frame in enumerate(frames):
+        found = _FRAME.match(frame[0])
+        if found and is_torch(found["file"]) and at < len(frames) - _INNERMOST:
+            left += 1
+            continue
+        if left:
+            yield f"  … {left} frames of torch"
+            left = 0
+        yield from frame
