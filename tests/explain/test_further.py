@@ -43,5 +43,6 @@ def test_the_users_frames_are_kept_and_few_of_torchs() -> None:
     lines = told(LOG, ONE).splitlines()
     assert lines[0].startswith("eval Eq(s7, 10) [guard added]")
     assert '  File "/x.py", line 4, in f' in lines and "    if x.shape[0] == 10:" in lines
-    assert "  … 1 frames of torch" in lines and not any("in one" in line for line in lines)
+    assert "  … 1 of torch's" in lines and not any("in one" in line for line in lines)
+    assert '  File "torch/_dynamo/a.py", line 4, in four' in lines
     assert not any("s9" in line or "create_env" in line for line in lines)

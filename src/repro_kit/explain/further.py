@@ -48,22 +48,24 @@ def variables(one: Specialization, own: Mapping[str, str], log: str) -> dict[str
 
 
 def told(log: str, one: Specialization) -> str:
-    """What torch's log says of `one`: how its symbol and its guard came about, and what was replaced by it."""
-    wanted = (
+    """What torch's log says first of `one`: how its symbol and its guard came about, and what was replaced by it."""
+    wanted = [
         f"create_symbol {one.symbol} ",
         f"Eq({one.symbol}, {one.value}) [guard added]",
         f"set_replacement {one.symbol} ",
-    )
+    ]
     kept: list[str] = []
-    head = ""
+    head = ""  # what the lines of a message that is kept begin with
     for line in log.splitlines():
         found = _HEADER.match(line)
         rest = line[found.end() :] if found else line
-        if any(mark in rest for mark in wanted):
-            head = found[0] if found else ""
+        mark = next((mark for mark in wanted if mark in rest), None)
+        if found and mark:
+            wanted.remove(mark)
+            head = found[0]
         elif found and found[0] != head:
             head = ""
-        if head and (not found or found[0] == head):
+        if head:
             kept.append(rest)
     return "\n".join([*_short(kept)][:_MOST_LINES])
 
@@ -84,13 +86,17 @@ def _short(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _told_frames(frames: Sequence[list[str]]) -> Iterator[str]:
+    """The user's frames, and the innermost of torch's below the machinery of symbolic shapes."""
+    files = [found["file"] if (found := _FRAME.match(frame[0])) else "" for frame in frames]
+    inner = [at for at, file in enumerate(files) if is_torch(file) and "/fx/experimental/" not in file][-_INNERMOST:]
     left = 0
-    for at, frame in enumerate(frames):
-        found = _FRAME.match(frame[0])
-        if found and is_torch(found["file"]) and at < len(frames) - _INNERMOST:
+    for at, (file, frame) in enumerate(zip(files, frames, strict=True)):
+        if is_torch(file) and at not in inner:
             left += 1
             continue
         if left:
-            yield f"  … {left} frames of torch"
+            yield f"  … {left} of torch's"
             left = 0
-        yield from frame
+        yield from (line.replace(file, file.rpartition("-packages/")[2]) if is_torch(file) else line for line in frame)
+    if left:
+        yield f"  … {left} of torch's"
