@@ -16,6 +16,9 @@ _SHAPE_MACHINERY = re.compile(
 )
 
 
+CodeKey = tuple[str, int | None, str]
+
+
 @dataclass(frozen=True, order=True)
 class CompileRef:
     """One compile: torch's compile id, the rank, and the log that tells of it (one a process)."""
@@ -26,6 +29,11 @@ class CompileRef:
 
     def __str__(self) -> str:
         return self.compile_id if self.rank is None else f"{self.compile_id} (rank {self.rank})"
+
+    @property
+    def code_key(self) -> CodeKey:
+        """What tells all compiles of one code object in one process from others."""
+        return self.log, self.rank, self.frame_id
 
     @property
     def frame_id(self) -> str:

@@ -47,9 +47,9 @@ class Record:
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> float:
-        """A number of the event's data; 0 where there is none."""
+        """A number of the event's data; 0 where there is none, or an impossible one."""
         value = self.fields.get(key)
-        return value if isinstance(value, int | float) else 0
+        return value if isinstance(value, int | float) and abs(value) < 2**53 else 0
 
     def frames(self, key: str) -> tuple[Frame, ...]:
         """A stack within the event's data (``user_stack``), outermost first."""

@@ -19,7 +19,7 @@ _EQUAL = re.compile(r"(?P<one>[^=<>!]+\.size\(\)\[\d+\]) == (?P<other>[^=<>!]+\.
 _MARKED = re.compile(
     r"You marked (?P<source>[LG]\[.*?) as dynamic but your code specialized it to be a constant \((?P<value>[^)]*)\)"
 )
-_DIMENSION = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
+_DIMENSION = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d{1,9})\]$")
 _EXAMPLES = 20
 _BOUNDED = 1000
 
