@@ -56,7 +56,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         return
     name = compiled_name(one.name)
     yield Suggestion(
-        f"Make {listed(sizes)} of `{name}` dynamic from the start",
+        f"Make {listed(sizes, 2)} of `{name}` dynamic from the start",
         f"`{name}` was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
         "recompiles",
         Aim.RECOMPILES,
