@@ -63,7 +63,7 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
 
 def why_untried(suggestion: Suggestion) -> str:
     """Why nothing is known of what `suggestion` does."""
-    return "untried: needs an edit" if suggestion.change is None else "untried"
+    return f"untried: {suggestion.untried}" if suggestion.change is None else "untried"
 
 
 def _keep_profile() -> Suggestion:
