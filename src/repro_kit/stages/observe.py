@@ -70,7 +70,7 @@ def observe_once(
         copy_of=copy_of,
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
-    _give_back(place)
+    give_back(place)
     return observed, read_findings(place / "probe"), summarise(place / "trace")
 
 
@@ -84,7 +84,7 @@ def _logging(place: Path) -> dict[str, str]:
     }
 
 
-def _give_back(place: Path) -> None:
+def give_back(place: Path) -> None:
     """Copy trace and logs to where the user's own variables send them."""
     directory = os.environ.get("TORCH_TRACE") or os.environ.get("TORCH_DTRACE")
     if directory:
