@@ -26,6 +26,7 @@ from repro_kit.builds.web import without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
+from repro_kit.stages.subject import find_python
 
 _GIB = 1024**3
 
@@ -81,6 +82,8 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
     where = _chosen(axis, where, target)
     if where.clone:
         axis = _as_commits(axis, where.clone)
+    elif len(where.pythons) > 1:
+        axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
     about = f"{ask.subject}; {axis.package}; {_what(axis, where)}; {'fix' if ask.find_fix else 'first failure'}"
     if known is not None and known.about != about:
         raise ReproKitError(
@@ -140,6 +143,17 @@ def _as_commits(axis: Axis, clone: Path) -> Axis:
         return commit_in(repo, word).hexsha if word else None
 
     return replace(axis, good=sha(axis.good), bad=sha(axis.bad))
+
+
+def _as_interpreters(axis: Axis, pythons: Sequence[str], *, find_fix: bool) -> Axis:
+    """The ends as the interpreters' own paths; by default the first and the last one."""
+    first, last = (axis.bad, axis.good) if find_fix else (axis.good, axis.bad)
+
+    def path(word: str) -> str:
+        return find_python(word, Path.cwd(), os.environ)
+
+    old, new = path(first) if first else pythons[0], path(last) if last else pythons[-1]
+    return replace(axis, good=new if find_fix else old, bad=old if find_fix else new)
 
 
 def _what(axis: Axis, where: Where) -> str:

@@ -93,7 +93,7 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
         ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
     if not values["keep"]:
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
-    rules = Rules(None, values["any_failure"], Mark(values["on_timeout"]), values["repeat"])
+    rules = Rules(any_failure=values["any_failure"], on_timeout=Mark(values["on_timeout"]), repeats=values["repeat"])
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
     try:
         outcome = bisection.run()
