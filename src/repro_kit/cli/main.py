@@ -24,8 +24,11 @@ COMMANDS = (
     "minify",
     "bundle",
     "verify",
+    "explain",
     "bisect",
     "nightly",
+    "show",
+    "diff",
     "env",
     "completion",
 )
@@ -68,7 +71,9 @@ def cli() -> None:
 
     \b
     repro-kit collect train.py --epochs 1     the whole pipeline
+    repro-kit show train.repro.zip            what it is about
     repro-kit verify train.repro.zip          does it still fail here?
+    repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
     """
 
 
