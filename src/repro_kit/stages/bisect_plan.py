@@ -51,7 +51,6 @@ class Where:
     clone: Path | None = None
     build: BuildCommand = field(default_factory=BuildCommand)
     paths: tuple[str, ...] = ()
-    all_parents: bool = False
     pre: bool = False
     packages: tuple[str, ...] = ()  # `--with`
     constraints: tuple[str, ...] = ()
@@ -193,7 +192,6 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
             wants=wants,
             place=place / "envs",
             command=where.build,
-            first_parent=not where.all_parents,
             paths=where.paths,
             keep=where.keep,
         )
