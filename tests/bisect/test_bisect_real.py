@@ -242,3 +242,4 @@ def test_bad_input_is_one_sentence(project, bisect, words, told) -> None:
     make_wheels(project / "dist", VERSIONS[:3], broken_from(2))
     code, out = bisect(*words)
     assert (code, told in out, "Traceback" in out) == (2, True, False), out
+    assert not list(project.glob("*.bisect")), "nothing is left behind"

@@ -29,6 +29,7 @@ from repro_kit.model.signature import Signature
 from repro_kit.stages.subject import find_python
 
 _GIB = 1024**3
+_OLDEST_TORCH = "2.0"  # with torch.compile
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,8 @@ def _wheels(axis: Axis, ask: Ask, where: Where, target: Target, known: State | N
     given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and _is_wheel(it)]
     listed = builds_of(axis.package, [*files, *given], target)
     pre = where.pre or bool(where.nightly or where.index or where.wheels)
-    wanted = [build for build in listed if is_fitting(build, pre=pre, named=words)]
+    oldest = _OLDEST_TORCH if axis.package == "torch" else None
+    wanted = [build for build in listed if is_fitting(build, pre=pre, named=words, oldest=oldest)]
     if not wanted:
         raise ReproKitError(_none(axis, where, target, files))
     old = axis.bad if ask.find_fix else axis.good

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,14 +52,26 @@ def bisect(request: Request, ui: Ui) -> Exit:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
             return _logged(place, ui)
-        place.mkdir(parents=True, exist_ok=True)
-        with alone(place):
+        with _made(place), alone(place):
             reports = []
             for at, axis in enumerate(axes):
                 search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
                 reports.append(search)
     ui.result(as_json(reports[0]) if len(reports) == 1 else {"reports": [as_json(report) for report in reports]})
     return min((report.exit_code for report in reports), key=lambda code: code != Exit.OK)
+
+
+@contextmanager
+def _made(place: Path) -> Iterator[None]:
+    """Make the directory `place`; take it away again when the request turns out to be a mistake."""
+    new = not place.exists()
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except ReproKitError:
+        if new and not (place / STATE).exists():
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:
