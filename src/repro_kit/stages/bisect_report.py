@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.bisect import Build, Ending, Judgement, Outcome
+from repro_kit.bisect import Build, Ending, Judgement, Outcome, next_step
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
 from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+from repro_kit.stages.bisect import read_state
 
 DIRECTORY = "bisect"  # of a case
 ANSWER = "answer.md"
@@ -106,9 +107,12 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
 
 
 def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown; "" when there was none."""
-    path = case.path / DIRECTORY / ANSWER
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    """What a bisection of `case` has found, as Markdown; "" when there was none, or it has found nothing."""
+    place = case.path / DIRECTORY
+    state = read_state(place)
+    outcome = next_step(state.question, state.marks) if state else None
+    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
+    return (place / ANSWER).read_text(encoding="utf-8").strip() if found and (place / ANSWER).is_file() else ""
 
 
 def commits_in(text: str) -> list[str]:
