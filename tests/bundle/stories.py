@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from programs import FAILING
 
+from repro_kit.bundle import prose
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program
 from repro_kit.bundle.facts import Facts, expected_line
 from repro_kit.bundle.program_repro import render_program, source_of
@@ -18,6 +19,14 @@ ENV = Environment(
     "3.11.7", "/usr/bin/python3", "Linux", "2.13.0", collect_env="PyTorch version: 2.13.0\n" * 9,
     packages={"torch": "2.13.0", "numpy": "2.0"}, variables={"TORCH_LOGS": "<b>"},
 )  # fmt: skip
+
+
+def shown_issue(story):
+    """`issue.md` as a reader sees it."""
+    text = prose.issue(story)
+    for mark, code in prose.marks(story).items():
+        text = text.replace(mark, code)
+    return text
 
 
 def cells(signature):

@@ -5,12 +5,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from programs import FAILING
-from stories import story_of
+from stories import shown_issue, story_of
 
 from repro_kit.bundle import filing, prose
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.program import parse
+
+REPRO = "@@code 0@@"
 
 
 def named(name):
@@ -20,9 +22,19 @@ def named(name):
 def test_the_boxes_are_those_of_the_form_in_their_order():
     text = prose.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
-    assert text.index("#### Minimal reproducer") < text.index(prose.REPRO) < text.index("### Error logs")
+    assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
     assert "**Expected:** The compiled graph gives what eager gives" in text
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+
+
+def test_the_users_own_files_are_shown_where_they_are_what_runs():
+    files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
+    text = shown_issue(story_of("accuracy", level="script", sources=files, reason="no graph was compiled"))
+    assert "`files/train.py`:\n\n```python\nimport model\n```\n" in text
+    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
+    assert "def graph" not in text and "runs these files (`python train.py`)" in text
+    long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
+    assert len(long) < filing.LONGEST_BODY and "too long to show here" in long
 
 
 def test_a_bisection_stands_in_the_issue():
@@ -34,9 +46,9 @@ def test_a_bisection_stands_in_the_issue():
 def test_an_issue_fits_githubs_limit(characters):
     story = story_of("accuracy", log="x\n" * characters, repro="# line\n" * (characters // 7))
     text = prose.issue(story)
-    shown = text.replace(prose.REPRO, story.repro)
+    shown = shown_issue(story)
     assert len(shown) <= filing.LONGEST_BODY
-    assert (prose.REPRO in text) or "too long to show here" in text
+    assert (REPRO in text) or "too long to show here" in text
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.bundle.ablation_markdown import tables
@@ -10,8 +11,7 @@ from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, tit
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
 
-#: Stands for the text of `repro.py` in what `issue` returns.
-REPRO = "@@repro.py@@"
+_REPRO = "repro.py"
 
 _RANKS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
 _HEAD_LINES, _TAIL_LINES = 40, 80
@@ -44,12 +44,25 @@ _ROOMS = (
 
 
 def issue(story: Story) -> str:
-    """The text to paste into PyTorch's torch.compile bug form, box by box, with `REPRO` in the place of the script."""
+    """The text to paste into PyTorch's torch.compile bug form, box by box; `marks` stand for the code in it."""
+    code = sum(len(text) for text in marks(story).values())
     texts = (_issue(story, room) for room in _ROOMS)
-    return next((text for text in texts if len(text) + len(story.repro) <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+    return next((text for text in texts if len(text) + code <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+
+
+def marks(story: Story) -> dict[str, str]:
+    """The texts of `code_of`, which are redacted already, by the marks that stand for them."""
+    return {f"@@code {at}@@": text.rstrip() for at, (_, text) in enumerate(code_of(story))}
+
+
+def code_of(story: Story) -> Sequence[tuple[str, str]]:
+    """(name, text) of the code that a reader needs: `repro.py`, or the user's own files that it runs."""
+    return story.sources or ((_REPRO, story.repro),)
 
 
 def _issue(story: Story, room: _Room) -> str:
+    code = marks(story)
+    fits = sum(len(text) for text in code.values()) <= room.repro
     log = trim(without_warnings(steady(story.log)), room.log)
     twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
     return render(
@@ -68,8 +81,7 @@ def _issue(story: Story, room: _Room) -> str:
         trace=_trace(story),
         log=log,
         log_fence=fence(log),
-        repro=REPRO if len(story.repro) <= room.repro else "",
-        repro_fence=fence(story.repro),
+        code=[(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story), strict=True) if fits],
         twin_fence=fence(twin) if twin else "",
         versions=middle_cut(story.environment.collect_env.strip(), room.versions),
     )

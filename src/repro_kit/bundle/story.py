@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from cattrs.errors import BaseValidationError
 
+from repro_kit.bundle.source_files import PLACE
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import Kind, Layer
@@ -21,7 +22,7 @@ from repro_kit.model.signature import Signature
 STORY = "story.json"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
-_ELSEWHERE = ("environment", "ablation", "repro")  # fields that are files of their own
+_ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Story:
     environment: Environment
     level: str  # "program" or "script"
     repro: str = ""  # text of repro.py
+    sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's own files that it runs, the command's first
+    named: tuple[str, ...] = ()  # those of them that the command names
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"
@@ -145,9 +148,16 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
         if _ABLATION in files:
             data["ablation"] = orjson.loads(files[_ABLATION])
         data["repro"] = files.get(_REPRO, b"").decode("utf-8", "replace")
+        data["sources"] = in_order(files, data.get("named", ()))
         return from_data(_without_controls(data), Story)
     except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReproKitError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
+
+
+def in_order(files: Mapping[str, bytes], named: Collection[str]) -> list[tuple[str, str]]:
+    """(name, text) of the user's own files among a bundle's `files`: those that the command has `named` first."""
+    found = [(name, data.decode("utf-8", "replace")) for name, data in files.items() if name.startswith(f"{PLACE}/")]
+    return sorted(found, key=lambda it: (it[0] not in named, it[0]))
 
 
 def _without_controls(data: Any) -> Any:

@@ -18,7 +18,8 @@ from repro_kit.bundle.contents import MANIFEST, Contents
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
-from repro_kit.bundle.story import STORY, Rank, Story, write_story
+from repro_kit.bundle.source_files import PLACE
+from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
@@ -75,8 +76,7 @@ def describe(
         contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
     story = _without_private(tell(case, told, candidate, contents, check, left_out, reason), contents)
     contents.add_text(STORY, write_story(story), "story")
-    shown = {prose.REPRO: story.repro.rstrip()}
-    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=shown)
+    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=prose.marks(story))
     page, shown = report(story)
     contents.add_text("report.html", page, "report", verbatim=shown)
     contents.add_text("README.md", prose.readme(story), "readme")
@@ -91,7 +91,7 @@ def _test_name(kind: Kind, program: Program) -> str:
 def _without_private(story: Story, contents: Contents) -> Story:
     """`story` as a reader of the bundle gets it."""
     data = contents.redactor(orjson.dumps(to_data(story)).decode())
-    return from_data({**orjson.loads(data), "repro": story.repro}, Story)
+    return from_data({**orjson.loads(data), "repro": story.repro, "sources": story.sources}, Story)
 
 
 def tell(
@@ -107,6 +107,8 @@ def tell(
     facts, program = candidate.facts, candidate.program
     captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
     modelled = any(entry.role in _MODEL_CODE for entry in contents.entries.values())
+    named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
+    sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
     return Story(
         signature=facts.signature,
@@ -114,6 +116,8 @@ def tell(
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
+        sources=tuple(sources),
+        named=tuple(name for name, _ in sources if name in named),
         verified=bool(check and check.verified),
         reason=reason,
         flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check and check.flaky else "",
