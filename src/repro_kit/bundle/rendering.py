@@ -1,29 +1,15 @@
-"""The Jinja2 templates, and where they lie."""
+"""Fill in the templates of Python and Markdown."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from repro_kit.errors import Exit, ReproKitError
-
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
-def templates_dir() -> Path:
-    """The templates: inside the package in a wheel, at the top level in a source checkout.
-
-    Raises ReproKitError when neither is there.
-    """
-    for directory in (_PACKAGE / "templates", _PACKAGE.parent.parent / "templates"):
-        if (directory / "repro.py.j2").is_file():
-            return directory
-    raise ReproKitError("This installation of repro-kit lacks its templates; install it again.", Exit.FAILED)
+from repro_kit.templating import templates_dir
 
 
 def render(template: str, **values: Any) -> str:

@@ -24,6 +24,7 @@ COMMANDS = (
     "minify",
     "bundle",
     "verify",
+    "explain",
     "bisect",
     "nightly",
     "show",
@@ -72,6 +73,7 @@ def cli() -> None:
     repro-kit collect train.py --epochs 1     the whole pipeline
     repro-kit show train.repro.zip            what it is about
     repro-kit verify train.repro.zip          does it still fail here?
+    repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
     """
 
 

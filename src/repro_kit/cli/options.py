@@ -119,10 +119,10 @@ bundle_options = _decorate(
     click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
     click.option(
         "--trace",
-        type=click.BOOL,
-        metavar="yes|no",
-        help="Put trace, artifacts and logs into the bundle.  [default: ask]",
+        type=click.Choice(["yes", "no", "redacted"]),
+        help="Put trace, artifacts and logs into the bundle, or the trace without code.  [default: ask]",
     ),
+    click.option("--dry-run", is_flag=True, help="List the files of the bundle, and write none."),
 )
 
 

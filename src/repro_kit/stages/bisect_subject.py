@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repro_kit.bisect.ranking import Clues
-from repro_kit.bundle.contents import MANIFEST
+from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
@@ -16,10 +16,10 @@ from repro_kit.runner.subject import command
 from repro_kit.stages.bisect_commits import Hand, clues_of
 from repro_kit.stages.bisect_report import DIRECTORY
 from repro_kit.stages.build_oracle import BuildOracle, CommandOracle, ReproOracle
+from repro_kit.stages.foreign import ask, claim_of, opened
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import check_script
-from repro_kit.stages.verify import ask, claim_of, opened
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch

@@ -214,6 +214,8 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         limit=int(candidate.limit),
         traced=traced,
     )
+    for name in sources.files:
+        contents.redactor.learn_file(name)
     contents.add_text("repro.py", text, "repro")
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")

@@ -14,8 +14,9 @@ import tomli_w
 from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
-from repro_kit.bundle.contents import MANIFEST, Contents
+from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
 from repro_kit.bundle.source_files import PLACE
@@ -41,7 +42,9 @@ _FILES = {
     "recipe.toml": "how the program is compiled and run",
     "env.json": "versions, settings and packages where it was seen",
     "ablation.json": "which backend, mode and dynamic setting fails",
+    "explain.html": "graph breaks, recompiles, specializations and guards in the trace",
     STORY: "what the texts tell, for programs; `repro-kit show` and `diff` read it",
+    REDACTIONS: "what was replaced by which token, without originals",
     MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
     CHECKSUMS: "for `sha256sum -c`",
 }
@@ -51,6 +54,7 @@ _DIRECTORIES = {
     "trace": "torch's structured trace (for tlparse)",
     "artifacts": "graphs extracted from the trace",
     "logs": "torch's logs",
+    "tlparse": "the trace as tlparse shows it; open index.html",
 }
 
 
@@ -197,6 +201,6 @@ def _log(told: Known, check: Check | None) -> str:
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
     """The files for the README, each directory as one."""
     present = {name.partition("/")[0] for name in contents.entries}
-    present |= {"issue.md", "report.html", STORY, MANIFEST, CHECKSUMS}
+    present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
     files = [(name, what) for name, what in _FILES.items() if name in present]
     return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))

@@ -28,7 +28,9 @@ class Options:
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
+    narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; None: those that cost little
     include_values: bool = False
-    trace: bool | None = None  # put the trace, artifacts and logs in the bundle; None: ask
+    trace: str | None = None  # put trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
+    dry_run: bool = False  # list what a bundle would hold, write none
     yes: bool = False
     output: str | None = None

@@ -84,7 +84,11 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place.options, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if "timeline" in place.options:
+            from repro_probe import timeline
+
+            timeline.install(place)
 
 
 def _note_settings(place, settings):
@@ -95,13 +99,19 @@ def _note_settings(place, settings):
 
 
 def _watch_calls(place):
-    """What the script gets for something compiled: itself, or what is measured when it is called."""
+    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
     what = place.options.get("measure")
-    if not what:
-        return lambda compiled, original: compiled
-    from repro_probe import calls, measure
+    if what:
+        from repro_probe import calls, measure
 
-    return calls.Calls(place, measure.observer(what)).watch
+        return calls.Calls(place, measure.observer(what)).watch
+    if place.options.get("witness"):
+        from repro_probe.witness import Witness
+
+        made = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        return lambda compiled, original: made[0](original, compiled)
+    return lambda compiled, original: compiled
 
 
 def _torch_seen(place, torch):

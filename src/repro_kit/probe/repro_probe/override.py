@@ -1,8 +1,10 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
-the config module is imported; the script cannot set these anew.
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
+the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
+added to a setting that is a set of them. ``timeline``: see timeline.py.
 """
 
 import functools
@@ -10,7 +12,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import names
+from repro_probe import names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -34,12 +36,13 @@ def compile_settings(arguments):
     return settings
 
 
-def install(options, note, watch):
+def install(place, note, watch):
     """Arrange for the overrides; nothing is imported before the script does it.
 
     `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
     original)` returns what the script gets for `compiled`.
     """
+    options = place.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
@@ -49,6 +52,12 @@ def install(options, note, watch):
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    for key, paths in options.get("functions", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
+    if "switch" in options:
+        path = place.path(switches.APPLIED, "jsonl")
+        when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
 
 
 def _fix(module, name, value):
@@ -61,6 +70,17 @@ def _fix(module, name, value):
     entry = getattr(module, "_config", {}).get(name)
     if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
         entry.env_value_force = value
+
+
+def _add(module, name, paths):
+    setattr(module, name, {*getattr(module, name), *map(_function, paths)})
+
+
+def _function(path):
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules and "." in module:  # a method: logging.Logger.info
+        return getattr(_function(module), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def _wrap_compile(torch, options, note, watch):
