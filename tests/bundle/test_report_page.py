@@ -76,7 +76,15 @@ def test_the_essentials_are_there_without_javascript():
     page = page_of(full())
     without = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     title = escape(full().title).replace("&#x27;", "&#39;")
-    for text in (title, "import torch", "Graph, before and after", "python cell.py inductor True"):
+    for text in (
+        title,
+        "import torch",
+        "Graph, before and after",
+        "python cell.py inductor True",
+        "x&lt;y: fails",
+        "<code>inductor.simdlen=1</code>: slower",
+        "<li>2 graph breaks in <code>train.py</code>.</li>",
+    ):
         assert text in without
     assert "<button" not in without and "&lt;script&gt;alert(1)" in without and "<script>alert" not in page
     assert '<span class="added">+    x = 1 &lt; 2</span>' in without

@@ -10,6 +10,7 @@ from repro_kit.bundle.ablation_markdown import tables
 from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, title_of
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
+from repro_kit.model.evidence import chain_markdown
 
 _REPRO = "repro.py"
 
@@ -76,6 +77,7 @@ def _issue(story: Story, room: _Room) -> str:
         ranks_link=_RANKS,
         opening=_opening(story),
         table=tables(story.ablation, room.rows) if story.ablation else "",
+        chain=chain_markdown(story.chain).rstrip() if story.chain else "",
         aspect_words=aspect_words,
         nightly=nightly(story),
         trace=_trace(story),

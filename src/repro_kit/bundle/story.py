@@ -13,6 +13,7 @@ from cattrs.errors import BaseValidationError
 from repro_kit.bundle.source_files import PLACE
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Ablation
+from repro_kit.model.evidence import Chain, in_one_line
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, TwinFound
@@ -22,7 +23,7 @@ from repro_kit.model.signature import Signature
 STORY = "story.json"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
-_ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
+ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Story:
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
+    insights: tuple[str, ...] = ()  # what the trace says; only where the user's code may be shown
     bisected: str = ""  # which build broke it, as Markdown
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the graph that it was reduced from; only where model code may go in
@@ -99,6 +101,11 @@ class Story:
         return "It compiles and runs, as eager does."
 
     @property
+    def chain(self) -> Chain | None:
+        """The chain of evidence, where the ablation was narrowed."""
+        return self.ablation.chain if self.ablation else None
+
+    @property
     def chapters(self) -> Iterator[tuple[str, str]]:
         """(name, what happened): from the failure to the reproducer."""
         seen = f"`{self.command}` failed: " if self.command else ""
@@ -107,6 +114,8 @@ class Story:
             yield "graph", self.captured
         if self.evidence:
             yield "layer", self.evidence
+        if self.chain and self.chain.links:
+            yield "cause", f"{in_one_line(self.chain)}."
         if self.minimized:
             yield "minimal", self.minimized
         if self.twin:
@@ -135,7 +144,7 @@ def seen_with(environment: Environment) -> str:
 
 def write_story(story: Story) -> str:
     """The text of `story.json`: all but what lies in files of its own."""
-    return dumps({name: value for name, value in to_data(story).items() if name not in _ELSEWHERE}).decode()
+    return dumps({name: value for name, value in to_data(story).items() if name not in ELSEWHERE}).decode()
 
 
 def read_story(files: Mapping[str, bytes], name: str) -> Story:

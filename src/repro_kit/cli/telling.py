@@ -23,6 +23,12 @@ def tell(story: Story, ui: Ui) -> None:
             ui.table("", ("further cells", "verdict", ""), grid.rest)
         for note in (*grid.notes, *filter(None, [grid.legend])):
             ui.note(note)
+    if story.chain and story.chain.links:
+        ui.panel("Evidence", [(link.step, link.claim) for link in story.chain.links])
+    if story.chain and story.chain.flips:
+        ui.panel("Workarounds", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
+    if story.insights:
+        ui.panel("Trace", [("", sentence) for sentence in story.insights])
     program = readable(story.program)
     if program is not None:
         _print(ui, "Graph", functions_of(program))

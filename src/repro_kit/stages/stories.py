@@ -36,7 +36,7 @@ def _of_case(case: Case) -> Story:
     candidate = next(candidates(case, told))
     contents = Contents(Redactor())
     left_out = fill(candidate, case, told, contents, include_values=False)
-    return tell(case, told, candidate, contents, left_out=left_out)
+    return tell(case, told, candidate, contents, left_out=left_out, code=True)
 
 
 def _files(directory: Path) -> dict[str, bytes]:
