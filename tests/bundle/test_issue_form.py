@@ -10,6 +10,7 @@ from stories import shown_issue, story_of
 from repro_kit.bundle import filing, prose
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.signature import Signature
 from repro_kit.program import parse
 
 REPRO = "@@code 0@@"
@@ -95,6 +96,22 @@ def test_title_and_labels():
     assert "module: correctness (silent)" in filing.labels_of(story)
     long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
     assert len(filing.title_of(long)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "expected"),
+    [
+        (Kind.MEMORY, "module: memory usage", "It stays below that limit."),
+        (Kind.OOM, "module: memory usage", "The memory suffices"),
+        (Kind.CRASH, "module: crash", "The process lives"),
+        (Kind.TIMEOUT, "oncall: pt2", "It ends"),
+        (Kind.RUNTIME_ERROR, "oncall: pt2", "It compiles and runs"),
+    ],
+)
+def test_what_should_happen_instead(kind, label, expected):
+    story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
+    assert label in filing.labels_of(story) and len(filing.labels_of(story)) == 1 + (label != "oncall: pt2")
+    assert f"**Expected:** {expected}" in prose.issue(story)
 
 
 def query(link):

@@ -14,7 +14,7 @@ from repro_kit.bundle.source_files import PLACE
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.evidence import Chain, in_one_line
-from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.failure import MEASURED, Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -98,6 +98,10 @@ class Story:
                 return "The process lives: eager runs to its end."
             case Kind.TIMEOUT:
                 return "It ends: eager does at once."
+            case Kind.OOM:
+                return "The memory suffices, as it does for eager."
+            case kind if kind in MEASURED:
+                return "It stays below that limit."
         return "It compiles and runs, as eager does."
 
     @property

@@ -12,6 +12,8 @@ from repro_kit.bundle.story import Story
 from repro_kit.model.grid import layout
 from repro_kit.ui import Ui
 
+_SHORT = 60  # lines of a file that are worth showing
+
 
 def tell(story: Story, ui: Ui) -> None:
     """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
@@ -32,6 +34,9 @@ def tell(story: Story, ui: Ui) -> None:
     program = readable(story.program)
     if program is not None:
         _print(ui, "Graph", functions_of(program))
+    for name, text in story.sources:
+        if name in story.named and len(text.splitlines()) <= _SHORT:
+            _print(ui, name, text)
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:
