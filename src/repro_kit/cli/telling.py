@@ -17,7 +17,8 @@ _SHORT = 60  # lines of a file that are worth showing
 
 def tell(story: Story, ui: Ui) -> None:
     """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
-    ui.panel(story.title, [*_about(story)])
+    ui.print(story.title)
+    ui.panel("Story", [*_about(story)])
     if story.ablation:
         grid = layout(story.ablation)
         ui.table("Ablation", grid.columns, grid.rows)
