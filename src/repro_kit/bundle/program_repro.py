@@ -63,9 +63,7 @@ def source_of(program: Program, *, regions: bool = True) -> Source:
     return Source(
         recipe=program.recipe,
         functions=tuple(text_of(function) for function in program.functions()),
-        inputs=tuple(
-            line for it in program.inputs if not numbers.keys() & set(names_of(it)) for line in it.line.splitlines()
-        ),
+        inputs=tuple(line for it in named for line in it.line.splitlines()),
         calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in calls),
         imports=program.imports,
         preamble=program.preamble,
