@@ -40,6 +40,12 @@ def test_the_users_own_files_are_shown_where_they_are_what_runs():
     assert len(long) < filing.LONGEST_BODY and "too long to show here" in long
 
 
+def test_what_an_error_says_is_not_taken_for_markdown():
+    text = prose.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
+    assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
+    assert "fails: `wrong result: values differ from eager's`." in text
+
+
 def test_a_bisection_stands_in_the_issue():
     text = prose.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
     assert "#### First bad build\n\ntorch 2.12 is the first" in text and "Nightly: builds were bisected" in text

@@ -76,6 +76,7 @@ def _issue(story: Story, room: _Room) -> str:
         attach=attachments(story),
         ranks_link=_RANKS,
         opening=_opening(story),
+        inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",
         chain=chain_markdown(story.chain).rstrip() if story.chain else "",
         aspect_words=aspect_words,
@@ -105,7 +106,7 @@ def readme(story: Story) -> str:
 def _opening(story: Story) -> str:
     what = "the code below" if story.level == "program" else "the attached code"
     ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
-    return f"`torch.compile` of {what}{ops} fails: {story.title}."
+    return f"`torch.compile` of {what}{ops} fails: {inline(story.title)}."
 
 
 def attachments(story: Story) -> tuple[str, ...]:
@@ -175,6 +176,13 @@ def middle_cut(text: str, longest: int) -> str:
         return text
     half = longest // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def inline(text: str) -> str:
+    """`text` as code within a line of Markdown, whatever it holds."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks, space = "`" * (longest + 1), " " * (longest > 0)
+    return f"{ticks}{space}{' '.join(text.split())}{space}{ticks}"
 
 
 def fence(text: str) -> str:
