@@ -1,6 +1,7 @@
 """`issue.md` box by box, and what is told of a failure in it: rank, aspects, title, labels, links."""
 
 import re
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -38,6 +39,19 @@ def test_the_users_own_files_are_shown_where_they_are_what_runs():
     assert "def graph" not in text and "runs these files (`python train.py`)" in text
     long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
     assert len(long) < filing.LONGEST_BODY and "too long to show here" in long
+
+
+@pytest.mark.parametrize(
+    ("torch", "words"),
+    [
+        ("2.13.0", "not tried. `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`"),
+        ("2.13.0+cu130", "whl/nightly/cu130`"),
+        ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
+    ],
+)
+def test_whether_a_nightly_was_tried(torch, words):
+    story = story_of("accuracy")
+    assert words in prose.nightly(replace(story, environment=replace(story.environment, torch=torch)))
 
 
 def test_what_an_error_says_is_not_taken_for_markdown():

@@ -22,6 +22,7 @@ _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MU
 _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
 _CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-[a-z0-9_]{8})")
+_WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
 _NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
@@ -130,7 +131,8 @@ def nightly(story: Story) -> str:
         return f"seen on the nightly of {found['date']}."
     if story.bisected:
         return "builds were bisected, see above."
-    wheels = "https://download.pytorch.org/whl/nightly/cpu"
+    kind = _WHEELS.search(story.environment.torch or "")
+    wheels = f"https://download.pytorch.org/whl/nightly/{kind['kind'] if kind else 'cpu'}"
     return f"not tried. `pip install --pre torch --index-url {wheels}`, then `python repro.py`, tells."
 
 
