@@ -28,7 +28,7 @@ CHAIN = Chain(
         Link(
             "backend", "inductor", "Inductor is at fault.", Side("eager", "passes", "python a.py"), Side("x<y", "fails")
         ),
-        Link("flips", "inductor.simdlen", "`simdlen` matters.", beside=True),
+        Link("flips", "inductor.simdlen", "`simdlen` matters to #5.", beside=True),
     ),
     (Untried("needs", "no settings of the user's"),),
     (Flip("inductor.simdlen", 1, limits="slower"),),

@@ -26,7 +26,7 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
     assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
     assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
-    assert "- `inductor.simdlen=1` (slower)" in text
+    assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
     assert "**Expected:** The compiled graph gives what eager gives" in text
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
 

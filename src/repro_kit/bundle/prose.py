@@ -23,6 +23,7 @@ _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
 _CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-[a-z0-9_]{8})")
 _WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
+_NUMBER = re.compile(r"(?<![`\w])#\d+\b")  # GitHub takes it for an issue
 _NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
@@ -79,7 +80,7 @@ def _issue(story: Story, room: _Room) -> str:
         opening=_opening(story),
         inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",
-        chain=chain_markdown(story.chain).rstrip() if story.chain else "",
+        chain=_NUMBER.sub(r"`\g<0>`", chain_markdown(story.chain).rstrip()) if story.chain else "",
         aspect_words=aspect_words,
         nightly=nightly(story),
         trace=_trace(story),
