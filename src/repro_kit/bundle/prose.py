@@ -114,7 +114,7 @@ def _opening(story: Story) -> str:
 def attachments(story: Story) -> tuple[str, ...]:
     """What belongs to the issue as an attachment."""
     traced = any(name == "trace/" for name, _ in story.files)
-    return ("the bundle (.zip)", *(["it holds the trace that the form asks for"] if traced else []))
+    return ("the bundle", *(["it holds the trace that the form asks for"] if traced else []))
 
 
 def aspect_words(aspect: Aspect) -> str:
