@@ -50,9 +50,7 @@ def test_what_a_bundle_holds_keeps_to_them(case: Case, level: str) -> None:
 def test_a_full_ablation_keeps_to_its_schema() -> None:
     failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("E", "m"),), tolerance=(0.1, 0.2))
     recipe = Recipe(autocast=Autocast("cuda"), config={"inductor.cpp.simdlen": 8}, options={"a": [1, None]}, rtol=1e-3)
-    cell = Cell(
-        "a", True, recipe, Verdict(Status.FAIL, failure), Signature(Kind.CRASH), changed={"x": 1}
-    )
+    cell = Cell("a", True, recipe, Verdict(Status.FAIL, failure), Signature(Kind.CRASH), changed={"x": 1})
     data = json.loads(json.dumps(to_data(Ablation("program", (cell,), Layer.INDUCTOR, recipe=recipe))))
     jsonschema.validate(data, schemas()["ablation"])
     with pytest.raises(jsonschema.ValidationError):
