@@ -48,7 +48,7 @@ def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Trainer:
-    """A model, its optimizer, and a compiled function of its own: Dynamo keeps what it compiled with the code object."""
+    """A model, its optimizer, and a compiled function of its own: Dynamo keeps compiled code by the code object."""
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)

@@ -8,6 +8,16 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import missing
 from repro_kit.cli.work import case_or_subject, work
+from repro_kit.errors import ReproKitError
+from repro_kit.model.evidence import STEPS
+
+
+def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The steps as given; raises ReproKitError for one that there is not."""
+    for name in filter(None, (value or "").split(",")):
+        if name not in STEPS[1:]:
+            raise ReproKitError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
+    return value
 
 
 @click.command("ablate", cls=SubjectCommand, short_help="Name the layer at fault.")
@@ -21,6 +31,10 @@ from repro_kit.cli.work import case_or_subject, work
 @click.option("--against", metavar="FILE", help="Show what differs from another ablation.json, case or bundle.")
 @click.option("--markdown", is_flag=True, help="Print the ablation as Markdown, for an issue.")
 @shared.interface_options
+@click.option(
+    "--narrow", metavar="STEPS", callback=_steps, help=f"Which steps of narrowing to take: {', '.join(STEPS[1:])}."
+)
+@click.option("--no-narrow", "narrow", flag_value="", help="Stop at the layer.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
@@ -28,6 +29,7 @@ class Cell:
     changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
     inferred: str = ""  # the cells that it follows from: it was not run
     setup: str = ""  # Python code that was run before anything was compiled
+    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
     runs: int = 1  # how often it was run; a failure ends the repetition
 
 
@@ -45,3 +47,4 @@ class Ablation:
     torch: str = ""  # version
     failure: str = ""  # the signature that is looked for, in one line
     cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

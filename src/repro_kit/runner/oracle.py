@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import psutil
 
@@ -18,6 +18,8 @@ from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.server import Server, ServerDied
+
+T = TypeVar("T")
 
 _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
 
@@ -127,6 +129,28 @@ class Oracle:
         reply = dict(self._replies([self._request("diverge", text, inputs, recipe, timeout)]))[0]
         return list(reply.get("names") or [])
 
+    def switched(
+        self,
+        asked: Sequence[tuple[str, Mapping[str, Any]]],
+        inputs: Path | None,
+        *,
+        timeout: float = 120.0,
+    ) -> Iterator[tuple[Verdict, list[list[str]]]]:
+        """For each (text, switch): the verdict, and the applications of the compiler's subsystems, in order.
+
+        A switch (`repro_probe/switches.py`) turns some of these off; each is [backend, subsystem, name, user's line].
+        """
+        requests = [
+            {**self._request("check", text, inputs, None, timeout), "switch": dict(switch)} for text, switch in asked
+        ]
+        found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
+        return _in_order(found)
+
+    def levers(self, timeout: float = 120.0) -> dict[str, Any]:
+        """What this torch lets one switch from outside (`repro_probe/levers.py`); empty when it does not answer."""
+        reply = dict(self._replies([self._request("levers", "", None, None, timeout)]))[0]
+        return dict(reply.get("levers") or {})
+
     def _verdicts(
         self,
         mode: str,
@@ -222,11 +246,11 @@ def _verdict(reply: Mapping[str, Any]) -> Verdict:
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 
-def _in_order(found: Iterator[tuple[int, Verdict]]) -> Iterator[Verdict]:
-    known: dict[int, Verdict] = {}
+def _in_order(found: Iterator[tuple[int, T]]) -> Iterator[T]:
+    known: dict[int, T] = {}
     at = 0
-    for index, verdict in found:
-        known[index] = verdict
+    for index, answer in found:
+        known[index] = answer
         while at in known:
             yield known.pop(at)
             at += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
@@ -11,16 +11,18 @@ from repro_kit.model.axis import parse_axis
 from repro_kit.model.causes import diagnose
 from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.cell_words import word
-from repro_kit.model.failure import Status
+from repro_kit.model.failure import Layer, Status
 from repro_kit.model.layer import is_decided, is_own
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment
+from repro_kit.stages import narrow
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show
 from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.names import check_names
 from repro_kit.stages.options import Options
+from repro_kit.stages.witness import witness
 from repro_kit.ui import Ui
 
 
@@ -44,8 +46,11 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
     cells += work.cells.run(contrasts(cells, work.recipe))
+    if isinstance(work.cells, OnScript):
+        cells += witness(work.cells, cells, work.recipe)
     found = diagnose(cells, work.recipe)
     notes: tuple[str, ...] = ()
+    matrix = cells
     if work.cells.subject == "program" and case.file.signature is not None:
         cells, notes = _checked_on_script(case, options, ui, cells, work.recipe)
     target = work.cells.target
@@ -62,6 +67,11 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     )
     case.write("ablation.json", ablation)
     show(ablation, ui)
+    steps = narrow.steps_of(options)
+    if steps and target is not None and found.layer not in (None, Layer.USER):
+        chain = narrow.narrow(work.cells, matrix, work.recipe, target, steps, ui)
+        case.write("ablation.json", replace(ablation, chain=chain))
+        narrow.show(chain, ui)
     for note in notes:
         ui.warn(note)
     ui.done(found.sentence)

@@ -7,22 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
-import tomli_w
 
-from repro_kit.bundle import prose
-from repro_kit.bundle.archive import CHECKSUMS, pack
+from repro_kit.bundle.archive import pack
 from repro_kit.bundle.contents import Contents, write_files
-from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import BundleResult
-from repro_kit.model.serialize import dumps, to_data
+from repro_kit.model.serialize import to_data
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
+from repro_kit.stages.describe import describe
 from repro_kit.stages.model_code import gate
 from repro_kit.stages.options import Options
+from repro_kit.stages.pages import add_pages
 from repro_kit.stages.preview import preview
 from repro_kit.stages.private import redactor_of
 from repro_kit.stages.stop import Stop
@@ -31,24 +30,6 @@ from repro_kit.ui import Ui
 _PLACE = "bundle"
 _ROUNDS = 2  # a secret that shows only in the end may be in what was checked
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
-_RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
-_FILES = {
-    "repro.py": "run this",
-    "issue.md": "to paste into the bug form",
-    "recipe.toml": "how the program is compiled and run",
-    "env.json": "versions, settings and packages where it was seen",
-    "ablation.json": "which backend, mode and dynamic setting fails",
-    REDACTIONS: "what was replaced by which token, without originals",
-    MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
-    CHECKSUMS: "for `sha256sum -c`",
-}
-_DIRECTORIES = {
-    "files": "the user's own source files",
-    "inputs": "stored tensor values",
-    "trace": "torch's structured trace (for tlparse)",
-    "artifacts": "graphs extracted from the trace",
-    "logs": "torch's logs",
-}
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,10 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         chosen, reason = _choose(case, told, redactor, options, ui)
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
-        _describe(told, chosen, reason)
+        if passed.code:
+            ui.progress("pages about the trace")
+            chosen.left_out.extend(add_pages(case, chosen.contents))
+        describe(case, told, chosen.candidate, chosen.check, chosen.contents, chosen.left_out, reason)
         if not chosen.contents.settle():
             break
     contents = chosen.contents
@@ -144,46 +128,6 @@ def _attempt(case: Case, told: Known, candidate: Candidate, redactor: Redactor, 
         reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values puts them in)"
         check = replace(check, reasons=(reason,))
     return _Attempt(candidate, contents, check, left_out)
-
-
-def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
-    """Add the data files, the issue and the README."""
-    contents, candidate, facts = chosen.contents, chosen.candidate, chosen.candidate.facts
-    contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
-    if candidate.program is not None:
-        recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
-        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
-    if facts.ablation is not None:
-        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    check = chosen.check
-    account = prose.Account(
-        level=candidate.level,
-        verified=check.verified,
-        reason=reason,
-        flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check.flaky else "",
-        repro=contents.entries["repro.py"].data.decode(),
-        log=_log(told, chosen),
-        minimized=candidate.minimized,
-        twin=candidate.twin,
-        files=_listed(contents),
-        left_out=tuple(chosen.left_out),
-    )
-    contents.add_text("issue.md", prose.issue(facts, account), "issue", verbatim={prose.REPRO: account.repro.rstrip()})
-    contents.add_text("README.md", prose.readme(facts, account), "readme")
-
-
-def _log(told: Known, chosen: _Attempt) -> str:
-    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
-    if chosen.check.same:
-        return chosen.check.failing.output
-    return told.facts.failure.text if told.facts.failure else ""
-
-
-def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
-    """The files for the README, each directory as one."""
-    present = {name.partition("/")[0] for name in contents.entries} | {"issue.md", REDACTIONS, MANIFEST, CHECKSUMS}
-    files = [(name, what) for name, what in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))
 
 
 def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:

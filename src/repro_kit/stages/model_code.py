@@ -35,6 +35,7 @@ class Passed:
 
     texts: tuple[Text, ...] = field(default=())
     left_out: str = ""
+    code: bool = False  # whether what shows the user's code may go in
 
     def teach(self, redactor: Redactor) -> None:
         """Let `redactor` learn the secrets in them."""
@@ -64,7 +65,7 @@ def gate(case: Case, options: Options, ui: Ui) -> Passed:
     texts = [
         (f"{place}/{name}", _read(path), place.removesuffix("s")) for place in found for name, path in found[place]
     ]
-    return Passed(_cut(texts))
+    return Passed(_cut(texts), code=True)
 
 
 def _asked(ui: Ui) -> str:

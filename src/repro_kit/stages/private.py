@@ -15,6 +15,7 @@ from repro_kit.case import Case
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.serialize import to_data
+from repro_kit.stages.bisect_report import bisected, commits_in
 from repro_kit.stages.failures import tail
 
 
@@ -38,7 +39,8 @@ def redactor_of(case: Case, env: Environment, recipe: Recipe, variables: Mapping
         env.platform,
         env.torch or "",
     }
-    redactor = Redactor(paths, names, {env.torch_git or "", (env.git.commit if env.git else None) or "", *known})
+    commits = {env.torch_git or "", (env.git.commit if env.git else None) or "", *commits_in(bisected(case))}
+    redactor = Redactor(paths, names, {*commits, *known})
     redactor.add(secret_variables(variables))
     redactor.add(other_variables(variables, known), as_names=True)
     commands = [subject.argv]

@@ -30,7 +30,7 @@ def non_default_config():
             if full in _NOT_THE_USERS or getattr(entry, "alias", None) or getattr(entry, "deprecated", False):
                 continue
             try:
-                value = _value_of(module, key)
+                value = value_of(module, key)
                 default = entry.default
             except AttributeError:
                 continue
@@ -39,7 +39,8 @@ def non_default_config():
     return found
 
 
-def _value_of(module, key):
+def value_of(module, key):
+    """The setting `key`, which may be ``cpp.simdlen``, as it stands."""
     for part in key.split("."):
         module = getattr(module, part)
     return module

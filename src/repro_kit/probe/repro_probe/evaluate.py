@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+from repro_probe import switches
 from repro_probe.describe import describe_exception
 from repro_probe.origins import origins
 from repro_probe.program import apply, limit_memory, load, set_config
@@ -102,6 +103,8 @@ def _check(request, step, threads):
     eager = _run_eager(program, step)
     if request.get("until") == "native":
         _stop_at_native()
+    if request.get("switch") is not None:
+        switches.install(request["switch"], os.path.join(request["scratch"], switches.APPLIED))
     try:
         compiled = _run_compiled(program, step)
     except ReachedNative:
@@ -199,7 +202,20 @@ def _diverge(request, step, threads):
     return {"status": "pass", "phase": "exit", "names": names}
 
 
-_MODES = {"check": _check, "eager": _eager, "fake": _fake, "record": _record, "diverge": _diverge}
+def _levers(request, step, threads):
+    from repro_probe import levers
+
+    return {"status": "pass", "phase": "load", "levers": levers.levers()}
+
+
+_MODES = {
+    "check": _check,
+    "eager": _eager,
+    "fake": _fake,
+    "record": _record,
+    "diverge": _diverge,
+    "levers": _levers,
+}
 
 
 def settle(request):

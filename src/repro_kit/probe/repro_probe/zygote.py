@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from repro_probe import strays
+from repro_probe import strays, switches
 from repro_probe.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.describe import describe_fault
 from repro_probe.warm import import_torch
@@ -85,6 +85,8 @@ class Child:
         signal_name = signal.Signals(-code).name if code < 0 and not self.timed_out else None
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
         reply = judge_end(self, signal_name, text, fault)
+        if self.request.get("switch") is not None:
+            reply["applied"] = switches.read(self.scratch) or []
         shutil.rmtree(self.scratch, ignore_errors=True)
         return {"id": self.request["id"], "seconds": round(time.monotonic() - self.started, 4), **reply}
 

@@ -1,0 +1,80 @@
+"""Applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py): note them, switch some off.
+
+A switch is ``{}``, which only notes, or has ``backend`` and ``subsystem`` and one of ``last`` (applications after this
+number are off; what TORCH_BISECT_MAX does), ``without`` and ``only`` (lists of numbers). They count from 0.
+"""
+
+import collections
+import json
+import os
+
+#: Where the applications go, in a directory of the run: one JSON line each.
+APPLIED = "applied"
+
+
+def install(switch, path):
+    """From here on CompilerBisector answers as `switch` says; each application is written to the file `path`."""
+    from torch._inductor import compiler_bisector
+
+    bisector = compiler_bisector.CompilerBisector
+    bisector.bisection_enabled = True  # keeps the graph cache out of it, as torch's own bisection does
+    wanted = (switch.get("backend"), switch.get("subsystem"))
+    numbers = collections.Counter()
+    file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - as long as the process
+
+    def disable_subsystem(backend, subsystem, debug_info=None):
+        if wanted not in ((None, None), (backend, subsystem)):
+            return False
+        number = numbers[backend, subsystem]
+        numbers[backend, subsystem] += 1
+        # Flushed at once: the process may crash in the next step.
+        file.write(json.dumps([backend, subsystem, *_described(debug_info)]) + "\n")
+        file.flush()
+        return _is_off(switch, number)
+
+    bisector.disable_subsystem = staticmethod(disable_subsystem)
+
+
+def read(directory):
+    """The applications that were noted in `directory`."""
+    try:
+        with open(os.path.join(directory, APPLIED), encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except OSError:
+        return None
+
+
+def _is_off(switch, number):
+    if "last" in switch:
+        return number > switch["last"]
+    if "only" in switch:
+        return number not in switch["only"]
+    return number in switch.get("without", ())
+
+
+def _described(debug_info):
+    """(name, user's line) of an application: a node's operator or an operator, else what torch says of it."""
+    if debug_info is None:
+        return "", ""
+    for cell in debug_info.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:  # empty
+            continue
+        if type(value).__name__ == "Node":
+            return str(value.target), _last_line(value.meta.get("stack_trace"))
+        if type(value).__name__ == "OpOverload":
+            return str(value), ""
+    return str(debug_info()), ""
+
+
+def _last_line(stack):
+    """``model.py:12: y = x.relu()`` of the innermost frame in `stack`, the text that FX keeps with a node."""
+    lines = [line.strip() for line in (stack or "").splitlines() if line.strip()]
+    for at in range(len(lines) - 1, -1, -1):
+        if lines[at].startswith("File "):
+            file, _, rest = lines[at][len("File ") :].partition(", line ")
+            number = rest.partition(",")[0]
+            code = lines[at + 1] if at + 1 < len(lines) else ""
+            return "{}:{}: {}".format(os.path.basename(file.strip('"')), number, code)
+    return ""

@@ -1,0 +1,215 @@
+"""Trials: the failing cell once more with one thing changed, on the program or on the script; each made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from repro_kit.model.cell import Cell
+from repro_kit.model.evidence import Side
+from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.serialize import from_data, to_data
+from repro_kit.model.signature import Signature, Strength, focused, signature_of
+from repro_kit.program import render, without_marks
+from repro_kit.runner.subject import command, command_with_settings
+from repro_kit.stages.cells import Cells, OnProgram, OnScript
+from repro_kit.stages.oracle import fresh_oracle, open_oracle
+
+#: Of a recipe, what the probe can change in a script from outside.
+_OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a trial changes; `switch` as in `repro_probe/switches.py`."""
+
+    switch: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # on a script only
+
+    @property
+    def key(self) -> str:
+        """The same for equal changes."""
+        return json.dumps([self.switch, self.config, self.env], sort_keys=True, default=repr)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One application of a subsystem, as a run made it."""
+
+    backend: str
+    subsystem: str
+    name: str = ""
+    line: str = ""  # of the user's code, where torch knows it
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it: `fails` as the subject did, passes, or None, which tells nothing."""
+
+    fails: bool | None
+    what: str = ""
+    seconds: float = 0.0
+    applied: tuple[Applied, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """In words."""
+        return "fails as observed" if self.fails else "passes" if self.fails is False else self.what or "no verdict"
+
+
+class Trials:
+    """Runs changes of `cell` and remembers the answers, in memory and in `ablate/trials.jsonl` of the case."""
+
+    def __init__(self, runner: Cells, cell: Cell, target: Signature) -> None:
+        self.runner, self.cell, self.target = runner, cell, target
+        self.runs = 0  # made now, not those of an earlier session
+        self.seconds = 0.0
+        self._journal = runner.case.path / "ablate" / "trials.jsonl"
+        self._known = self._read()
+
+    @property
+    def on_program(self) -> bool:
+        """Whether the captured program is what runs."""
+        return isinstance(self.runner, OnProgram)
+
+    @property
+    def jobs(self) -> int:
+        """Trials at the same time."""
+        return max(1, self.runner.options.jobs)
+
+    def ask(self, changes: Sequence[Change]) -> list[Trial]:
+        """The answers to `changes`, in order."""
+        new = {change.key: change for change in changes if change.key not in self._known}
+        if new:
+            started = time.monotonic()
+            for change, trial in zip(new.values(), self._run(list(new.values())), strict=True):
+                self._known[change.key] = trial
+                self._write({"key": change.key, "trial": to_data(trial)})
+            self.runs += len(new)
+            self.seconds += time.monotonic() - started
+        return [self._known[change.key] for change in changes]
+
+    def side(self, what: str, change: Change, trial: Trial | None = None) -> Side:
+        """`change` as one side of a link."""
+        return Side(what, (trial or self.ask([change])[0]).outcome, self.repeat(change))
+
+    def levers(self) -> dict[str, Any]:
+        """What this torch lets one switch."""
+        if isinstance(self.runner, OnProgram):
+            with open_oracle(self.runner.case, self.runner.options) as oracle:
+                return oracle.levers()
+        with fresh_oracle(self.runner.case) as fresh:
+            return fresh.levers()
+
+    def repeat(self, change: Change) -> str:
+        """The command that makes this trial by hand; empty where only the probe can make it."""
+        if not set(change.switch) <= {"backend", "subsystem", "last"}:
+            return ""
+        env = {"TORCH_BISECT_BACKEND": self.cell.recipe.backend, **change.env}
+        if change.switch:
+            env["TORCH_BISECT_SUBSYSTEM"] = change.switch["subsystem"]
+            env["TORCH_BISECT_MAX"] = str(change.switch["last"])
+        subject = self.runner.case.file.subject
+        if isinstance(self.runner, OnProgram):
+            subject = replace(subject, form="script", argv=(str(self.runner.path),))
+        words = command_with_settings(subject, change.config) if change.config else command(subject)
+        if not words:
+            return ""
+        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in env.items()), shlex.join(words)])
+
+    def _run(self, changes: Sequence[Change]) -> list[Trial]:
+        if isinstance(self.runner, OnProgram):
+            return self._on_program(self.runner, changes)
+        assert isinstance(self.runner, OnScript)
+        return self._on_script(self.runner, changes)
+
+    def _on_program(self, runner: OnProgram, changes: Sequence[Change]) -> list[Trial]:
+        asked = []
+        for change in changes:
+            recipe = self.cell.recipe.with_(config={**self.cell.recipe.config, **change.config})
+            program = replace(runner.program, recipe=recipe)
+            asked.append((render(without_marks(program) if recipe.dynamic is False else program), change.switch))
+        with open_oracle(runner.case, runner.options) as oracle:
+            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
+            return [self._trial(verdict, applied) for verdict, applied in answers]
+
+    def _on_script(self, runner: OnScript, changes: Sequence[Change]) -> list[Trial]:
+        own = runner.recipe()
+        override = {
+            name: getattr(self.cell.recipe, name)
+            for name in _OVERRIDABLE
+            if getattr(self.cell.recipe, name) != getattr(own, name)
+        }
+
+        def one(change: Change) -> Trial:
+            name = "trial-" + hashlib.sha256(change.key.encode()).hexdigest()[:12]
+            probe = {**override, "switch": dict(change.switch), "config": dict(change.config)}
+            verdict = runner.verdict(probe, name, change.env)
+            return self._trial(verdict, _applied(runner.case.path / "ablate" / name / "probe"))
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return list(pool.map(one, changes))
+
+    def _trial(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Trial:
+        told = tuple(Applied(*it) for it in applied)
+        if verdict.status is Status.PASS:
+            return Trial(False, "", verdict.seconds, told)
+        if verdict.failure is None:
+            return Trial(None, verdict.note or str(verdict.status), verdict.seconds, told)
+        seen = signature_of(focused(verdict.failure, self.target))
+        same = verdict.status is Status.FAIL and self.target.matches(seen, Strength.REBASED)
+        return (
+            Trial(True, "", verdict.seconds, told)
+            if same
+            else Trial(None, f"fails otherwise: {seen.summary()}", verdict.seconds, told)
+        )
+
+    @property
+    def _about(self) -> str:
+        """What the answers depend on beside the change."""
+        parts = [to_data(it) for it in (self.runner.subject, self.runner.about(), self.cell.recipe, self.target)]
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+    def _read(self) -> dict[str, Trial]:
+        """Answers of an earlier session about the same subject; anything else starts the journal anew."""
+        known: dict[str, Trial] = {}
+        lines = []
+        with suppress(FileNotFoundError):
+            lines = self._journal.read_text(encoding="utf-8").splitlines()
+        with suppress(ValueError, KeyError, TypeError):  # a last line that was cut off
+            for line in lines:
+                told = orjson.loads(line)
+                if "about" in told:
+                    known = {}
+                    mine = told["about"] == self._about
+                elif mine:
+                    known[told["key"]] = from_data(told["trial"], Trial)
+        if not known:
+            self._write({"about": self._about})
+        return known
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._journal.parent.mkdir(parents=True, exist_ok=True)
+        with self._journal.open("ab") as file:
+            file.write(orjson.dumps(line) + b"\n")
+
+
+def _applied(probe: Path) -> list[list[str]]:
+    """Those of the process of a script that made most."""
+    most: list[list[str]] = []
+    for path in sorted(probe.glob("applied-*.jsonl")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > len(most):
+            most = [json.loads(line) for line in lines]
+    return most

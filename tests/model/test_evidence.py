@@ -1,0 +1,41 @@
+"""The chain of evidence as text."""
+
+from repro_kit.model.evidence import Chain, Link, Side, Untried, chain_markdown, in_one_line
+from repro_kit.model.serialize import from_data, to_data
+
+CHAIN = Chain(
+    "program",
+    (
+        Link("backend", "inductor", "Backend 'inductor' fails, backend 'eager' passes."),
+        Link(
+            "subsystem", "lowerings", "It is gone with lowerings off.", good=Side("all 3 off", "passes", "A=1 python x")
+        ),
+        Link("subsystem", "post_grad_passes", "It is gone with post_grad_passes off.", beside=True),
+        Link("op", "#2 aten.relu.default", "It begins with #2.", bad=Side("up to #2", "fails as observed")),
+    ),
+    (Untried("flips", "it would take an hour"),),
+    runs=12,
+)
+
+
+def test_one_line_leaves_out_what_is_beside_the_way() -> None:
+    assert in_one_line(CHAIN) == "inductor → lowerings → #2 aten.relu.default"
+
+
+def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
+    assert chain_markdown(CHAIN).splitlines() == [
+        "**inductor → lowerings → #2 aten.relu.default**",
+        "",
+        "- Backend 'inductor' fails, backend 'eager' passes.",
+        "- It is gone with lowerings off.",
+        "  - good: all 3 off: passes (`A=1 python x`)",
+        "- also: It is gone with post_grad_passes off.",
+        "- It begins with #2.",
+        "  - bad: up to #2: fails as observed",
+        "- not tried: flips: it would take an hour",
+    ]
+    assert chain_markdown(Chain("script")) == ""
+
+
+def test_it_survives_the_disk() -> None:
+    assert from_data(to_data(CHAIN), Chain) == CHAIN

@@ -1,0 +1,72 @@
+"""Searches over numbered parts: any border is found, answers that tell nothing are worked around."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro_kit.reduce.first import Boundary, first_failing, needed
+
+
+@given(st.integers(1, 300), st.data(), st.integers(1, 4))
+def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObject, width: int) -> None:
+    border = data.draw(st.integers(0, count))
+    rounds = []
+
+    def ask(points: Sequence[int]) -> list[bool | None]:
+        rounds.append(points)
+        return [at >= border for at in points]
+
+    assert first_failing(-1, count, ask, width) == Boundary(border - 1, border)
+    assert len(rounds) <= (count + 1).bit_length()
+    assert all(len(points) <= width for points in rounds)
+
+
+@given(st.integers(1, 60), st.data())
+def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObject) -> None:
+    border = data.draw(st.integers(0, count))
+    silent = data.draw(st.sets(st.integers(0, count - 1), max_size=4))
+
+    def ask(points: Sequence[int]) -> list[bool | None]:
+        return [None if at in silent else at >= border for at in points]
+
+    found = first_failing(-1, count, ask, 2)
+    assert found.good < border <= found.bad
+    assert set(range(found.good + 1, found.bad)) <= silent
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=80), st.integers(1, 3))
+def test_without_order_some_failing_one_follows_a_passing_one(fails: list[bool], width: int) -> None:
+    fails[0], fails[-1] = False, True
+    found = first_failing(0, len(fails) - 1, lambda points: [fails[at] for at in points], width)
+    assert found.sharp
+    assert (fails[found.good], fails[found.bad]) == (False, True)
+
+
+def test_it_gives_up_where_nothing_tells_anything() -> None:
+    asked: list[int] = []
+
+    def ask(points: Sequence[int]) -> list[bool | None]:
+        asked.extend(points)
+        return [None for _ in points]
+
+    assert first_failing(-1, 1000, ask) == Boundary(-1, 1000)
+    assert len(asked) < 10
+
+
+@given(st.integers(1, 60), st.data(), st.integers(1, 3))
+def test_what_is_needed_is_found_exactly(count: int, data: st.DataObject, width: int) -> None:
+    culprits = data.draw(st.sets(st.integers(0, count - 1), max_size=4))
+    asked: list[tuple[int, ...]] = []
+
+    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
+        asked.extend(map(tuple, sets))
+        return [culprits <= set(it) for it in sets]
+
+    assert needed(range(count), ask, width) == (sorted(culprits), True)
+
+
+def test_a_budget_leaves_more_than_is_needed_and_says_so() -> None:
+    kept, sure = needed(range(64), lambda sets: [{3, 40} <= set(it) for it in sets], budget=5)
+    assert {3, 40} <= set(kept)
+    assert not sure
