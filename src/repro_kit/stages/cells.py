@@ -295,8 +295,16 @@ class OnScript(Cells):
             repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
         return self._made(it, verdict, repeat + _setup_words(it))
 
-    def verdict(self, override: Mapping[str, object], name: str, env: Mapping[str, str] | None = None) -> Verdict:
+    def verdict(
+        self,
+        override: Mapping[str, object],
+        name: str,
+        env: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
+
+        `without` names variables of the user's that it does not get.
 
         What it leaves goes to `ablate/NAME` of the case.
         """
@@ -312,6 +320,7 @@ class OnScript(Cells):
             mode="override",
             probe=override,
             env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+            without=without,
         )
         found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not found:

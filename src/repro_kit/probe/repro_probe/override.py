@@ -2,7 +2,8 @@
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
 with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
-the config module is imported; the script cannot set these anew. ``switch``: see switches.py.
+the config module is imported; the script cannot set these anew. ``switch``: see switches.py,
+``eager_graphs``: see graphs.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
 """
 
 import functools
@@ -10,7 +11,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import names, switches
+from repro_probe import graphs, names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -38,6 +39,11 @@ def install(place):
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    for key in options.get("defaults", ()):
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
+    if options.get("eager_graphs"):
+        graphs.install(options["eager_graphs"], _fix)
     if "switch" in options:
         path = place.path(switches.APPLIED, "jsonl")
         when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
@@ -53,6 +59,12 @@ def _fix(module, name, value):
     entry = getattr(module, "_config", {}).get(name)
     if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
         entry.env_value_force = value
+
+
+def _fix_default(module, name):
+    entry = getattr(module, "_config", {}).get(name)
+    if entry is not None:
+        _fix(module, name, entry.default)
 
 
 def _wrap_compile(torch, options):
