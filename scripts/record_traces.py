@@ -2,8 +2,9 @@
 
 python scripts/record_traces.py [CASE]…
 
-Runs the functions of tests/trace/torch_cases.py, keeps what the tests read (see `EVENTS`) and replaces this machine's
-paths; checksums are computed anew. The fixtures stay small so that they can be read in a review.
+Runs the functions of tests/trace/torch_cases.py and insight_cases.py, keeps what the tests read (see `EVENTS`, `TOLD`)
+and replaces this machine's paths; checksums are computed anew. The fixtures stay small so that they can be read in a
+review.
 """
 
 from __future__ import annotations
@@ -20,11 +21,21 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent.parent / "tests" / "trace"
 CASES = TESTS / "torch_cases.py"
+INSIGHTS = TESTS / "insight_cases.py"
 FIXTURES = TESTS / "fixtures"
 EVENTS = {
     "str", "dynamo_start", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "dynamo_error",
     "dynamo_graph_break_reason", "recompile_reasons",
 }  # fmt: skip
+#: Of the cases for insights; of their stacks the ends, since all of torch lies between.
+TOLD = EVENTS | {
+    "create_symbol", "create_unbacked_symbol", "symbolic_shape_specialization", "describe_tensor", "describe_source",
+    "dynamo_output_graph", "dynamo_cpp_guards_str", "aotautograd_cache_miss", "fx_graph_cache_miss", "chromium_event",
+    "fx_graph_runnable", "before_post_grad_graph",
+}  # fmt: skip
+LOGS = "graph_breaks,recompiles,guards,dynamic"
+TEXTS = ("branch_on_size", "breaks_on_item", "breaks_on_print", "four_sizes_static", "hit_limit", "duck_shaped")
+SETTINGS = re.compile(r"^(?:assume_static_by_default|automatic_dynamic_shapes|recompile_limit|specialize_float)$")
 STEPS = {"chromium_event", "inductor_post_grad_graph"}  # only where a step stays open
 OPEN = ("hang",)
 GRAPHS = ("hang", "backward_error")  # keep the graphs as scripts of these
@@ -32,23 +43,27 @@ SILENT = ("abort", "runtime_error", "wrong_result")  # their traces show nothing
 METRICS = re.compile(
     r"^(compile_id|fail_\w+|restart_reasons|has_guarded_code|is_forward|co_name|start_time|recompile_reason)$"
 )
+NUMBERS = re.compile(r"^(co_\w+|dynamo_config|guard_count|guard_latency_us|graph_op_count|\w+_time_us|duration_us)$")
 CONTEXT = {"rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "stack"}
 LONGEST = 30  # lines of a payload or an output
 
 
 def main() -> None:
-    names = re.findall(r"^def (\w+)\(\):", CASES.read_text(), re.MULTILINE)
-    for name in sys.argv[1:] or names:
-        print(name)
-        record(name)
-    size = sum(file.stat().st_size for file in FIXTURES.iterdir())
+    wanted = sys.argv[1:]
+    for name in re.findall(r"^def (\w+)\(\):", CASES.read_text(), re.MULTILINE):
+        if not wanted or name in wanted:
+            print(name)
+            record(name)
+    told = re.findall(r"^def ([a-z]\w+)\(\):", INSIGHTS.read_text(), re.MULTILINE)
+    if not wanted or set(told) & set(wanted):
+        record_insights([name for name in told if not wanted or name in wanted])
+    size = sum(file.stat().st_size for file in FIXTURES.rglob("*") if file.is_file())
     print(f"{size / 1000:.0f} kB in all")
 
 
 def record(name: str) -> None:
     with tempfile.TemporaryDirectory() as place:
-        clean = {key: value for key, value in os.environ.items() if not re.search("TORCH|DYNAMO|INDUCTOR|TRITON", key)}
-        env = {**clean, "TORCH_TRACE": f"{place}/trace", "TORCHINDUCTOR_CACHE_DIR": f"{place}/cache"}
+        env = {**clean(), "TORCH_TRACE": f"{place}/trace", "TORCHINDUCTOR_CACHE_DIR": f"{place}/cache"}
         done = subprocess.run([sys.executable, str(CASES), name], env=env, capture_output=True, text=True, check=False)
         if name not in SILENT:
             (log,) = Path(place, "trace").glob("*.log")
@@ -59,29 +74,77 @@ def record(name: str) -> None:
             (FIXTURES / f"{name}.stderr.txt").write_text(cut(anonymous(done.stderr, place)) + "\n")
 
 
-def kept(text: str, events: set[str], rewrite) -> Iterator[str]:
-    """The records of `text` whose event or artifact name is in `events`."""
+def record_insights(names: list[str]) -> None:
+    """The traces of all cases from one run; and what torch logs of some as text."""
+    with tempfile.TemporaryDirectory() as place:
+        env = {**clean(), "TORCH_TRACE": f"{place}/warm", "TORCHINDUCTOR_CACHE_DIR": f"{place}/cache"}
+        subprocess.run([sys.executable, str(INSIGHTS), "--each", place], env=env, capture_output=True, check=True)
+        for name in names:
+            print(name)
+            (log,) = Path(place, name).glob("*.log")
+            lines = "".join(kept(log.read_text(), TOLD, lambda text: anonymous(text, place), whole=True))
+            (FIXTURES / "insights" / f"{name}.log").write_text(used(lines))
+        for name in sorted(set(names) & set(TEXTS)):
+            env = {**clean(), "TORCH_LOGS": LOGS}
+            command = [sys.executable, str(INSIGHTS), name]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+            (FIXTURES / "insights" / f"{name}.txt").write_text(anonymous(done.stderr, place))
+
+
+def clean() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not re.search("TORCH|DYNAMO|INDUCTOR|TRITON", key)}
+
+
+def used(text: str) -> str:
+    """`text` without the file names that no stack refers to."""
+    ids = set(re.findall(r'"filename": (\d+)', text))
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if (it := re.search(r'"str": \[".*", (\d+)\]', line)) is None or it[1] in ids)
+
+
+def kept(text: str, events: set[str], rewrite, *, whole: bool = False) -> Iterator[str]:
+    """The records of `text` whose event or artifact name is in `events`; `whole`: with all that insights read."""
     for found in re.finditer(r"^(V\d{4} .*?\]) (\{.*)\n((?:\t.*\n)*)", text, re.MULTILINE):
         data = json.loads(found[2])
         event = next(key for key in data if key not in CONTEXT)
         if (data[event].get("name") if event == "artifact" else event) not in events:
             continue
+        if event == "chromium_event" and whole and "pgo." not in found[3]:
+            continue
+        if isinstance(data[event], dict) and "stack" in data[event] and whole and event != "dynamo_start":
+            data[event]["stack"] = ends(data[event]["stack"])
         if event.endswith("compilation_metrics"):
-            data[event] = {key: value for key, value in data[event].items() if METRICS.match(key)}
+            data[event] = {
+                key: value
+                for key, value in data[event].items()
+                if METRICS.match(key) or (whole and NUMBERS.match(key) and value is not None)
+            }
+            if "dynamo_config" in data[event]:
+                config = json.loads(data[event]["dynamo_config"])
+                config = {key: value for key, value in config.items() if SETTINGS.match(key)}
+                data[event]["dynamo_config"] = json.dumps(config)
             data[event]["fail_reason"] = (data[event].get("fail_reason") or "")[:800] or None
         payload = found[3].removesuffix("\n").replace("\n\t", "\n").removeprefix("\t")
         data = json.loads(rewrite(json.dumps(data)))
         if "has_payload" in data:
-            payload = rewrite(payload) if '"fx_graph_runnable"' in found[2] else cut(rewrite(payload))
+            uncut = whole or '"fx_graph_runnable"' in found[2]
+            payload = rewrite(payload) if uncut else cut(rewrite(payload))
             data["has_payload"] = hashlib.md5(payload.encode()).hexdigest()
         yield f"{found[1]} {json.dumps(data)}\n"
         if "has_payload" in data:
             yield "".join(f"\t{line}\n" for line in payload.split("\n"))
 
 
+def ends(stack: list[dict]) -> list[dict]:
+    return stack if len(stack) < 21 else [*stack[:3], *stack[-18:]]
+
+
 def anonymous(text: str, place: str) -> str:
     for known, shown in ((place, "/tmp/run"), (str(CASES.parent), "/home/me"), (sys.prefix, "/venv")):
         text = text.replace(known, shown)
+    text = re.sub(
+        rf"(?:[\w/]*/)?{TESTS.parent.name}/{TESTS.name}/(\w+\.py)", r"home/me/\1", text
+    )  # as torch shortens it
     return re.sub(rf"{re.escape(sys.base_prefix)}|/tmp/torchinductor_\w+", "/python", text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import TextIO
 
 import orjson
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -151,6 +152,18 @@ class Ui:
         """A command's own output, as it is; shown even when quiet."""
         self._print(Text(text))
 
+    def show(self, drawn: RenderableType) -> None:
+        """Something that is drawn already, as wide as the output; shown even when quiet."""
+        console = self._console
+        with self._lock:
+            if console.is_terminal:
+                console.print(drawn)
+                return
+            with console.capture() as captured:
+                console.print(drawn)
+            lines = captured.get().splitlines()
+            console.print(Text("\n".join(line.rstrip() for line in lines)), soft_wrap=True)
+
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Labelled lines, framed on a terminal; shown even when quiet."""
         width = max((len(label) for label, _ in lines), default=0)
@@ -201,7 +214,7 @@ class Ui:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _make_console(self, stream: TextIO) -> Console:
-        width = None if stream.isatty() else _PLAIN_WIDTH
+        width = None if stream.isatty() or os.environ.get("COLUMNS") else _PLAIN_WIDTH
         return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def _print(self, text: Text, console: Console | None = None) -> None:

@@ -180,6 +180,18 @@ def test_the_log_and_a_mark_by_hand(project, bisect) -> None:
     assert (code, "--mark takes" in out) == (2, True)
 
 
+def test_one_package_after_the_other(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:3], lambda number: GOOD)
+    for number, version in enumerate(VERSIONS[:5]):
+        make_wheel(project / "dist", version, BAD if number >= 2 else GOOD, name="glub", requires=["frob==1.0"])
+    (project / "use.py").write_text("import frob, glub\nassert frob.answer() == glub.answer()\n")
+    words = ("--package", "glub", "--wheels", "dist")
+    ends = ("--good", "1.0", "--bad", "1.2", "--good", "1.0", "--bad", "1.4")
+    code, out = bisect("use.py", *words, *ends)
+    assert (code, "frob 1.0 already fails, so both ends are alike" in out) == (0, True), out
+    assert "glub 1.2 is the first build that fails; 1.1 is the last one" in out
+
+
 def test_a_failure_that_comes_and_goes_is_judged_by_repetition(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:5], broken_from(3))
     (project / "use.py").write_text(

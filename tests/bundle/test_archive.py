@@ -1,11 +1,15 @@
+import gzip
+import io
 import os
 import stat
+import struct
 import subprocess
+import tarfile
 import zipfile
 
 import pytest
 
-from repro_kit.bundle.archive import CHECKSUMS, checksums, pack, read, unpack
+from repro_kit.bundle.archive import CHECKSUMS, FORMS, checksums, pack, read, unpack
 from repro_kit.errors import ReproKitError
 
 FILES = {"repro.py": b"print(1)\n", "files/a.py": b"", "README.md": b"# x\n"}
@@ -15,15 +19,17 @@ def sealed(files):
     return {**files, CHECKSUMS: checksums(files)}
 
 
-def test_same_content_same_bytes(tmp_path):
-    pack(tmp_path / "a.zip", sealed(FILES))
-    pack(tmp_path / "b.zip", sealed(dict(reversed(FILES.items()))))
-    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+@pytest.mark.parametrize("form", FORMS)
+def test_same_content_same_bytes(tmp_path, form):
+    pack(tmp_path / f"a{form}", sealed(FILES))
+    pack(tmp_path / f"b{form}", sealed(dict(reversed(FILES.items()))))
+    assert (tmp_path / f"a{form}").read_bytes() == (tmp_path / f"b{form}").read_bytes()
 
 
-def test_round_trip_and_sha256sum(tmp_path):
-    pack(tmp_path / "a.zip", sealed(FILES))
-    unpack(tmp_path / "a.zip", tmp_path / "out")
+@pytest.mark.parametrize("form", FORMS)
+def test_round_trip_and_sha256sum(tmp_path, form):
+    pack(tmp_path / f"a{form}", sealed(FILES))
+    unpack(tmp_path / f"a{form}", tmp_path / "out")
     assert {name: (tmp_path / "out" / name).read_bytes() for name in FILES} == FILES
     subprocess.run(["sha256sum", "-c", "--quiet", CHECKSUMS], cwd=tmp_path / "out", check=True)
 
@@ -43,7 +49,9 @@ def hostile(path, name, data=b"x", mode=stat.S_IFREG | 0o644, again=False):
             archive.writestr(zipfile.ZipInfo(name.upper()), data)
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "C:/x", "a\\..\\x"])
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/x", "a/../../x", "C:/x", "a\\..\\x", "a//x", "./x", "\x1b[2Jx", "a\u202ex", "x" * 300]
+)
 def test_names_that_lead_out_are_refused(tmp_path, name):
     hostile(tmp_path / "a.zip", name)
     with pytest.raises(ReproKitError, match="leads out"):
@@ -93,3 +101,79 @@ def test_a_plain_zip_is_no_bundle(tmp_path):
     pack(tmp_path / "a.zip", FILES)
     with pytest.raises(ReproKitError, match="not a bundle"):
         read(tmp_path / "a.zip")
+
+
+def tar_with(path, *entries):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, kind, data in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.size = kind, len(data)
+            entry.linkname = "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            archive.addfile(entry, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (("../x", tarfile.REGTYPE, b""), "leads out"),
+        (("/x", tarfile.REGTYPE, b""), "leads out"),
+        (("x", tarfile.SYMTYPE, b""), "link or a device"),
+        (("x", tarfile.LNKTYPE, b""), "link or a device"),
+        (("x", tarfile.CHRTYPE, b""), "link or a device"),
+        (("x", tarfile.FIFOTYPE, b""), "link or a device"),
+    ],
+)
+def test_hostile_tars_are_refused(tmp_path, entry, message):
+    tar_with(tmp_path / "a.tar.gz", entry)
+    with pytest.raises(ReproKitError, match=message):
+        unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tar_that_claims_an_absurd_size_is_refused_before_it_is_read(tmp_path):
+    entry = tarfile.TarInfo("x")
+    entry.size = 1 << 40
+    with gzip.open(tmp_path / "a.tar.gz", "wb") as file:
+        file.write(entry.tobuf())
+    with pytest.raises(ReproKitError, match="unpacks to more"):
+        read(tmp_path / "a.tar.gz")
+
+
+def test_a_tar_with_an_absurd_header_is_refused_before_it_is_read(tmp_path):
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = tarfile.XHDTYPE, 1 << 40
+    with gzip.open(tmp_path / "a.tar.gz", "wb") as file:
+        file.write(entry.tobuf() + bytes(1 << 20))
+    with pytest.raises(ReproKitError, match=r"unpacks to more|not a bundle"):
+        read(tmp_path / "a.tar.gz")
+
+
+def test_a_tar_that_is_cut_off_is_damaged(tmp_path):
+    pack(tmp_path / "a.tar.gz", sealed({"x": os.urandom(9000)}))
+    (tmp_path / "b.tar.gz").write_bytes((tmp_path / "a.tar.gz").read_bytes()[:5000])
+    with pytest.raises(ReproKitError, match="not a bundle, or is damaged"):
+        read(tmp_path / "b.tar.gz")
+
+
+def test_a_zip_with_an_absurd_directory_is_refused(tmp_path):
+    pack(tmp_path / "a.zip", sealed(FILES))
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    at = data.rfind(b"PK\x05\x06")
+    data[at + 12 : at + 16] = struct.pack("<L", 1 << 30)
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(ReproKitError, match="more than 10000 files"):
+        read(tmp_path / "a.zip")
+
+
+def test_unusual_packing_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("x", b"1")
+    with pytest.raises(ReproKitError, match="unusual way"):
+        read(tmp_path / "a.zip")
+
+
+def test_what_a_stranger_wrote_reaches_no_terminal(tmp_path):
+    hostile(tmp_path / "a.zip", "\x1b]0;owned\x07x")
+    with pytest.raises(ReproKitError) as raised:
+        read(tmp_path / "a.zip")
+    assert "\x1b" not in str(raised.value)

@@ -35,8 +35,8 @@ def test_same_value_same_token_in_every_file():
     redactor.learn('password = "correct-horse-9"', "a.py")
     first = redactor.redact('password = "correct-horse-9"', "a.py")
     second = redactor.redact("somewhere else: correct-horse-9")
-    assert first.text == 'password = "<redacted-secret-1>"' and first.count == 1
-    assert second.text == "somewhere else: <redacted-secret-1>"
+    assert first.text == 'password = "REDACTED_SECRET_1"' and first.count == 1
+    assert second.text == "somewhere else: REDACTED_SECRET_1"
 
 
 def test_redacting_twice_changes_nothing():
@@ -66,8 +66,17 @@ def test_a_commit_is_no_secret():
         ("/home/alice/other", "<home>/other"),
         ("/home/alice", "<home>"),
         ("in /home/alice.", "in <home>."),
-        ("/home/alicecooper/x", "/home/alicecooper/x"),
-        ("/home/alice-2/x", "/home/<user>-2/x"),
+        (
+            r'{"at": "x\n/home/alice/proj/a.py\n/data/team/b.py\nalice"}',
+            r'{"at": "x\n<cwd>/a.py\n<dir-1>/b.py\n<user>"}',
+        ),
+        ("/opt/corp/lib/python3.11/site-packages/torch/x.py", "<dir-1>/lib/python3.11/site-packages/torch/x.py"),
+        (
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
+        ),
+        ("/home/alicecooper/x", "<dir-1>/x"),
+        ("/home/alice-2/x", "<dir-1>/x"),
     ],
 )
 def test_deepest_path_wins_and_neighbours_stay(text, expected):

@@ -19,7 +19,7 @@ from repro_kit.program import parse
 from repro_kit.stages.bundle import run
 from repro_kit.stages.check import check_repro
 from repro_kit.stages.options import Options
-from repro_kit.stages.verify import verify
+from repro_kit.stages.verify import How, verify
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -83,7 +83,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path):
     assert archive.read_bytes() == before
 
     def verdict(target: Path) -> Exit:
-        return verify(target, python=sys.executable, options=Options(yes=True), ui=SilentUi(yes=True))
+        return verify([target], How(sys.executable), Options(yes=True), SilentUi(yes=True))
 
     assert verdict(archive) is Exit.OK
     assert verdict(case.path) is Exit.OK
@@ -99,7 +99,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path):
 def test_foreign_code_is_not_run_unasked(tmp_path):
     (tmp_path / "repro.py").write_text("import pathlib\npathlib.Path('/nowhere/ran').touch()\n")
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify(tmp_path / "repro.py", python=sys.executable, options=Options(), ui=SilentUi())
+        verify([tmp_path / "repro.py"], How(sys.executable), Options(), SilentUi())
 
 
 def test_a_script_without_a_graph_becomes_a_script_level_bundle(tmp_path):

@@ -75,7 +75,7 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
         (ladder("eager", Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemError", "x"),))), "bytecode"),
         (ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV")), "bytecode"),
         ([*ladder("eager"), contrast(causes.AFRESH, passes=True)], "guards"),
-        ([*ladder("eager"), contrast(causes.AFRESH, passes=False)], "tracing"),
+        ([*ladder("eager"), contrast(causes.AFRESH, passes=False)], ""),
         ([*ladder("eager"), contrast(causes.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
     ],
 )
@@ -83,12 +83,15 @@ def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:
     assert told(cells) == (Layer.DYNAMO, cause)
 
 
-def test_side_effects_are_named_where_dynamo_refuses_some() -> None:
-    wrong_state = Failure(Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "{'n': 0}"),))
-    refusal = raised(message="Dynamo found side effects", kind=Kind.DYNAMO_ERROR)
-    refused = contrast(causes.SIDE_EFFECTS_REFUSED, passes=False, failure=refusal, same=False)
-    assert told([*ladder("eager", wrong_state), refused]) == (Layer.DYNAMO, "side-effects")
-    assert told(ladder("eager", wrong_state)) == (Layer.DYNAMO, "")
+@pytest.mark.parametrize(
+    ("parting", "cause"), [("state", "side-effects"), ("result", "tracing"), ("none", ""), (None, "")]
+)
+def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None, cause: str) -> None:
+    cells = ladder("eager")
+    if parting:
+        seen = {"contrast": causes.WITNESS, "parting": parting}
+        cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
+    assert told(cells) == (Layer.DYNAMO, cause)
 
 
 def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from repro_kit.model.cell import Cell
@@ -9,9 +11,16 @@ PASS = Verdict(Status.PASS)
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
 
 
+BASELINE = Cell("no torch.compile", False, Recipe(), PASS)
+
+
 def cell(backend: str, fails: bool, dynamic: bool | None = None, mode: str | None = None, same: bool = True) -> Cell:
     recipe = Recipe(backend=backend, dynamic=dynamic, mode=mode)
     return Cell(f"{backend} {dynamic} {mode}", True, recipe, FAIL if fails else PASS, same=fails and same)
+
+
+def varied(backend: str, fails: bool, dynamic: bool | None) -> Cell:
+    return replace(cell(backend, fails, dynamic), changed={"backend": backend, "dynamic": dynamic})
 
 
 def ladder(first_failing: str, dynamic: bool | None = None) -> list[Cell]:
@@ -49,11 +58,39 @@ def test_another_failure_is_no_evidence() -> None:
 def test_dependence_on_dynamic_is_said() -> None:
     cells = [
         *ladder("aot_eager", True),
-        *(cell(name, False, dynamic) for name in LADDER for dynamic in (None, False)),
+        *(varied(name, False, dynamic) for name in LADDER for dynamic in (None, False)),
     ]
     layer, sentence = name_layer(cells, Recipe(backend="aot_eager", dynamic=True))
     assert layer == Layer.AOT
-    assert "only with dynamic=True" in sentence
+    assert sentence.endswith("'aot_eager' fails, but not with dynamic=None or False.")
+
+
+def test_a_failure_that_moves_with_dynamic_shapes_says_so() -> None:
+    cells = [
+        *ladder("inductor"),
+        *(varied(name, name != "eager", True) for name in LADDER),
+        *(varied(name, name == "inductor", False) for name in LADDER),
+    ]
+    layer, sentence = name_layer(cells, Recipe())
+    assert layer == Layer.INDUCTOR
+    assert sentence.endswith("'inductor' fails, 'aot_eager' first with dynamic=True.")
+
+
+def test_other_axes_say_nothing_of_dynamic_shapes() -> None:
+    setting = replace(cell("inductor", False), changed={"inductor.pattern_matcher": False})
+    assert name_layer([*ladder("inductor"), setting], Recipe())[1].endswith("'inductor' fails.")
+
+
+def test_a_backend_that_tells_nothing_is_named() -> None:
+    cells = [cell("eager", False), cell("aot_eager", True, same=False), *ladder("inductor")[2:]]
+    sentence = name_layer(cells, Recipe())[1]
+    assert "(what 'aot_eager' would tell is hidden: another failure)" in sentence
+
+
+def test_what_was_not_seen_to_pass_is_not_said_to() -> None:
+    assert "plain eager passes" in name_layer([BASELINE, *ladder("eager")], Recipe())[1]
+    broken = replace(BASELINE, verdict=Verdict(Status.INVALID))
+    assert "plain eager passes" not in name_layer([broken, *ladder("eager")], Recipe())[1]
 
 
 def test_a_failure_of_one_mode_alone_is_inductors() -> None:

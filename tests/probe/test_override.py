@@ -1,11 +1,13 @@
 """Overrides and recording in a real run."""
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from repro_kit.model.witness import parting
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import launch
 from repro_kit.runner.recorded import Recorded, read_recorded
@@ -73,3 +75,71 @@ def test_graphs_are_recorded_with_bodies_values_and_the_users_own_settings(tmp_p
     assert (tmp_path / "probe" / "inputs" / graph.inputs[0].file).is_file()
     assert graph.backend.qualname == "backend"
     assert recorded.compile_settings()["backend"] == "backend"
+
+
+STATE = """
+import torch
+
+def make():
+    seen = []
+    class Helper:
+        def touch(self):
+            seen.append(1)
+    def f(x):
+        Helper().touch()
+        return x + torch.rand(3)
+    return f
+
+torch.compile(make(), backend="eager")(torch.rand(3))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(STATE)
+    runs = []
+    for name, variables in (("plain", {"TORCH_COMPILE_DISABLE": "1"}), ("eager", {})):
+        place = tmp_path / name
+        env = probe_environment({**os.environ, **variables}, "override", place, 120, {"witness": True})
+        ran = launch(
+            [sys.executable, str(script)],
+            cwd=tmp_path,
+            env=env,
+            timeout=120,
+            stdout=tmp_path / "out.txt",
+            stderr=tmp_path / "err.txt",
+        )
+        assert ran.ok, (tmp_path / "err.txt").read_text()
+        (found,) = place.glob("witness-*.json")
+        runs.append(json.loads(found.read_text()))
+    assert [call[0] for call in runs[0]] == ["make.<locals>.f"]
+    touched = [call[3]["Helper"]["touch"]["seen"] for (call,) in runs]
+    # Eager's list has an element; what Dynamo leaves is its own matter, and results must agree in any case.
+    assert touched[0] == [1, 1]
+    assert parting(*runs) is None or parting(*runs).what == "state"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_settings_stay_and_a_function_of_the_script_can_be_the_backend(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch._inductor.config as config\n"
+        "def mine(gm, inputs):\n    print('mine', torch.is_grad_enabled(), ready)\n    return gm.forward\n"
+        "config.pattern_matcher = True\n"
+        "torch.compile(lambda x: x + 1)(torch.ones(2))\n"
+        "print(config.pattern_matcher, config.cpp.simdlen)\n"
+    )
+    options = {
+        "backend": "mine",
+        "grad": False,
+        "setup": "import builtins; builtins.ready = 'set up'",
+        "config": {"inductor.pattern_matcher": False, "inductor.cpp.simdlen": 1},
+    }
+    env = probe_environment(os.environ, "override", tmp_path / "probe", 120, options)
+    out, err = tmp_path / "out.txt", tmp_path / "err.txt"
+    ran = launch([sys.executable, str(script)], cwd=tmp_path, env=env, timeout=120, stdout=out, stderr=err)
+    assert ran.ok, err.read_text()
+    assert out.read_text() == "mine False set up\nFalse 1\n"

@@ -15,6 +15,7 @@ from repro_kit.bisect.build import Mark
 
 #: Builds of no use between the last good and the first bad one after which no more are tried there.
 PATIENCE = 16
+_MISSES = 3
 
 Marks = Mapping[int, Mark]
 
@@ -197,15 +198,23 @@ def _borders(question: Question, marks: Marks, old: int, new: int) -> tuple[int,
 
 
 def _middle(untried: list[int]) -> int:
-    """The middle of the longest run of untried builds: this leads out of clusters of builds of no use."""
+    """The untried build that comes closest to halving the untried ones, but that keeps away from those of no use.
+
+    Those come in clusters: it is a quarter of a run of untried builds or more from the run's ends, and after a few
+    misses in the middle of the longest run.
+    """
     runs: list[list[int]] = []
     for index in untried:
         if runs and runs[-1][-1] == index - 1:
             runs[-1].append(index)
         else:
             runs.append([index])
-    longest = max(runs, key=len)
-    return longest[len(longest) // 2]
+    if len(runs) > _MISSES:
+        longest = max(runs, key=len)
+        return longest[len(longest) // 2]
+    candidates = [run[len(run) * quarter // 4] for run in runs for quarter in (2, 1, 3)]
+    middle = len(untried) // 2
+    return min(candidates, key=lambda index: abs(untried.index(index) - middle))
 
 
 def _gives_up(question: Question, skipped: int) -> bool:

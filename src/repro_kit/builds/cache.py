@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from repro_kit.bisect import Build
 from repro_kit.builds.source import UnusableError
-from repro_kit.builds.web import WebError, opened, persistently, without_credentials
+from repro_kit.builds.web import WebError, opened, persistently, with_credentials, without_credentials
 from repro_kit.errors import Exit, ReproKitError
 
 _CHUNK = 1 << 20
@@ -28,10 +28,11 @@ class StoppedError(Exception):
 class WheelCache:
     """Wheels in `directory`, at most `limit` bytes in all, but for those in use; safe to use from several threads."""
 
-    def __init__(self, directory: Path, limit: int, *, offline: bool = False) -> None:
+    def __init__(self, directory: Path, limit: int, *, index: str | None = None, offline: bool = False) -> None:
         self.directory = directory
         self.limit = limit
         self.offline = offline
+        self._index = index  # its credentials are used for its files
         self.stop = threading.Event()  # ends downloads that are under way
         self._used: set[Path] = set()
         self._locks: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
@@ -124,7 +125,7 @@ class WheelCache:
         handle, aside = tempfile.mkstemp(dir=place.parent, prefix=".part-")
         digest = hashlib.sha256()
         try:
-            with os.fdopen(handle, "wb") as file, opened(build.url or "") as answer:
+            with os.fdopen(handle, "wb") as file, opened(with_credentials(build.url or "", self._index)) as answer:
                 expected = answer.headers.get("Content-Length")
                 while chunk := answer.read(_CHUNK):
                     if self.stop.is_set():

@@ -62,6 +62,7 @@ class WheelSource:
             if not self._keep:
                 shutil.rmtree(place, ignore_errors=True)
             self._uv.forget(self._package)
+            self._uv.trim(self._cache.limit)
 
     def fetch(self, build: Build) -> None:
         """Download the wheel of `build`."""

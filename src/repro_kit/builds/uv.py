@@ -30,6 +30,7 @@ class Wants:
     packages: tuple[str, ...] = ()  # requirements: "transformers==4.57"
     constraints: tuple[str, ...] = ()  # files
     index: str | None = None  # asked beside the default one
+    links: str | None = None  # a directory of wheels, likewise
     prereleases: bool = False  # of packages that are named without a version: companions of a nightly
 
 
@@ -53,32 +54,43 @@ class Uv:
     def install(self, python: str, requirement: str | None, wants: Wants, place: Path, *, cached: bool = False) -> None:
         """Install `requirement` and what is wanted beside it; offline at first where the wheel is `cached`.
 
-        Raises UnusableError with uv's own words when that cannot be done.
+        What the user pins counts, even where the build asks for another version; where a pinned package asks for
+        another build, the build counts. Raises UnusableError with uv's own words when it cannot be done.
         """
-        command = ["pip", "install", "--quiet", "--python", python, *self._choices(wants, place)]
-        requirements = [*([requirement] if requirement else []), *(_written(it, wants) for it in wants.packages)]
+        command = ["pip", "install", "--quiet", "--python", python, *self._choices(wants)]
+        direct = [requirement] if requirement else []
+        requirements = [*direct, *(_written(it, wants) for it in wants.packages)]
+        pinned = [it for it in wants.packages if "==" in it or "@" in it]
+        ways = [[*command, *_overrides(pinned, place / "overrides.txt"), *requirements]]
+        if pinned and direct:
+            ways.append([*command, *_overrides([*pinned, *direct], place / "overrides-all.txt"), *requirements])
         if cached and not self.offline:
+            ways = [[*way, *more] for way in ways for more in (["--offline"], [])]
+        for way in ways[:-1]:
             with suppress(UnusableError):
-                self._run([*command, "--offline", *requirements], place)
+                self._run(way, place)
                 return
-        self._run([*command, *requirements], place)
+        self._run(ways[-1], place)
 
     def forget(self, package: str) -> None:
         """Drop the unpacked copies of `package`, of which each build leaves one."""
         with suppress(UnusableError):
             self._run(["cache", "clean", "--quiet", package], Path.cwd())
 
-    def _choices(self, wants: Wants, place: Path) -> list[str]:
+    def trim(self, limit: int) -> None:
+        """Drop all that is cached when that is more than `limit` bytes."""
+        if _size(self.cache) > limit:
+            with suppress(UnusableError):
+                self._run(["cache", "clean", "--quiet"], Path.cwd())
+
+    def _choices(self, wants: Wants) -> list[str]:
         chosen: list[str] = []
         if wants.index:
             chosen += ["--index", wants.index, "--index-strategy", "unsafe-best-match"]
+        if wants.links:
+            chosen += ["--find-links", wants.links]
         for file in wants.constraints:
             chosen += ["--constraint", file]
-        pinned = [it for it in wants.packages if "==" in it or "@" in it]
-        if pinned:  # what the user pins counts, even where the build asks for another version
-            overrides = place / "overrides.txt"
-            overrides.write_text("".join(f"{it}\n" for it in pinned), encoding="utf-8")
-            chosen += ["--override", str(overrides)]
         return chosen
 
     def _run(self, arguments: Sequence[str], cwd: Path) -> None:
@@ -115,6 +127,25 @@ def activated(place: Path, env: Mapping[str, str]) -> dict[str, str]:
     """Variables that a process needs to be in the environment at `place`, as its activation would set them."""
     bin_directory = str(interpreter_in(place).parent)
     return {"VIRTUAL_ENV": str(place), "PATH": os.pathsep.join([bin_directory, env.get("PATH", os.defpath)])}
+
+
+def _overrides(requirements: Sequence[str], file: Path) -> list[str]:
+    """The options that make `requirements` count against what packages ask for."""
+    if not requirements:
+        return []
+    file.write_text("".join(f"{it}\n" for it in requirements), encoding="utf-8")
+    return ["--override", str(file)]
+
+
+def _size(directory: Path) -> int:
+    """Bytes below `directory`; a file that is there under several names counts once."""
+    sizes: dict[int, int] = {}
+    for at, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                status = Path(at, name).lstat()
+                sizes[status.st_ino] = status.st_size
+    return sum(sizes.values())
 
 
 def _written(package: str, wants: Wants) -> str:

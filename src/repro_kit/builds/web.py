@@ -67,9 +67,20 @@ def persistently(action: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
+def with_credentials(url: str, index: str | None) -> str:
+    """`url` with the credentials of the index that named it, when it is on the same host."""
+    theirs, parts = urlsplit(index or ""), urlsplit(url)
+    if theirs.username is None or parts.username is not None or theirs.hostname != parts.hostname:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{theirs.netloc.rpartition('@')[0]}@{parts.netloc}"))
+
+
 def without_credentials(url: str) -> str:
     """`url` as it may be shown."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
     if parts.username is None:
         return url
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

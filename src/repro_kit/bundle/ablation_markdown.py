@@ -13,12 +13,18 @@ def markdown(ablation: Ablation) -> str:
     about = f"`{ablation.failure}`" if ablation.failure else "The failure"
     version = f", torch {ablation.torch}" if ablation.torch else ""
     lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
-    made = layout(ablation)
-    lines += _table(made.columns, made.rows)
-    lines += ["", *_table(("further cells", "verdict", ""), made.rest)] if made.rest else []
-    lines += ["", *made.notes, *filter(None, [made.legend])]
-    lines += ["", *(f"- {note}" for note in ablation.notes)]
+    lines += [tables(ablation), "", *(f"- {note}" for note in ablation.notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def tables(ablation: Ablation, most: int | None = None) -> str:
+    """The grid of the cells, and a list of at most `most` of those that it has no place for."""
+    made = layout(ablation)
+    lines = _table(made.columns, made.rows)
+    lines += ["", *_table(("further cells", "verdict", ""), made.rest[:most])] if made.rest else []
+    if most is not None and len(made.rest) > most:
+        lines += ["", f"{len(made.rest) - most} more are in `ablation.json` of the bundle."]
+    return "\n".join([*lines, "", *made.notes, *filter(None, [made.legend])]).rstrip()
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import re
 import stat
+import struct
+import tarfile
+import unicodedata
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from repro_kit.case import write_atomic
@@ -19,9 +26,20 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold
 _MODE = stat.S_IFREG | 0o644
 
 _MOST_FILES = 10_000
-_MOST_BYTES = 2 * 1024**3  # of all files, unpacked
+_MOST_BYTES = 1 << 30  # of all files, unpacked
+_LARGEST = 1 << 30  # bytes of the archive itself
+_LONGEST_NAME = 200  # characters of one part
+_ENTRY = 400  # bytes of an entry in a zip's directory, at most
 _WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:")
 _SUM_LINE = re.compile(r"^(?P<sum>[0-9a-f]{64}) [ *](?P<name>.+)$")
+_GZIP = b"\x1f\x8b"
+
+#: The forms of an archive by the end of its name.
+FORMS = (".zip", ".tar.gz", ".tgz")
+
+
+class _BadArchiveError(Exception):
+    """It cannot be read to its end."""
 
 
 def checksums(files: Mapping[str, bytes]) -> bytes:
@@ -30,7 +48,17 @@ def checksums(files: Mapping[str, bytes]) -> bytes:
 
 
 def pack(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write `files` as a zip to `path`, whole or not at all. Raises ReproKitError when it cannot be written."""
+    """Write `files` to `path`, as its name says (`FORMS`), whole or not at all. Raises ReproKitError."""
+    data = _tar(files) if path.name.endswith((".tar.gz", ".tgz")) else _zip(files)
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise ReproKitError(
+            f"Cannot write the bundle {path}: {error.strerror}; choose another place with --output.", Exit.FAILED
+        ) from error
+
+
+def _zip(files: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(files):
@@ -39,12 +67,20 @@ def pack(path: Path, files: Mapping[str, bytes]) -> None:
             entry.external_attr = _MODE << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, files[name])
-    try:
-        write_atomic(path, buffer.getvalue())
-    except OSError as error:
-        raise ReproKitError(
-            f"Cannot write the bundle {path}: {error.strerror}; choose another place with --output.", Exit.FAILED
-        ) from error
+    return buffer.getvalue()
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile("", "wb", compresslevel=9, fileobj=buffer, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name in sorted(files):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(files[name]), 0o644
+            archive.addfile(entry, io.BytesIO(files[name]))
+    return buffer.getvalue()
 
 
 def unpack(path: Path, into: Path) -> None:
@@ -62,38 +98,144 @@ def unpack(path: Path, into: Path) -> None:
 def read(path: Path) -> dict[str, bytes]:
     """The files of bundle `path`, safe to write below a directory; raises as `unpack`."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            _check_entries(path, entries)
-            files = {entry.filename: _read_entry(archive, entry) for entry in entries if not entry.is_dir()}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ReproKitError(f"{path} is not a bundle, or is damaged: {error}.") from error
-    except OSError as error:
-        raise ReproKitError(f"Cannot read {path}: {error.strerror}.") from error
+        if path.stat().st_size > _LARGEST:
+            raise _refused(path, f"it is larger than {_LARGEST >> 30} GiB")
+        with path.open("rb") as file:
+            start = file.read(2)
+        with (_open_tar if start == _GZIP else _open_zip)(path) as members:
+            files = _checked(path, members)
+    except (_BadArchiveError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+        raise ReproKitError(f"{path} is not a bundle, or is damaged: {_shown(str(error))}.") from error
+    except (NotImplementedError, RuntimeError, ValueError, struct.error) as error:
+        raise ReproKitError(f"{path} is damaged: {_shown(str(error))}.") from error
+    except OSError as error:  # gzip's BadGzipFile is one, without a number
+        why = error.strerror or _shown(str(error))
+        raise ReproKitError(f"Cannot read {path}: {why}.") from error
     _check_sums(path, files)
     return files
 
 
-def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
-    def refuse(reason: str) -> None:
-        raise ReproKitError(f"{path} is refused: {reason}; a bundle has no such thing.")
+@dataclass(frozen=True)
+class _Member:
+    """What an archive says of one of its files, before anything of it is read."""
 
-    if len(entries) > _MOST_FILES:
-        refuse(f"it holds {len(entries)} files")
-    if sum(entry.file_size for entry in entries) > _MOST_BYTES:
-        refuse(f"it unpacks to more than {_MOST_BYTES // 1024**3} GiB")
-    seen = set()
-    for entry in entries:
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            refuse(f"{entry.filename!r} is a link or a device")
-        if not _is_safe(entry.filename):
-            refuse(f"{entry.filename!r} leads out of its directory")
-        if entry.filename.casefold() in seen:
-            refuse(f"{entry.filename!r} is in it twice")
-        if entry.flag_bits & 1:
-            refuse(f"{entry.filename!r} is encrypted")
-        seen.add(entry.filename.casefold())
+    name: str
+    size: int
+    is_file: bool
+    is_directory: bool
+    read: Callable[[], bytes]
+    fault: str = ""  # what else is wrong with it
+
+
+def _checked(path: Path, members: Iterator[_Member]) -> dict[str, bytes]:
+    """The files, each looked at before it is read."""
+    files: dict[str, bytes] = {}
+    seen: set[str] = set()
+    total = 0
+    for member in members:
+        total += member.size
+        name = member.name.rstrip("/") if member.is_directory else member.name
+        fault = _fault(member, name, seen)
+        if len(seen) >= _MOST_FILES:
+            fault = f"it holds more than {_MOST_FILES} files"
+        if total > _MOST_BYTES:
+            fault = f"it unpacks to more than {_MOST_BYTES >> 30} GiB"
+        if fault:
+            raise _refused(path, fault)
+        seen.add(name.casefold())
+        if member.is_file:
+            data = member.read()
+            if len(data) != member.size:
+                raise _BadArchiveError(f"{name} has another size than it claims")
+            files[name] = data
+    return files
+
+
+def _fault(member: _Member, name: str, seen: set[str]) -> str:
+    shown = repr(_shown(name))
+    if not (member.is_file or member.is_directory):
+        return f"{shown} is a link or a device"
+    if not _is_safe(name):
+        return f"{shown} leads out of its directory, or is no name of a file"
+    if name.casefold() in seen:
+        return f"{shown} is in it twice"
+    return f"{shown} {member.fault}" if member.fault else ""
+
+
+@contextmanager
+def _open_zip(path: Path) -> Iterator[Iterator[_Member]]:
+    _check_directory(path)
+    with zipfile.ZipFile(path) as archive:
+        yield (_zip_member(archive, entry) for entry in archive.infolist())
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a zip whose directory of entries alone would be absurd, before Python reads it."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        file.seek(max(0, size - (1 << 16) - 22))
+        end = file.read()
+    at = end.rfind(b"PK\x05\x06")
+    if at < 0 or len(end) < at + 22:
+        return  # no zip, which zipfile says
+    directory = struct.unpack("<L", end[at + 12 : at + 16])[0]
+    if directory > _MOST_FILES * _ENTRY or end[max(0, at - 20) : at].startswith(b"PK\x06\x07"):
+        raise _refused(path, f"it holds more than {_MOST_FILES} files")
+
+
+def _zip_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
+    def data() -> bytes:
+        with archive.open(entry) as stream:  # no more than it claims, whatever its stream would unpack to
+            return stream.read(entry.file_size + 1)
+
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    usual = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    fault = "is encrypted" if entry.flag_bits & 1 else "" if usual else "is packed in an unusual way"
+    is_file = kind in (0, stat.S_IFREG) and not entry.is_dir()
+    return _Member(entry.filename, entry.file_size, is_file, kind in (0, stat.S_IFDIR) and entry.is_dir(), data, fault)
+
+
+class _Limited(io.RawIOBase):
+    """A stream that ends in an error where more is read than a bundle may hold; a header may claim any size."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream = stream
+        self._left = _MOST_BYTES + _MOST_FILES * 1024  # headers and padding
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > self._left:
+            raise _BadArchiveError(f"it unpacks to more than {_MOST_BYTES >> 30} GiB")
+        data = self._stream.read(size)
+        self._left -= len(data)
+        return data
+
+
+@contextmanager
+def _open_tar(path: Path) -> Iterator[Iterator[_Member]]:
+    # As a stream, so that nothing is unpacked before it is looked at.
+    with (
+        gzip.open(path) as packed,
+        tarfile.open(fileobj=_Limited(packed), mode="r|") as archive,
+    ):
+        yield (_tar_member(archive, entry) for entry in archive)
+
+
+def _tar_member(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> _Member:
+    def data() -> bytes:
+        stream = archive.extractfile(entry)
+        return stream.read() if stream is not None else b""
+
+    fault = "has holes" if entry.issparse() else ""
+    return _Member(entry.name, entry.size, entry.isreg(), entry.isdir(), data, fault)
+
+
+def _refused(path: Path, reason: str) -> ReproKitError:
+    return ReproKitError(f"{path} is refused: {reason}; a bundle has no such thing.")
+
+
+def _shown(text: str) -> str:
+    """`text` of a stranger's on one line, without what a terminal obeys."""
+    return "".join(it if it.isprintable() else "?" for it in text)[:300]
 
 
 def _is_safe(name: str) -> bool:
@@ -102,32 +244,41 @@ def _is_safe(name: str) -> bool:
         path.is_absolute()
         or ".." in path.parts
         or "\\" in name
-        or "\0" in name
         or not path.parts
         or _WINDOWS_DRIVE.match(name)
+        or any(unicodedata.category(it)[0] == "C" for it in name)  # control characters, marks of direction
+        or any(len(part) > _LONGEST_NAME for part in path.parts)
+        or path.as_posix() != name
     )
-
-
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The entry's bytes; no more than it claims, whatever its stream would unpack to."""
-    with archive.open(entry) as stream:
-        data = stream.read(entry.file_size + 1)
-    if len(data) != entry.file_size:
-        raise zipfile.BadZipFile(f"{entry.filename} has another size than it claims")
-    return data
 
 
 def _check_sums(path: Path, files: Mapping[str, bytes]) -> None:
     if CHECKSUMS not in files:
         raise ReproKitError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
-    lines = files[CHECKSUMS].decode("utf-8", "replace").splitlines()
-    found = [_SUM_LINE.match(line) for line in lines if line]
-    if not all(found):
+    listed = _listed(files[CHECKSUMS])
+    if listed is None:
         raise ReproKitError(f"{path} is damaged: its {CHECKSUMS} is not a list of checksums.")
-    listed = {line["name"]: line["sum"] for line in found if line}
     stray = sorted(set(files) - {CHECKSUMS} - set(listed)) + sorted(set(listed) - set(files))
     if stray:
-        raise ReproKitError(f"{path} is damaged: {stray[0]} is missing, or not in its {CHECKSUMS}.")
+        raise ReproKitError(f"{path} is damaged: {_shown(stray[0])} is missing, or not in its {CHECKSUMS}.")
     for name, expected in listed.items():
         if hashlib.sha256(files[name]).hexdigest() != expected:
-            raise ReproKitError(f"{path} is damaged: {name} does not have its checksum.")
+            raise ReproKitError(f"{path} is damaged: {_shown(name)} does not have its checksum.")
+
+
+def _listed(text: bytes) -> dict[str, str] | None:
+    """The checksums by name; None where `text` is no list of them."""
+    found = [_SUM_LINE.match(line) for line in text.decode("utf-8", "replace").splitlines() if line]
+    return {line["name"]: line["sum"] for line in found if line} if all(found) else None
+
+
+def wrong_sums(directory: Path) -> list[str]:
+    """Names of the files of an unpacked bundle that are not as it was packed, or are gone."""
+    listed = _listed((directory / CHECKSUMS).read_bytes())
+    if listed is None:
+        return [CHECKSUMS]
+    return [name for name, expected in sorted(listed.items()) if _sum(directory / name) != expected]
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

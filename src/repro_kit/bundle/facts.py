@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from repro_kit.bundle.story import seen_with
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import Failure, Kind, Layer
 from repro_kit.model.results import Capture, Environment, Reduction
@@ -51,9 +52,7 @@ class Facts:
     @property
     def seen_with(self) -> str:
         """``torch 2.13.0, Python 3.11.9, Linux-…``."""
-        env = self.environment
-        parts = [f"torch {env.torch or 'unknown'}", f"Python {env.python}", env.platform]
-        return ", ".join([*parts, env.accelerator] if env.accelerator else parts)
+        return seen_with(self.environment)
 
 
 def telling_line(message: str) -> str:

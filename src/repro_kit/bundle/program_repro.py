@@ -7,19 +7,26 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repro_kit.bundle import settings
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.rendering import render
-from repro_kit.model.failure import Kind
+from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program
+from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
 #: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
 HANG = 20
-LIMIT = 60  # the same for a child that should crash
+LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
 
+_EXIT_STATUS = "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run."
+_ENDINGS = {
+    Kind.CRASH: "While the bug is there, the test takes its process down.",
+    Kind.TIMEOUT: "While the bug is there, the test does not end.",
+}
 _WIDTH = 98
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
@@ -45,11 +52,12 @@ class Source:
         return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
 
 
-def source_of(program: Program) -> Source:
-    """The pieces of `program`."""
+def source_of(program: Program, *, regions: bool = True) -> Source:
+    """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
+    text_of = with_regions if regions else render_function
     return Source(
         recipe=program.recipe,
-        functions=tuple(render_function(function) for function in program.functions()),
+        functions=tuple(text_of(function) for function in program.functions()),
         inputs=tuple(line for it in program.inputs for line in it.line.splitlines()),
         calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls),
         imports=program.imports,
@@ -66,43 +74,73 @@ def render_program(source: Source, facts: Facts) -> str:
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
     return render(
         "repro.py.j2",
+        **pieces(source, facts),
         header=header(facts, recipe),
         stdlib=_stdlib(recipe, child=child, stored=source.stored),
-        env=[(settings.literal(key), settings.literal(value)) for key, value in sorted(recipe.env.items())],
-        imports=_imports(source),
         config=settings.config_lines(recipe),
-        process=settings.process_lines(recipe),
         guarded_preamble=preamble if guarded else "",
         preamble="" if guarded else preamble,
-        stored=source.stored,
-        functions=[function.strip("\n") for function in source.functions],
-        inputs=source.inputs,
-        calls=source.calls,
-        names=_free_names(source),
-        contexts=", ".join(recipe.contexts),
-        regions=settings.forward_regions(recipe),
-        compiled_autograd=settings.compiled_autograd(recipe, _defined(preamble)),
-        warm=recipe.warm_caches,
-        backward=recipe.backward,
-        complex=bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
-        seed=recipe.seed,
-        compared=_compared(source, facts),
-        check=recipe.check or facts.signature.kind is Kind.ACCURACY,
         tolerances=settings.tolerances(recipe),
-        compile=settings.compile_call(recipe, "graph", _defined(preamble)),
         fullgraph=recipe.fullgraph,
         limit=(HANG if facts.signature.kind is Kind.TIMEOUT else LIMIT) if child else None,
     )
 
 
-def header(facts: Facts, recipe: Recipe) -> str:
-    """The docstring: what fails, what passes, where it was seen, and what the exit status means."""
+def render_test(source: Source, facts: Facts, name: str) -> str:
+    """The same as a test of the form that PyTorch's own suite has, called `name`."""
+    recipe = source.recipe
+    suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
+    needed = {"os": recipe.env, "pathlib": source.stored, "resource": recipe.memory}
+    tolerance = recipe.rtol is not None or recipe.atol is not None
+    return render(
+        "test_repro.py.j2",
+        **pieces(source, facts),
+        header=header(
+            facts, recipe, ending=_ENDINGS.get(facts.signature.kind, "The test fails while the bug is there.")
+        ),
+        stdlib=[module for module, need in needed.items() if need],
+        suite=suite,
+        owner=f"module: {suite}" if facts.layer in (Layer.INDUCTOR, Layer.DYNAMO) else "oncall: pt2",
+        patches=settings.config_patches(recipe),
+        preamble=_close_up(source.preamble.strip("\n")),
+        test=name,
+        tolerances=f", rtol={recipe.rtol or 0.0}, atol={recipe.atol or 0.0}" if tolerance else "",
+    )
+
+
+def pieces(source: Source, facts: Facts) -> dict[str, Any]:
+    """What `templates/program.py.j2` is filled in with, and what surrounds it in any script."""
+    recipe, defined = source.recipe, _defined(source.preamble)
+    return {
+        "env": [(settings.literal(key), settings.literal(value)) for key, value in sorted(recipe.env.items())],
+        "imports": _imports(source),
+        "process": settings.process_lines(recipe),
+        "stored": source.stored,
+        "functions": [function.strip("\n") for function in source.functions],
+        "inputs": source.inputs,
+        "calls": source.calls,
+        "names": _free_names(source),
+        "contexts": ", ".join(recipe.contexts),
+        "regions": settings.forward_regions(recipe),
+        "compiled_autograd": settings.compiled_autograd(recipe, defined),
+        "warm": recipe.warm_caches,
+        "backward": recipe.backward,
+        "complex": bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
+        "seed": recipe.seed,
+        "compared": _compared(source, facts),
+        "check": recipe.check or facts.signature.kind is Kind.ACCURACY,
+        "compile": settings.compile_call(recipe, "graph", defined),
+    }
+
+
+def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
+    """The docstring: what fails, what passes, where it was seen, and how the script ends."""
     paragraphs = [
         facts.title,
-        f"Expected: {facts.expected}" if facts.expected != facts.title else "",
+        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
         facts.evidence,
         f"Seen with {facts.seen_with}.",
-        "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run.",
+        ending,
     ]
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 

@@ -5,67 +5,124 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.ablation_markdown import tables
+from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, title_of
 from repro_kit.bundle.rendering import render
-from repro_kit.model.cell_words import remark, word
-from repro_kit.model.results import TwinFound
+from repro_kit.bundle.story import Aspect, Story
 
 #: Stands for the text of `repro.py` in what `issue` returns.
 REPRO = "@@repro.py@@"
 
+_RANKS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
 _HEAD_LINES, _TAIL_LINES = 40, 80
-_LONGEST_LOG = 16_000  # characters; GitHub takes 65,536 for a whole issue
-_LONGEST_REPRO = 24_000
-_LONGEST_VERSIONS = 12_000
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MULTILINE)
 _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
 _CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-[a-z0-9_]{8})")
+_NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
 @dataclass(frozen=True)
-class Account:
-    """What the bundle's texts tell beyond the facts of the failure."""
+class _Room:
+    """Characters (rows of the table) that the parts of the issue may take."""
 
-    level: str  # "program" or "script"
-    verified: bool
-    reason: str
-    flaky: str = ""  # "2 of 3 runs"
-    repro: str = ""
-    log: str = ""
-    minimized: str = ""  # "12 -> 1 statements"
-    twin: TwinFound | None = None  # the nearest program that passes
-    files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
-    left_out: tuple[str, ...] = ()
+    repro: int
+    log: int
+    versions: int
+    diff: int
+    rows: int
 
 
-def issue(facts: Facts, account: Account) -> str:
-    """The text to paste into PyTorch's torch.compile bug form, box by box."""
+#: The first one that keeps the issue within GitHub's limit is taken.
+_ROOMS = (
+    _Room(24_000, 16_000, 12_000, 6_000, 60),
+    _Room(16_000, 8_000, 8_000, 3_000, 40),
+    _Room(0, 6_000, 6_000, 0, 20),
+)
+
+
+def issue(story: Story) -> str:
+    """The text to paste into PyTorch's torch.compile bug form, box by box, with `REPRO` in the place of the script."""
+    texts = (_issue(story, room) for room in _ROOMS)
+    return next((text for text in texts if len(text) + len(story.repro) <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+
+
+def _issue(story: Story, room: _Room) -> str:
+    log = trim(without_warnings(steady(story.log)), room.log)
+    twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
     return render(
         "issue.md.j2",
-        facts=facts,
-        account=account,
-        rows=rows(facts),
-        log=trim(without_warnings(steady(account.log))),
-        repro=REPRO if len(account.repro) <= _LONGEST_REPRO else "",
-        repro_fence=fence(account.repro),
-        log_fence=fence(account.log),
-        twin_fence=fence(account.twin.diff) if account.twin else "",
-        versions=facts.environment.collect_env[:_LONGEST_VERSIONS].strip(),
+        story=story,
+        title=title_of(story),
+        labels=labels_of(story),
+        form=FORM,
+        searches=searches(story),
+        attach=attachments(story),
+        ranks_link=_RANKS,
+        opening=_opening(story),
+        table=tables(story.ablation, room.rows) if story.ablation else "",
+        aspect_words=aspect_words,
+        nightly=nightly(story),
+        trace=_trace(story),
+        log=log,
+        log_fence=fence(log),
+        repro=REPRO if len(story.repro) <= room.repro else "",
+        repro_fence=fence(story.repro),
+        twin_fence=fence(twin) if twin else "",
+        versions=middle_cut(story.environment.collect_env.strip(), room.versions),
     )
 
 
-def readme(facts: Facts, account: Account) -> str:
+def readme(story: Story) -> str:
     """What the bundle is, for somebody who opens it by hand."""
-    return render("README.md.j2", facts=facts, account=account)
+    return render(
+        "README.md.j2",
+        story=story,
+        title=title_of(story),
+        labels=labels_of(story),
+        form=FORM,
+        searches=searches(story),
+        attach=attachments(story),
+    )
 
 
-def rows(facts: Facts) -> list[tuple[str, str, str]]:
-    """The ablation table: (setting, verdict, remark)."""
-    cells = facts.ablation.cells if facts.ablation else ()
-    return [(cell.name, word(cell), remark(cell).replace("|", "\\|")) for cell in cells]
+def _opening(story: Story) -> str:
+    what = "the code below" if story.level == "program" else "the attached code"
+    ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
+    return f"`torch.compile` of {what}{ops} fails: {story.title}."
+
+
+def attachments(story: Story) -> tuple[str, ...]:
+    """What belongs to the issue as an attachment."""
+    traced = any(name == "trace/" for name, _ in story.files)
+    return ("the bundle (.zip)", *(["it holds the trace that the form asks for"] if traced else []))
+
+
+def aspect_words(aspect: Aspect) -> str:
+    """What became of an aspect, in words."""
+    if aspect.kept:
+        same = aspect.kept == aspect.captured
+        return f"needed: {aspect.kept}" + ("" if same or not aspect.captured else f" (originally: {aspect.captured})")
+    return f"not needed; the captured graph had: {aspect.captured}" if aspect.captured else "not involved"
+
+
+def nightly(story: Story) -> str:
+    """Whether the newest nightly was tried."""
+    found = _NIGHTLY.search(story.environment.torch or "")
+    if found:
+        return f"seen on the nightly of {found['date']}."
+    if story.bisected:
+        return "builds were bisected, see above."
+    wheels = "https://download.pytorch.org/whl/nightly/cpu"
+    return f"not tried. `pip install --pre torch --index-url {wheels}`, then `python repro.py`, tells."
+
+
+def _trace(story: Story) -> str:
+    if any(name == "trace/" for name, _ in story.files):
+        return "the full `TORCH_TRACE` logs are in `trace/` of the attached bundle."
+    return "`TORCH_TRACE=trace python repro.py && tlparse trace` makes one; the user's own holds model code."
 
 
 def steady(log: str) -> str:
@@ -89,16 +146,20 @@ def without_warnings(log: str) -> str:
     return "\n".join([*kept, *note])
 
 
-def trim(log: str) -> str:
+def trim(log: str, longest: int = 16_000) -> str:
     """`log` short enough to paste: its middle is left out, and a line says how much."""
     lines = log.rstrip().splitlines()
     if len(lines) > _HEAD_LINES + _TAIL_LINES + 1:
         left = len(lines) - _HEAD_LINES - _TAIL_LINES
         lines = [*lines[:_HEAD_LINES], f"[… {left} lines left out …]", *lines[-_TAIL_LINES:]]
-    text = "\n".join(lines)
-    if len(text) <= _LONGEST_LOG:
+    return middle_cut("\n".join(lines), longest)
+
+
+def middle_cut(text: str, longest: int) -> str:
+    """`text` with at most about `longest` characters; what its middle loses is said there."""
+    if len(text) <= longest:
         return text
-    half = _LONGEST_LOG // 2
+    half = longest // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 

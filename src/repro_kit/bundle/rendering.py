@@ -1,27 +1,15 @@
-"""The Jinja2 templates, and where they lie."""
+"""Fill in the templates of Python and Markdown."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from repro_kit.errors import Exit, ReproKitError
-
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
-def templates_dir() -> Path:
-    """The templates: inside the package in a wheel, at the top level in a source checkout.
-
-    Raises ReproKitError when neither is there.
-    """
-    for directory in (_PACKAGE / "templates", _PACKAGE.parent.parent / "templates"):
-        if (directory / "repro.py.j2").is_file():
-            return directory
-    raise ReproKitError("This installation of repro-kit lacks its templates; install it again.", Exit.FAILED)
+from repro_kit.templating import templates_dir
 
 
 def render(template: str, **values: Any) -> str:
@@ -33,7 +21,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(templates_dir()),
-        autoescape=False,  # Python and Markdown
+        autoescape=lambda name: bool(name and name.endswith(".html.j2")),  # the others are Python and Markdown
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -41,6 +29,7 @@ def _environment() -> Environment:
     )
     environment.filters["indented"] = _indented
     environment.filters["docstring"] = _docstring
+    environment.filters["marked"] = _marked
     return environment
 
 
@@ -51,3 +40,8 @@ def _indented(text: str, width: int = 4) -> str:
 def _docstring(text: str) -> str:
     """`text` fit to stand in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
+
+
+def _marked(text: str) -> Markup:
+    """`text` with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

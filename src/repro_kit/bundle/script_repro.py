@@ -94,7 +94,7 @@ def _header(facts: Facts, why: str) -> str:
     paragraphs = [
         f"NOT MINIMIZED: {facts.title}",
         f"This runs the user's own files in {PLACE}/. {why}",
-        f"Expected: {facts.expected}" if facts.expected != facts.title else "",
+        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
         facts.evidence,
         f"Seen with {facts.seen_with}.",
         "Exit status: 1 while the bug is there, 0 when it ends well, 125 where it cannot run or fails differently.",

@@ -63,6 +63,15 @@ def config_lines(recipe: Recipe) -> list[str]:
     return lines
 
 
+def config_patches(recipe: Recipe) -> list[tuple[str, str]]:
+    """The same settings for a time: (module, dict as Python text)."""
+    modules: dict[str, dict[str, Any]] = {}
+    for key, value in config(recipe).items():
+        module, _, name = key.partition(".")
+        modules.setdefault(CONFIG_MODULES[module], {})[name] = value
+    return [(module, literal(values)) for module, values in modules.items()]
+
+
 def process_lines(recipe: Recipe) -> list[str]:
     """Settings of the process: memory, threads and default dtype."""
     limit = f"resource.setrlimit(resource.RLIMIT_AS, ({recipe.memory}, {recipe.memory}))"

@@ -1,12 +1,22 @@
-"""Keep a structured trace consistent when its text is changed: payloads carry a checksum."""
+"""Change the text of a structured trace and keep it consistent: records have payloads, and payloads a checksum."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+
+import orjson
 
 _RECORD = re.compile(r"^[VDIWEC]\d{4} \S+ \d+ \S+\] \{")
 _SUM = re.compile(r'("has_payload": ?")[0-9a-f]*(")')
+
+#: Records about the course of the compiler, whose payload is no code of the model's.
+_TIMES = ("chromium_event",)
+#: Records that spell out the model: its inputs, sizes, guards and the texts of its graphs.
+_MODELS = re.compile(
+    r"describe_\w+|create_\w*symbol\w*|symbolic_\w+|guard_\w+|propagate_\w+|expression_created|dump_file|missing_fake_kernel"
+)
 
 
 def blank_payload_sums(text: str) -> str:
@@ -37,3 +47,44 @@ def recompute_payload_sums(text: str) -> str:
 def _with_sum(record: str, payload: list[str]) -> str:
     digest = hashlib.md5("\n".join(payload).encode(), usedforsecurity=False).hexdigest()
     return _SUM.sub(rf"\g<1>{digest}\g<2>", record, count=1)
+
+
+def without_model_code(text: str) -> str:
+    """`text` of a TORCH_TRACE file without the model: what was compiled when, how long it took and how it ended stays.
+
+    Payloads go but those of timings, lines of source go from stacks, and records go that describe inputs and guards.
+    """
+    return "".join(line + "\n" for line in _without_code(text.split("\n")))
+
+
+def _without_code(lines: list[str]) -> Iterator[str]:
+    keep = False  # the payload of the record before
+    for line in lines:
+        if line.startswith("\t"):
+            if keep:
+                yield line
+            continue
+        keep = False
+        found = _RECORD.match(line)
+        if not found:
+            continue
+        try:
+            record = orjson.loads(line[found.end() - 1 :])
+        except orjson.JSONDecodeError:
+            continue
+        if any(_MODELS.fullmatch(key) for key in record):
+            continue
+        keep = any(key in record for key in _TIMES)
+        if not keep and record.pop("has_payload", None) is not None:
+            record["payload_left_out"] = True
+        yield line[: found.end() - 1] + orjson.dumps(_without_lines(record)).decode()
+
+
+def _without_lines(value: object) -> object:
+    """A record without lines of source, and without texts that quote them."""
+    if isinstance(value, dict):
+        return {key: _without_lines(item) for key, item in value.items() if key not in _QUOTING}
+    return [_without_lines(item) for item in value] if isinstance(value, list) else value
+
+
+_QUOTING = {"loc", "fail_reason", "fail_user_frame_name", "recompile_reason", "restart_reasons", "dynamo_frame_locals"}

@@ -87,5 +87,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
 
 def _again() -> str:
-    words = [word for word in sys.argv[1:] if word not in ("--fresh", "--log")]
+    from repro_kit.builds.web import without_credentials
+
+    words = [without_credentials(word) for word in sys.argv[1:] if word not in ("--fresh", "--log")]
     return shlex.join(["repro-kit", *words])

@@ -6,6 +6,7 @@ import click
 
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
+from repro_kit.cli.filing import Filing
 from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject
 
@@ -14,10 +15,12 @@ from repro_kit.cli.work import case_or_subject
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
+@click.option("--open", "open_", is_flag=True, help="Print and open a link to a new issue, filled in.")
+@click.option("--gh", is_flag=True, help="File the issue with GitHub's `gh`, after showing it and asking.")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+def command(ctx: click.Context, /, subject: tuple[str, ...], open_: bool, gh: bool, **_: object) -> None:
     r"""Check the reduced program in a fresh process, and pack the bundle.
 
     SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
@@ -25,4 +28,6 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> Non
     \b
     repro-kit bundle train.repro
     """
-    run_one(ctx, case_or_subject(ctx, subject), "bundle")
+    filing = Filing(open_, gh)
+    filing.check()
+    run_one(ctx, case_or_subject(ctx, subject), "bundle", report=filing)

@@ -22,7 +22,7 @@ KEYS: dict[str, type] = {
     "border": str,
     "debug-artifacts": bool,
     "include-values": bool,
-    "trace": bool,
+    "trace": str,
     "python": str,
     "output": str,
 }
@@ -61,8 +61,19 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be {_NAMES[expected]}, not {value!r}.")
     if expected in (int, float) and value <= 0:
         raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be greater than 0, not {value!r}.")
-    if key == "check" and value != "accuracy":
-        raise ReproKitError(f'{path}: [tool.repro-kit] check must be "accuracy", not {value!r}.')
+    if key == "check":
+        _check_symptom(path, value)
+    if key == "trace" and value not in ("yes", "no", "redacted"):
+        raise ReproKitError(f'{path}: [tool.repro-kit] trace must be "yes", "no" or "redacted", not {value!r}.')
     if key in ("python", "output") and os.sep in value:
         return str(path.parent / Path(value).expanduser())  # relative to the file, not to where one happens to be
     return value
+
+
+def _check_symptom(path: Path, value: str) -> None:
+    from repro_kit.model.symptom import parse_symptom
+
+    try:
+        parse_symptom(value)
+    except ReproKitError as error:
+        raise ReproKitError(f"{path}: [tool.repro-kit] check: {error}") from error

@@ -16,7 +16,22 @@ from repro_kit import __version__
 from repro_kit.cli.command import ReproCommand, unescaped
 from repro_kit.errors import Exit
 
-COMMANDS = ("collect", "observe", "capture", "ablate", "minify", "bundle", "verify", "bisect", "env", "completion")
+COMMANDS = (
+    "collect",
+    "observe",
+    "capture",
+    "ablate",
+    "minify",
+    "bundle",
+    "verify",
+    "explain",
+    "bisect",
+    "nightly",
+    "show",
+    "diff",
+    "env",
+    "completion",
+)
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -56,7 +71,9 @@ def cli() -> None:
 
     \b
     repro-kit collect train.py --epochs 1     the whole pipeline
+    repro-kit show train.repro.zip            what it is about
     repro-kit verify train.repro.zip          does it still fail here?
+    repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
     """
 
 

@@ -36,6 +36,14 @@ def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from repro_kit.model.symptom import parse_symptom
+
+        parse_symptom(value)
+    return value
+
+
 interface_options = _decorate(
     click.option("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
     click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
@@ -67,7 +75,13 @@ stage_options = _decorate(
     click.option(
         "--failure", type=click.IntRange(min=0), metavar="N", help="Which of several failures; 0 is the first."
     ),
-    click.option("--check", type=click.Choice(["accuracy"]), help="Look for a symptom that raises nothing."),
+    click.option(
+        "--check",
+        metavar="SYMPTOM",
+        callback=_checked_symptom,
+        help="Look for what raises nothing: accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, "
+        "memory>X.",
+    ),
     click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in a further run."),
     click.option(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
@@ -105,10 +119,10 @@ bundle_options = _decorate(
     click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
     click.option(
         "--trace",
-        type=click.BOOL,
-        metavar="yes|no",
-        help="Put trace, artifacts and logs into the bundle.  [default: ask]",
+        type=click.Choice(["yes", "no", "redacted"]),
+        help="Put trace, artifacts and logs into the bundle, or the trace without code.  [default: ask]",
     ),
+    click.option("--dry-run", is_flag=True, help="List the files of the bundle, and write none."),
 )
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from repro_kit.cli.work import Job, work
 
+if TYPE_CHECKING:
+    from repro_kit.stages.collect import Ending
 
-def run_one(ctx: click.Context, job: Job, name: str) -> None:
-    """Run stage `name` on the job's case, after those it needs and the case lacks."""
-    work(ctx, job, [*missing(job, name), name], again=[name])
+
+def run_one(ctx: click.Context, job: Job, name: str, report: Callable[[Job, Ending], Ending] | None = None) -> None:
+    """Run stage `name` on the job's case, after those it needs and the case lacks; `report` has the last word."""
+    work(ctx, job, [*missing(job, name), name], again=[name], report=report)
 
 
 def missing(job: Job, name: str, *, uses: bool = False) -> list[str]:

@@ -10,33 +10,38 @@ import click
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
 
 @click.command("verify", cls=ReproCommand, short_help="Does a bundle still fail here?")
 @shared.python_option
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for the run.")
+@click.option("--against-nightly", is_flag=True, help="Run it with the newest nightly of torch, which is installed.")
+@click.option(
+    "--timeout", type=_POSITIVE, metavar="S", help="Seconds for the run.  [default: what the bundle asks for]"
+)
+@click.option("--memory", type=_POSITIVE, metavar="GIB", help="Memory for the run.  [default: 80 % of the machine's]")
 @shared.interface_options
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, /, target: Path, **_: object) -> None:
+def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     r"""Run a BUNDLE, CASE or repro.py here: does it still fail with the same signature?
 
-    Shows what it is about to run and asks first. Exit 0: same failure; 3: it passes; 1: it fails differently.
+    A bundle is a stranger's: it is unpacked with care, shown, and asked for, and runs in a scratch directory with
+    private caches, few variables, and limits of time and memory; but with your rights. Several make a table.
 
     \b
     repro-kit verify train.repro.zip --python .venv/bin/python
+    repro-kit verify --yes --against-nightly *.repro.zip
+
+    \b
+    Exit 0: same failure; 1: it fails differently; 3: it passes; 125: it cannot run here; 2: no bundle, or refused.
     """
-    from repro_kit.case import Case
-    from repro_kit.errors import ReproKitError
     from repro_kit.stages.interrupts import interruptible
-    from repro_kit.stages.place import is_case
     from repro_kit.stages.subject import find_python
-    from repro_kit.stages.verify import verify
+    from repro_kit.stages.verify import How, verify
 
     values = shared.merged(ctx)
-    if not target.exists():
-        raise ReproKitError(f"{target} does not exist; give a bundle (.zip), a case or a repro.py.")
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
-    if python is None and is_case(target):
-        python = Case.open(target).file.subject.python
+    how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"])
     with interruptible():
-        ctx.exit(verify(target, python=python, options=shared.make_options(values), ui=shared.make_ui(values)))
+        ctx.exit(verify(targets, how, shared.make_options(values), shared.make_ui(values)))

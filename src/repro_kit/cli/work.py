@@ -107,7 +107,7 @@ def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
     path = case_path(subject, options.output, options.failure)
     case, resumed = open_case(path, subject, options.failure, fresh=values["fresh"])
     case.write(_OPTIONS, options)
-    return Job(case, replace(options, output=str(bundle_path(path))), make_ui(values), resumed)
+    return Job(case, replace(options, output=str(bundle_path(path, options.output))), make_ui(values), resumed)
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
@@ -129,7 +129,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     subject = program_subject(place, Path.cwd(), values["python"], os.environ)
     case, resumed = open_case(place, subject, options.failure, fresh=values["fresh"])
     case.write(_OPTIONS, options)
-    job = Job(case, replace(options, output=str(bundle_path(place))), make_ui(values), resumed)
+    job = Job(case, replace(options, output=str(bundle_path(place, options.output))), make_ui(values), resumed)
     with job.ui.stage("read"):
         try:
             adopt(path, programs, case, job.options, job.ui)

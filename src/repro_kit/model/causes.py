@@ -19,7 +19,7 @@ DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
-SIDE_EFFECTS_REFUSED = "side-effects-refused"
+WITNESS = "witness"  # both runs witnessed, see `model/witness.py`; ``changed["parting"]`` is what it found
 
 #: Files of torch, the part that each belongs to. The innermost frame that is of any part tells.
 _PARTS = tuple(
@@ -157,15 +157,9 @@ def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
     root = failure.exceptions[-1] if failure.exceptions else None
     if failure.kind is Kind.CRASH or (root and short(root.type) in _BROKEN_BYTECODE):
         return "bytecode"
-    refused = contrasts.get(SIDE_EFFECTS_REFUSED)
-    if refused is not None and not refused.same and _speaks_of_side_effects(refused):
-        return "side-effects"
-    return "tracing" if failure.difference is not None else ""
-
-
-def _speaks_of_side_effects(cell: Cell) -> bool:
-    failure = cell.verdict.failure
-    return failure is not None and any("side effect" in link.message.lower() for link in failure.exceptions)
+    witness = contrasts.get(WITNESS)
+    parting = witness.changed.get("parting") if witness else None
+    return {"state": "side-effects", "result": "tracing"}.get(str(parting), "")
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:

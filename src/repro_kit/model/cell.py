@@ -29,6 +29,7 @@ class Cell:
     changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
     inferred: str = ""  # the cells that it follows from: it was not run
     setup: str = ""  # Python code that was run before anything was compiled
+    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
     runs: int = 1  # how often it was run; a failure ends the repetition
 
 

@@ -19,11 +19,8 @@ def word(cell: Cell) -> str:
     """The verdict in one or two words; what was not run says so."""
     if cell.no_effect:
         return "no effect"
-    if cell.inferred:
-        return "fails (inferred)"
-    if cell.same:
-        return "fails"
-    return _WORDS.get(cell.verdict.status, "fails differently")
+    told = "fails" if cell.same else _WORDS.get(cell.verdict.status, "fails differently")
+    return f"{told} (inferred)" if cell.inferred else told
 
 
 def symbol(cell: Cell) -> str:
@@ -43,6 +40,8 @@ def remark(cell: Cell) -> str:
         return cell.no_effect
     if cell.inferred:
         return f"follows from {cell.inferred}"
+    if "parting" in cell.changed:
+        return cell.verdict.note
     runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
     if cell.same:
         return f"as described{runs}"

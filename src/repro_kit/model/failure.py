@@ -16,6 +16,15 @@ class Kind(StrEnum):
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
+    RECOMPILES = "recompiles"  # this and the next: more than a limit, see model/symptom.py
+    GRAPH_BREAKS = "graph-breaks"
+    COMPILE_TIME = "compile-time"
+    SLOWDOWN = "slowdown"
+    MEMORY = "memory"
+
+
+#: Kinds that are a measurement above its limit; nothing is raised.
+MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY)
 
 
 class Layer(StrEnum):
@@ -78,6 +87,22 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured of a run, with its noise (`low` to `high`; equal where a count has none)."""
+
+    value: float
+    low: float
+    high: float
+    detail: str = ""  # what it is made of: "f at train.py:12 5×"
+    limit: float = 0.0  # above which it is a failure
+
+    @classmethod
+    def exact(cls, value: float, detail: str = "") -> Measured:
+        """A measurement without noise."""
+        return cls(value, value, value, detail)
+
+
+@dataclass(frozen=True)
 class Failure:
     """What went wrong in one run, as observed; nothing normalised."""
 
@@ -95,6 +120,7 @@ class Failure:
     op: str | None = None  # "aten.index_put.default", where the failure names one
     step: str | None = None  # last compile step that began and did not end
     origins: tuple[str, ...] = ()  # values and kernels of the program that the compiler was at work on, likeliest first
+    measured: Measured | None = None  # of a kind in MEASURED
 
 
 class Status(StrEnum):

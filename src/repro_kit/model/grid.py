@@ -72,8 +72,8 @@ def _baseline(cell: Cell, width: int) -> tuple[str, ...]:
 
 def _short(cell: Cell, notes: dict[str, int]) -> str:
     """One or two words; what there is to say of another failure is a numbered note."""
-    told = word(cell)
-    text = f"{symbol(cell)} {_SHORT.get(told, told.replace(' (inferred)', ''))}"
-    if told != "fails differently" or not remark(cell):
+    told = word(cell).removesuffix(" (inferred)")
+    text = f"{symbol(cell)} {_SHORT.get(told, told)}"
+    if told != "fails differently" or cell.inferred or not remark(cell):
         return text
     return f"{text} [{notes.setdefault(remark(cell), len(notes) + 1)}]"

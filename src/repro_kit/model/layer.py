@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Layer, Status
@@ -39,9 +39,12 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
-    good = f"backend {before[-1]!r} passes" if before else "plain eager passes"
+    plain = any(not cell.compiled and cell.verdict.status is Status.PASS for cell in cells)
+    good = (
+        f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
+    )
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
-    words = _dynamic_words(cells, failing, recipe.mode) + _mode_words(cells, recipe)
+    words = _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _uncertain_words(ladder, failing)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
 
@@ -77,15 +80,40 @@ def _rank(name: str) -> int:
     return LADDER.index(name) if name in LADDER else len(LADDER)
 
 
-def _dynamic_words(cells: Sequence[Cell], backend: str, mode: str | None) -> str:
-    """How the failure depends on dynamic shapes, where it does."""
-    same_mode = [cell for cell in cells if cell.compiled and cell.recipe.mode in (mode, None)]
-    tried = {cell.recipe.dynamic: cell for cell in same_mode if cell.recipe.backend == backend}
-    fails = [str(dynamic) for dynamic, cell in tried.items() if cell.same]
-    passes = [str(dynamic) for dynamic, cell in tried.items() if cell.verdict.status == Status.PASS]
-    if not passes or not fails:
+def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
+    """How the failure depends on dynamic shapes, where it does: it may be gone, or show in another backend first."""
+    others: dict[bool | None, list[Cell]] = {}
+    for cell in cells:
+        if cell.compiled and set(cell.changed) <= {"backend", "dynamic"} and not cell.no_effect:
+            others.setdefault(cell.recipe.dynamic, []).append(cell)
+    gone, moved = [], []
+    for dynamic, ladder in others.items():
+        if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
+            continue
+        first = next((it.recipe.backend for it in sorted(ladder, key=_place) if it.same), None)
+        if first is None and all(it.verdict.status is Status.PASS for it in ladder if it.recipe.backend == backend):
+            gone.append(str(dynamic))
+        elif first not in (None, backend):
+            moved.append(f", {first!r} first with dynamic={dynamic}")
+    only = f", but not with dynamic={' or '.join(gone)}" if gone else ""
+    return only + "".join(moved)
+
+
+def _place(cell: Cell) -> int:
+    return _rank(cell.recipe.backend)
+
+
+def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
+    """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
+    unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
+    unclear = [name for name in unclear if ladder[name].verdict.status is not Status.PASS]
+    if not unclear:
         return ""
-    return f", only with dynamic={' or '.join(fails)} ({' and '.join(passes)} pass{'es' if len(passes) == 1 else ''})"
+    return f" (what {' and '.join(map(repr, unclear))} would tell is hidden: {_why(ladder[unclear[0]])})"
+
+
+def _why(cell: Cell) -> str:
+    return "another failure" if cell.verdict.status is Status.FAIL else str(cell.verdict.status)
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:

@@ -55,7 +55,7 @@ class ObservedFailure:
     failure: Failure
     signature: Signature
     count: int = 1
-    source: Literal["exception", "trace", "output", "exit"] = "exception"
+    source: Literal["exception", "trace", "output", "exit", "measured"] = "exception"
     rank: int | None = None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from repro_kit.model import native
-from repro_kit.model.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.frames import compiling_part, innermost_torch, main_torch
 from repro_kit.model.normalise import normalise, same_message
 from repro_kit.model.ops import is_kernel, same_op
@@ -56,6 +56,8 @@ class Signature:
         """Whether `other` is the same failure as this one (the original), at the given strength."""
         if self.kind is not other.kind:
             return False
+        if self.kind in MEASURED:  # above its limit, or it would be no failure
+            return True
         match self.kind:
             case Kind.ACCURACY:
                 return self._same_difference(other, strength)
@@ -78,6 +80,8 @@ class Signature:
             return _cut(f"crash by {name}{place}{_after(': ', self.message)}")
         if self.kind is Kind.TIMEOUT:
             return f"hang{place}"
+        if self.kind in MEASURED:
+            return _cut(self.message)
         names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
         what = ": ".join(names) or str(self.kind)
         return _cut(f"{what}{place}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
@@ -157,6 +161,8 @@ def signature_of(failure: Failure) -> Signature:
     chain = unwrap(failure.exceptions)
     if failure.kind is Kind.CRASH:
         return _of_crash(failure)
+    if failure.kind in MEASURED:
+        return Signature(failure.kind, message=failure.text)
     if failure.kind is Kind.TIMEOUT:
         part = compiling_part(failure.stack)
         return Signature(failure.kind, message=f"compiling in {part}" if part else "", frames=main_torch(failure.stack))

@@ -11,6 +11,7 @@ import orjson
 
 from repro_kit.model.failure import ExceptionLink
 from repro_kit.model.serialize import from_data
+from repro_kit.model.timing import CompiledCall
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Findings:
     config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
+    compiled: tuple[CompiledCall, ...] = ()  # what was measured, of the process that measured most
+    peak_memory: int = 0  # bytes that one process has held at most
     problems: tuple[str, ...] = ()  # of the probe itself
 
 
@@ -62,9 +65,15 @@ def read_findings(directory: Path) -> Findings:
         stacks=tuple(stack for stack in stacks if stack.strip()),
         config=first.get("config", {}),
         threads=first.get("threads"),
+        compiled=max((_compiled(data) for data in _load(directory, "measured-*.json", problems)), key=len, default=()),
+        peak_memory=max((data.get("peak_memory") or 0 for data in goodbyes), default=0),
         modules=tuple(sorted({path for goodbye in goodbyes for path in goodbye.get("modules", {}).values()})),
         problems=tuple(problems),
     )
+
+
+def _compiled(data: dict[str, Any]) -> tuple[CompiledCall, ...]:
+    return from_data(data["compiled"], tuple[CompiledCall, ...])
 
 
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:

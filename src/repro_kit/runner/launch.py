@@ -29,6 +29,7 @@ class Run:
     timed_out: bool
     seconds: float
     peak_memory: int
+    over_memory: bool = False  # ended for taking more than it may
 
     @property
     def ok(self) -> bool:
@@ -45,8 +46,12 @@ def launch(
     stdout: Path,
     stderr: Path,
     on_tick: Callable[[float], None] | None = None,
+    memory: int | None = None,
+    file_size: int | None = None,
 ) -> Run:
     """Run `argv`, its output to files; kill its whole tree after `timeout` seconds, or when interrupted.
+
+    So it is where the tree takes more than `memory` bytes. No file that it writes grows over `file_size` bytes.
 
     Raises ReproKitError when the command cannot be started.
     """
@@ -66,10 +71,15 @@ def launch(
             )
         except OSError as error:
             raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
-        peak, timed_out = 0, False
+        if file_size is not None:
+            _limit_files(process, file_size)
+        peak, timed_out, over = 0, False, False
         try:
             while True:
                 peak = max(peak, _tree_memory(process))
+                if memory is not None and peak > memory:
+                    over = True
+                    break
                 with suppress(psutil.TimeoutExpired, subprocess.TimeoutExpired):
                     process.wait(timeout=_POLL)
                     break
@@ -82,14 +92,23 @@ def launch(
         finally:
             kill_tree(process)
     status = process.returncode
-    died_of = signal.Signals(-status).name if status is not None and status < 0 and not timed_out else None
+    killed = timed_out or over
+    died_of = signal.Signals(-status).name if status is not None and status < 0 and not killed else None
     return Run(
-        exit_status=None if timed_out or died_of else status,
+        exit_status=None if killed or died_of else status,
         signal=died_of,
         timed_out=timed_out,
         seconds=time.monotonic() - started,
         peak_memory=peak,
+        over_memory=over,
     )
+
+
+def _limit_files(process: psutil.Process, size: int) -> None:
+    if hasattr(process, "rlimit"):  # Linux
+        with suppress(psutil.Error):
+            process.rlimit(psutil.RLIMIT_FSIZE, (size, size))
+            process.rlimit(psutil.RLIMIT_CORE, (0, 0))
 
 
 def _tree_memory(process: psutil.Process) -> int:
@@ -117,6 +136,8 @@ def kill_tree(process: psutil.Popen) -> None:
 
 def exit_name(run: Run) -> str:
     """``exit status 1``, ``killed by SIGSEGV``, ``still running after 60 s``."""
+    if run.over_memory:
+        return f"ended when it had taken {run.peak_memory / 2**30:.1f} GiB of memory"
     if run.timed_out:
         return f"still running after {run.seconds:.0f} s"
     if run.signal:

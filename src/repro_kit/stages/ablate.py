@@ -22,6 +22,7 @@ from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.names import check_names
 from repro_kit.stages.options import Options
+from repro_kit.stages.witness import witness
 from repro_kit.ui import Ui
 
 
@@ -45,6 +46,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
     cells += work.cells.run(contrasts(cells, work.recipe))
+    if isinstance(work.cells, OnScript):
+        cells += witness(work.cells, cells, work.recipe)
     found = diagnose(cells, work.recipe)
     notes: tuple[str, ...] = ()
     matrix = cells

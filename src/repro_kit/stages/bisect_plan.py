@@ -165,7 +165,8 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
         return InterpreterSource(where.pythons, axis.package, os.environ)
     uv = Uv(where.cache / "uv", offline=where.offline)
     index = nightly_index(where.nightly) if where.nightly else where.index
-    wants = Wants(where.packages, where.constraints, index, prereleases=where.nightly is not None)
+    links = str(where.wheels.absolute()) if where.wheels else None
+    wants = Wants(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
     if where.clone:
         old, new = (axis.bad, axis.good) if ask.find_fix else (axis.good, axis.bad)
         return CommitSource(
@@ -187,7 +188,12 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
         axis.package,
         _wheels(axis, ask, where, target, known),
         target=target,
-        cache=WheelCache(where.cache / "wheels", int(where.cache_limit * _GIB), offline=where.offline),
+        cache=WheelCache(
+            where.cache / "wheels",
+            int(where.cache_limit * _GIB),
+            index=where.index or default_index(),
+            offline=where.offline,
+        ),
         uv=uv,
         wants=wants,
         place=place / "envs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,12 @@ from repro_kit.bisect import Build, Ending, Judgement, Outcome
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
+from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+
+DIRECTORY = "bisect"  # of a case
+ANSWER = "answer.md"
 
 _EXITS = {
     Ending.FOUND: Exit.OK,
@@ -83,14 +88,32 @@ def as_markdown(report: Report) -> str:
     """The report to paste into an issue."""
     between = [report.state.range[index] for index in (*report.outcome.skipped, *report.outcome.untried)]
     current = report.state.current
-    sides = [("last good", "first bad"), ("last bad", "first good")][report.state.find_fix]
     return render(
         "bisect.md.j2",
         report=report,
-        sides=[(name, side) for name, side in zip(sides, (report.old, report.new), strict=True) if side],
+        sides=named_sides(report),
         between=[(build, current.get(build.name)) for build in sorted(between, key=report.state.range.index)],
         judgements=report.state.judgements,
     )
+
+
+def named_sides(report: Report) -> list[tuple[str, Side]]:
+    """What is known of both sides of the answer, each with its name."""
+    if not (report.old and report.new):
+        return [("build", side) for side in (report.old, report.new) if side]
+    names = ("last bad", "first good") if report.state.find_fix else ("last good", "first bad")
+    return list(zip(names, (report.old, report.new), strict=True))
+
+
+def bisected(case: Case) -> str:
+    """What a bisection of `case` has found, as Markdown; "" when there was none."""
+    path = case.path / DIRECTORY / ANSWER
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+def commits_in(text: str) -> list[str]:
+    """Hashes of commits in `text`, which are no secrets."""
+    return re.findall(r"\b[0-9a-f]{12,40}\b", text)
 
 
 def as_json(report: Report) -> dict[str, Any]:

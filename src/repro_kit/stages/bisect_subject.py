@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repro_kit.bisect.ranking import Clues
-from repro_kit.bundle.contents import MANIFEST
+from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
 from repro_kit.runner.subject import command
 from repro_kit.stages.bisect_commits import Hand, clues_of
+from repro_kit.stages.bisect_report import DIRECTORY
 from repro_kit.stages.build_oracle import BuildOracle, CommandOracle, ReproOracle
+from repro_kit.stages.foreign import ask, claim_of, opened
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import check_script
-from repro_kit.stages.verify import ask, claim_of, opened
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
@@ -70,7 +71,7 @@ def _of_repro(target: Path, directory: Path, timeout: float, ui: Ui) -> BuildSub
     return BuildSubject(
         f"repro.py of {target.name}",
         ReproOracle(f"repro.py of {target.name}", directory, limit),
-        target / "bisect" if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
+        target / DIRECTORY if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
         signature,
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / "repro.py").read_text(encoding="utf-8", errors="replace")),
@@ -83,7 +84,7 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
     subject = case.file.subject
     words = ["python" if word == subject.python else word for word in command(subject)]
     what = f"{' '.join(words)} in {subject.cwd}"
-    place = case.path / "bisect"
+    place = case.path / DIRECTORY
     oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
     hand = Hand(tuple(words), Path(subject.cwd))
     signature = case.file.signature

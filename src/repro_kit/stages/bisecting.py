@@ -21,14 +21,14 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.stages.bisect import STATE, Bisection, read_state
 from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
-from repro_kit.stages.bisect_report import Report, as_json, as_markdown, make_report
+from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
 
-ANSWER = "answer.md"
 _TIMEOUT = 600.0
 
 
@@ -95,13 +95,19 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
     rules = Rules(None, values["any_failure"], Mark(values["on_timeout"]), values["repeat"])
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
-    outcome = bisection.run()
+    try:
+        outcome = bisection.run()
+    except KeyboardInterrupt:
+        ui.warn(f"Interrupted; {len(bisection.state.judgements)} judgements are kept. To go on: {request.again}")
+        raise
     report = make_report(bisection.state, outcome)
     clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
     report = with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
+    if place == subject.place.absolute() and is_case(place.parent):
+        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
     return report
 
 
@@ -109,9 +115,8 @@ def show(report: Report, ui: Ui) -> None:
     """The answer on the terminal."""
     state = report.state
     lines = [("answer", report.sentence)]
-    for name, side in (("older", report.old), ("newer", report.new)):
-        if side is not None:
-            lines.append((f"{name} side", " ".join(filter(None, [side.build.shown, side.commit or ""]))))
+    for name, side in named_sides(report):
+        lines.append((name, " ".join(filter(None, [side.build.shown, side.commit or ""]))))
     lines += [("compare", report.compare)] if report.compare else []
     lines += [("failure", state.signature.summary())] if state.signature else []
     if report.suspects:

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import getpass
 import shutil
-import socket
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
-import tomli_w
 
-from repro_kit.bundle import prose
-from repro_kit.bundle.archive import CHECKSUMS, pack
-from repro_kit.bundle.contents import MANIFEST, Contents, write_files
+from repro_kit.bundle.archive import pack
+from repro_kit.bundle.contents import Contents, write_files
 from repro_kit.bundle.redact import Redactor
 from repro_kit.case import Case
-from repro_kit.model.results import BundleResult, Environment
-from repro_kit.model.serialize import dumps, to_data
+from repro_kit.errors import Exit
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.results import BundleResult
+from repro_kit.model.serialize import to_data
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro
+from repro_kit.stages.describe import describe
+from repro_kit.stages.model_code import gate
 from repro_kit.stages.options import Options
+from repro_kit.stages.pages import add_pages
+from repro_kit.stages.preview import preview
+from repro_kit.stages.private import redactor_of
+from repro_kit.stages.stop import Stop
 from repro_kit.ui import Ui
 
 _PLACE = "bundle"
+_ROUNDS = 2  # a secret that shows only in the end may be in what was checked
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
-_RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
-_TRACE_DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
-_FILES = {
-    "repro.py": "run this",
-    "issue.md": "to paste into the bug form",
-    "recipe.toml": "how the program is compiled and run",
-    "env.json": "versions, settings and packages where it was seen",
-    "ablation.json": "which backend, mode and dynamic setting fails",
-    MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
-    CHECKSUMS: "for `sha256sum -c`",
-}
-_DIRECTORIES = {
-    "files": "the user's own source files",
-    "inputs": "stored tensor values",
-    "trace": "torch's structured trace (for tlparse)",
-    "artifacts": "graphs extracted from the trace",
-    "logs": "torch's logs",
-}
 
 
 @dataclass(frozen=True)
@@ -59,13 +45,26 @@ class _Attempt:
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
     told = known(case)
-    chosen, reasons = _choose(case, told, options, ui)
-    reason = "; ".join(dict.fromkeys(reasons))
+    passed = gate(case, options, ui)
+    redactor = redactor_of(case, told.facts.environment, told.capture.recipe if told.capture else Recipe())
+    passed.teach(redactor)
+    for _ in range(_ROUNDS):
+        chosen, reason = _choose(case, told, redactor, options, ui)
+        chosen.left_out.extend(filter(None, [passed.left_out]))
+        passed.add_to(chosen.contents)
+        if passed.code:
+            ui.progress("pages about the trace")
+            chosen.left_out.extend(add_pages(case, chosen.contents))
+        describe(case, told, chosen.candidate, chosen.check, chosen.contents, chosen.left_out, reason)
+        if not chosen.contents.settle():
+            break
     contents = chosen.contents
-    chosen.left_out.extend(_add_trace(case, options, ui, contents))
-    _describe(told, chosen, reason)
     output = Path(options.output) if options.output else case.path.with_name(f"{case.path.name}.zip")
     files = contents.seal(_about(case, chosen, reason))
+    if options.dry_run:
+        preview(contents, files, ui)
+        ui.note(f"It would be {_standing(chosen)}.")
+        raise Stop(Exit.OK, f"Nothing was written: --dry-run. The bundle would be {output}.")
     place = case.path / _PLACE
     shutil.rmtree(place, ignore_errors=True)
     write_files(files, place)
@@ -88,12 +87,17 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     _conclude(chosen, output, reason, ui)
 
 
-def _choose(case: Case, told: Known, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
+def _choose(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, str]:
     """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
+    chosen, reasons = _best(case, told, redactor, options, ui)
+    return chosen, "; ".join(dict.fromkeys(reasons))
+
+
+def _best(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
     first: _Attempt | None = None
     reasons: list[str] = []
     for candidate in candidates(case, told):
-        attempt = _attempt(case, told, candidate, options, ui)
+        attempt = _attempt(case, told, candidate, redactor, options, ui)
         if attempt.check.verified:
             return attempt, [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
@@ -102,8 +106,8 @@ def _choose(case: Case, told: Known, options: Options, ui: Ui) -> tuple[_Attempt
     return first, [*filter(None, [first.candidate.note]), *first.check.reasons]
 
 
-def _attempt(case: Case, told: Known, candidate: Candidate, options: Options, ui: Ui) -> _Attempt:
-    contents = Contents(_redactor(case, told.facts.environment))
+def _attempt(case: Case, told: Known, candidate: Candidate, redactor: Redactor, options: Options, ui: Ui) -> _Attempt:
+    contents = Contents(redactor)
     left_out = fill(candidate, case, told, contents, include_values=options.include_values)
     place = case.path / "bundle.part"
     shutil.rmtree(place, ignore_errors=True)
@@ -126,82 +130,6 @@ def _attempt(case: Case, told: Known, candidate: Candidate, options: Options, ui
     return _Attempt(candidate, contents, check, left_out)
 
 
-def _redactor(case: Case, env: Environment) -> Redactor:
-    """What is private on this machine and in this case."""
-    subject = case.file.subject
-    prefix = Path(env.executable).parent.parent if env.executable else None
-    paths = [
-        (str(case.path.resolve()), "<case>"),
-        (subject.cwd, "<cwd>"),
-        (str(Path.home()), "<home>"),
-        *([(env.git.root, "<repo>")] if env.git else []),
-        *([(str(prefix), "<env>")] if prefix else []),
-    ]
-    names = [(getpass.getuser(), "<user>"), (Path.home().name, "<user>"), (socket.gethostname(), "<host>")]
-    allowed = [env.torch_git or "", (env.git.commit if env.git else None) or ""]
-    return Redactor(paths, names, allowed)
-
-
-def _add_trace(case: Case, options: Options, ui: Ui, contents: Contents) -> Iterator[str]:
-    """Add trace, artifacts and logs where that is allowed; else say that they are left out."""
-    found = {name: place for name, place in _TRACE_DIRECTORIES.items() if any((case.path / name).glob("**/*.*"))}
-    if not found:
-        return
-    wanted = options.trace
-    if wanted is None:
-        wanted = ui.confirm("Put torch's trace, graphs and logs into the bundle? They hold your model's code.")
-    if not wanted:
-        yield "Trace, artifacts and logs are left out, since they hold model code; `--trace yes` puts them in."
-        return
-    for name, place in found.items():
-        for path in sorted((case.path / name).rglob("*")):
-            if path.is_file():
-                inside = path.relative_to(case.path / name).as_posix()
-                contents.add_text(
-                    f"{place}/{inside}", path.read_text(encoding="utf-8", errors="replace"), place.rstrip("s")
-                )
-
-
-def _describe(told: Known, chosen: _Attempt, reason: str) -> None:
-    """Add the data files, the issue and the README."""
-    contents, candidate, facts = chosen.contents, chosen.candidate, chosen.candidate.facts
-    contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
-    if candidate.program is not None:
-        recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
-        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
-    if facts.ablation is not None:
-        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    check = chosen.check
-    account = prose.Account(
-        level=candidate.level,
-        verified=check.verified,
-        reason=reason,
-        flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check.flaky else "",
-        repro=contents.entries["repro.py"].data.decode(),
-        log=_log(told, chosen),
-        minimized=candidate.minimized,
-        twin=candidate.twin,
-        files=_listed(contents),
-        left_out=tuple(chosen.left_out),
-    )
-    contents.add_text("issue.md", prose.issue(facts, account), "issue", verbatim={prose.REPRO: account.repro.rstrip()})
-    contents.add_text("README.md", prose.readme(facts, account), "readme")
-
-
-def _log(told: Known, chosen: _Attempt) -> str:
-    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
-    if chosen.check.same:
-        return chosen.check.failing.output
-    return told.facts.failure.text if told.facts.failure else ""
-
-
-def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
-    """The files for the README, each directory as one."""
-    present = {name.partition("/")[0] for name in contents.entries} | {"issue.md", MANIFEST, CHECKSUMS}
-    files = [(name, what) for name, what in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))
-
-
 def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
     """The manifest's own fields, redacted."""
     candidate = chosen.candidate
@@ -218,6 +146,7 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
         "platform": env.platform,
         "accelerator": env.accelerator,
         "limit": candidate.limit,
+        "values": any(it.role == "values" for it in chosen.contents.entries.values()),
         "signature": to_data(candidate.facts.signature),
     }
     redacted: dict[str, object] = orjson.loads(chosen.contents.redactor(orjson.dumps(about).decode()))
@@ -237,5 +166,8 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
         ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
     elif candidate.program is None:
         ui.warn(f"The bundle is not minimized, it holds the user's own script: {reason}.")
-    what = "verified" if check.verified else "NOT VERIFIED"
-    ui.done(f"{output.name}, {what}, {candidate.level}-level")
+    ui.done(f"{output.name}, {_standing(chosen)}")
+
+
+def _standing(chosen: _Attempt) -> str:
+    return f"{'verified' if chosen.check.verified else 'NOT VERIFIED'}, {chosen.candidate.level}-level"

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.program_repro import LIMIT, render_program, source_of
+from repro_kit.bundle.program_repro import LIMIT, Source, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
-from repro_kit.bundle.source_files import PLACE, find_sources
+from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
 from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
@@ -20,6 +20,7 @@ from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.program import Program, parse, size
+from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
 from repro_kit.stages.judged_recipe import with_tolerance
@@ -52,6 +53,7 @@ class Candidate:
     path: Path | None = None
     program: Program | None = None
     reduced: bool = False  # a program that the reduction accepted
+    regions: bool = True  # autocast and no-grad regions are written as `with` blocks
 
     @property
     def level(self) -> str:
@@ -62,6 +64,12 @@ class Candidate:
     def recipe(self) -> Recipe:
         """How it is compiled and run."""
         return self.program.recipe if self.program else Recipe()
+
+    @property
+    def source(self) -> Source:
+        """The program in the pieces that a script is made of."""
+        assert self.program is not None
+        return source_of(self.program, regions=self.regions)
 
     @property
     def minimized(self) -> str:
@@ -75,7 +83,9 @@ class Candidate:
         minimal = ""
         if reduction.minimal and now == reduction.statements_after:
             tried = sum(bool(it.outcome) for it in reduction.removals)
-            what = f"none of {tried} single removals fails alike" if tried else "nothing can be removed from it"
+            what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
+                tried, f"none of {tried} single removals fails alike"
+            )
             minimal = f" It is 1-minimal: {what}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
         return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
@@ -142,7 +152,9 @@ def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
         # An earlier step shares the stored values of the last one, which lie elsewhere.
         if text not in seen and not (path.parent.name == "history" and program.stored):
             seen.add(text)
-            yield Candidate(facts, 3 * LIMIT, note, path, program, reduced)
+            yield Candidate(facts, LIMIT, note, path, program, reduced)
+            if any(map(has_regions, program.functions())):
+                yield Candidate(facts, LIMIT, note, path, program, reduced, regions=False)
 
 
 def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
@@ -187,13 +199,12 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
             f"Stored tensor values that repro.py loads ({', '.join(candidate.program.stored)}) are left out, "
             "so that it is not self-contained; --include-values puts them in."
         )
-    contents.add_text("repro.py", render_program(source_of(candidate.program), candidate.facts), "repro")
+    contents.add_text("repro.py", render_program(candidate.source, candidate.facts), "repro")
     return left_out
 
 
 def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
-    findings = read_findings(case.path / "observe" / "probe")
-    sources = find_sources(case.file.subject, findings.modules)
+    sources = sources_of(case)
     traced = told.observed is not None and told.observed.source == "trace"
     text = render_script(
         case.file.subject,
@@ -203,6 +214,8 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         limit=int(candidate.limit),
         traced=traced,
     )
+    for name in sources.files:
+        contents.redactor.learn_file(name)
     contents.add_text("repro.py", text, "repro")
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")
@@ -211,6 +224,12 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
     )
     return left_out
+
+
+def sources_of(case: Case) -> SourceFiles:
+    """The user's own files that the subject needs."""
+    findings = read_findings(case.path / "observe" / "probe")
+    return find_sources(case.file.subject, findings.modules)
 
 
 def _sentence(text: str) -> str:

@@ -23,11 +23,10 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures
+from repro_kit.stages import failures, symptoms
 from repro_kit.stages.known import Known
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
-from repro_kit.stages.running import run_subject
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -107,7 +106,7 @@ class Cells(ABC):
             for count, (at, cell) in enumerate(running, start=1):
                 found[at] = cell
                 if not cell.inferred:
-                    self.known.add(self._parts(plans[at]), cell)
+                    self.keep(plans[at], cell)
                 self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
                 if until is not None and until(list(found.values())):
                     break
@@ -122,10 +121,14 @@ class Cells(ABC):
         if it.no_effect:
             return self._cell(it, Verdict(Status.SKIPPED))
         cell = self.known.find(self._parts(it))
-        return _judged(replace(cell, name=it.name, changed=dict(it.axes)), self.target) if cell else None
+        return _judged(replace(cell, name=it.name), self.target) if cell else None
+
+    def keep(self, it: Plan, cell: Cell) -> None:
+        """Write down that this cell came of the plan."""
+        self.known.add(self._parts(it), cell)
 
     def _parts(self, it: Plan) -> list[object]:
-        return [it.recipe, it.compiled, list(it.overridden), it.setup, self.options.repeat]
+        return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
 
     def _made(self, it: Plan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(
@@ -213,12 +216,15 @@ class OnScript(Cells):
     ) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.read("observe/run.json", Observation)
-        self._infer = infer
+        self.symptom = symptoms.known(case)
+        # What a backend costs is not in the one that does more: it may cost less.
+        self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        for recorded in read_recorded(self.case.path / "capture" / "record"):
+        places = ("capture/record", "observe/eager/probe")
+        for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
                 fullgraph = bool(known.get("fullgraph"))
@@ -236,14 +242,15 @@ class OnScript(Cells):
         from repro_kit.stages.registry import files
 
         subject = self.case.file.subject
-        return [list(command(subject)), subject.cwd, files(self.case), self.target, *_torch(self.case)]
+        return [list(command(subject)), subject.cwd, files(self.case), self.target, self.symptom, *_torch(self.case)]
 
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
-        with ThreadPoolExecutor(max(1, self.options.jobs)) as pool:
+        jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
+        with ThreadPoolExecutor(jobs) as pool:
             while waiting or running:
-                while waiting and len(running) < max(1, self.options.jobs):
+                while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
                     cell = self._inferred(it, known)
                     if cell is None:
@@ -258,29 +265,42 @@ class OnScript(Cells):
                     yield running.pop(future), cell
 
     def _inferred(self, it: Plan, known: Iterable[Cell]) -> Cell | None:
-        """That of a backend which does all that another does which fails alike; the subject's own is always run."""
-        backend = it.recipe.backend
-        if not self._infer or not it.compiled or not it.axes or backend not in LADDER or it.recipe.mode is not None:
+        """What follows from a known cell, with that one's outcome; the subject's own is always run."""
+        if not it.compiled or not it.axes or it.setup:
             return None
         for cell in known:
-            before = cell.recipe.backend in LADDER[: LADDER.index(backend)] and cell.compiled
-            if before and cell.same and cell.recipe == it.recipe.with_(backend=cell.recipe.backend):
-                verdict = Verdict(Status.FAIL, cell.verdict.failure)
-                return replace(self._cell(it, verdict), inferred=cell.name)
+            if cell.compiled and not cell.inferred and (self._is_static(it, cell) or self._does_more(it, cell)):
+                same = replace(self._cell(it, cell.verdict), signature=cell.signature, same=cell.same)
+                return replace(same, inferred=cell.name)
         return None
+
+    def _is_static(self, it: Plan, cell: Cell) -> bool:
+        """Whether dynamic=False leaves nothing to change of `cell`: dynamic=None made no size symbolic there."""
+        asked = cell.static and cell.recipe.dynamic is None and it.recipe.dynamic is False
+        return asked and cell.recipe.with_(dynamic=False) == it.recipe
+
+    def _does_more(self, it: Plan, cell: Cell) -> bool:
+        """Whether the backend does all that another one does which fails alike."""
+        backend, before = it.recipe.backend, cell.recipe.backend
+        if not self._infer or backend not in LADDER or it.recipe.mode is not None or not cell.same:
+            return False
+        return before in LADDER[: LADDER.index(backend)] and cell.recipe == it.recipe.with_(backend=before)
 
     def _one(self, it: Plan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
-            cell = replace(self._cell(it, self._verdict(it)), runs=runs)
+            verdict, static = self._tried(it)
+            cell = replace(self._cell(it, verdict), runs=runs, static=static)
             if cell.same:
                 break
         return cell
 
-    def _verdict(self, it: Plan) -> Verdict:
+    def _tried(self, it: Plan) -> tuple[Verdict, bool]:
         if not it.compiled:
-            return Verdict(self.observation.eager or Status.INFRA)
+            return Verdict(self.observation.eager or Status.INFRA), False
         env = it.recipe.env if "env" in it.overridden else {}
-        return self.verdict(overrides(it), _slug(it.name), env)
+        place = self.case.path / "ablate" / _slug(it.name)
+        verdict = self.verdict(overrides(it), place.name, env)
+        return verdict, summarise(place / "trace").static
 
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
@@ -312,17 +332,13 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
-        (place / "trace").mkdir(parents=True, exist_ok=True)
-        ran = run_subject(
-            self.case,
-            place,
-            timeout=timeout,
-            mode="override",
-            probe=override,
-            env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-            without=without,
-        )
-        found = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
+        probes = symptoms.probes(self.symptom) if self.symptom else {}
+        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout, without)
+        summary = summarise(place / "trace")
+        findings = read_findings(place / "probe")
+        found = failures.found_in(place, ran, findings, summary)
+        if ran.ok and self.symptom is not None:
+            return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:

@@ -14,15 +14,35 @@ from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.model.signature import Signature, Strength
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import PROBE, exit_name, launch
+from repro_kit.stages.foreign import environment_for
 
 #: Variables that would make this run another one than a stranger's.
-_FOREIGN = ("TORCH", "PYTORCH", "INDUCTOR", "DYNAMO", "AOT", "TRITON", "FUNCTORCH", "REPRO_PROBE", "PYTHON")
-_KEPT = ("TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "PYTHONPATH")
+_FOREIGN = (
+    "TORCH",
+    "PYTORCH",
+    "INDUCTOR",
+    "DYNAMO",
+    "AOT",
+    "TRITON",
+    "FUNCTORCH",
+    "REPRO_PROBE",
+    "PYTHON",
+    "REPRO_KIT",
+)
+_KEPT = ("TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "PYTHONPATH", "PYTHONUSERBASE")
 _PACKAGE = Path(__file__).resolve().parent.parent.parent  # what makes `import repro_kit` work
 
 #: Of a run that did not fail as expected at first, this many more tell whether it is flaky.
 _TRIES = 3
-_OUTPUT = 400_000  # characters of output that are read, from its end
+_OUTPUT = 400_000  # bytes of output that are read, from its end
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the code of a stranger may take; it also gets few variables and a home of its own."""
+
+    memory: int  # bytes
+    file: int = 4 << 30  # bytes of one file that it writes
 
 
 @dataclass(frozen=True)
@@ -116,8 +136,12 @@ def run_repro(
     project: Path | None = None,
     compiled: bool = True,
     variables: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
 ) -> RunOfRepro:
-    """Run a copy of `directory`/repro.py once, with `variables`; `compiled` off: under ``TORCH_COMPILE_DISABLE=1``."""
+    """Run a copy of `directory`/repro.py once, with `variables`; `compiled` off: under ``TORCH_COMPILE_DISABLE=1``.
+
+    With `limits` it is a stranger's.
+    """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with scratch(directory) as place:
         give_probes(python, place / "inductor")
@@ -126,10 +150,13 @@ def run_repro(
         run = launch(
             [python, str(place / "bundle" / "repro.py")],
             cwd=place / "cwd",
-            env=_environment(os.environ, place, project) | settled,
+            env=_environment(environment_for(os.environ, place / "home") if limits else os.environ, place, project)
+            | settled,
             timeout=timeout,
             stdout=out,
             stderr=err,
+            memory=limits.memory if limits else None,
+            file_size=limits.file if limits else None,
         )
         output = _read(out) + _read(err)
         output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
@@ -142,7 +169,7 @@ def scratch(directory: Path) -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="repro-kit-")).resolve()
     try:
         shutil.copytree(directory, place / "bundle")
-        for name in ("cwd", "tmp"):
+        for name in ("cwd", "home", "tmp"):
             (place / name).mkdir()
         yield place
     finally:
@@ -171,7 +198,9 @@ def _is_strange(entry: str, project: Path | None) -> bool:
 
 
 def _read(path: Path) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace")[-_OUTPUT:]
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _OUTPUT))
+        text = file.read().decode("utf-8", "replace")
     return text if not text or text.endswith("\n") else text + "\n"
 
 

@@ -97,6 +97,4 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
         found.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
     if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
         found.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
-        refused = (("dynamo.side_effect_replay_policy", "error"),)
-        found.append(Contrast(causes.SIDE_EFFECTS_REFUSED, "with side effects refused", axes=refused))
     return found

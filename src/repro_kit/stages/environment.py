@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Environment, GitState
+from repro_kit.model.variables import allowed_variables
 from repro_kit.runner.launch import PROBE
 
-#: Variables that change what torch.compile does; any other is left out, since a name alone does not make one harmless.
-_ALLOWED = re.compile(
-    r"(TORCH_COMPILE_\w+|TORCHDYNAMO_\w+|TORCHINDUCTOR_\w+|TORCH_LOGS|TORCH_TRACE|TORCH_BISECT_\w+|TRITON_CACHE_DIR|"
-    r"PYTORCH_(CUDA_ALLOC_CONF|NO_CUDA_MEMORY_CACHING|JIT)|(OMP|MKL|OPENBLAS)_NUM_THREADS|KMP_\w+|CUDA_VISIBLE_DEVICES|"
-    r"CUDA_LAUNCH_BLOCKING|CUBLAS_WORKSPACE_CONFIG|NVIDIA_TF32_OVERRIDE|ATEN_CPU_CAPABILITY|CXX|CC|"
-    r"MALLOC_(ARENA_MAX|CHECK_|PERTURB_)|PYTHON(HASHSEED|OPTIMIZE|FAULTHANDLER)|RANK|WORLD_SIZE|LOCAL_RANK)"
-)
-
 _SECONDS = 180
-
-
-def allowed_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `env` that bear on compilation."""
-    return {name: env[name] for name in sorted(env) if _ALLOWED.fullmatch(name)}
 
 
 def environment(python: str, cwd: Path | None = None) -> Environment:

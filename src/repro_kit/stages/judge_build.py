@@ -23,6 +23,7 @@ class Rules:
     signature: Signature | None = None
     any_failure: bool = False  # whatever fails is bad
     on_timeout: Mark = Mark.SKIP
+    others: Mark = Mark.SKIP  # another failure
     repeats: int = 1  # runs that must all pass before a build is good
 
 
@@ -121,4 +122,4 @@ def _one(seen: Seen, rules: Rules) -> Found:
         return found(Mark.BAD, f"it fails: {told}")
     if signature is not None and expected.matches(signature, Strength.CROSS_VERSION):
         return found(Mark.BAD, f"it fails: {told}")
-    return found(Mark.SKIP, f"another failure: {told}", told)
+    return found(rules.others, f"another failure: {told}", told)

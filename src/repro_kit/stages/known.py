@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -53,8 +52,3 @@ class Known:
                 yield data["key"], from_data(data["cell"], Cell)
             except (orjson.JSONDecodeError, BaseValidationError, KeyError, TypeError, ValueError):
                 continue  # half a line, as a kill leaves it: that cell is run again
-
-
-def named(cell: Cell, name: str) -> Cell:
-    """A cell of the journal under the name that it has in this matrix."""
-    return replace(cell, name=name)

@@ -12,10 +12,11 @@ from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.failure import Kind, Status
 from repro_kit.model.results import Artifact, Environment, Observation, ObservedFailure
+from repro_kit.model.symptom import FORMS
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, further
+from repro_kit.stages import failures, further, symptoms
 from repro_kit.stages.environment import environment
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
@@ -32,7 +33,9 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ui.progress("running " + " ".join(command(case.file.subject)))
     observed, findings, summary = observe_once(case, options, ui)
     found = failures.found_in(case.path / "observe", observed, findings, summary)
-    if not found:
+    measured = symptoms.looked_for(case, options, ui, observed, findings, summary)
+    found = [*measured.found, *found]
+    if not found and not options.check:
         observed, findings, summary, found = _with_users_cache(case, options, ui) or (
             observed,
             findings,
@@ -47,7 +50,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         warnings += more
     _write(case, observed, findings, summary, found, eager, warnings)
     further.runs(case, options, ui, found)
-    _conclude(case, options, ui, observed, found, eager)
+    _conclude(case, options, ui, observed, found, eager, measured.words)
 
 
 def observe_once(
@@ -186,17 +189,19 @@ def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
 
 
 def _conclude(
-    case: Case, options: Options, ui: Ui, observed: Run, found: list[ObservedFailure], eager: Status | None
+    case: Case, options: Options, ui: Ui, observed: Run, found: list[ObservedFailure], eager: Status | None, told: str
 ) -> None:
+    """The stage's last words; `told` is what was measured of the symptom that was asked for."""
     if not found:
-        if options.check:
+        if options.check == str(Kind.ACCURACY):
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
             return
-        raise Stop(
-            Exit.NOTHING_FAILED,
-            f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s. "
-            "To look for a silently wrong result, use --check accuracy.",
-        )
+        ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
+        if told:
+            raise Stop(Exit.NOTHING_FAILED, f"{ended}. {told}.")
+        raise Stop(Exit.NOTHING_FAILED, f"{ended}. To look for what raises nothing, use --check with {FORMS}.")
+    if told:
+        ui.note(told)
     chosen = found[failures.index_of(options, found)]
     if eager == Status.FAIL:
         raise Stop(

@@ -24,12 +24,13 @@ class Options:
     border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     events: str | None = None  # file that gets a reduction's events as JSON lines
     failure: int = 0  # which of the observed failures
-    check: str | None = None  # symptom to look for when nothing fails: "accuracy"
+    check: str | None = None  # symptom to look for (model/symptom.py): "accuracy", "recompiles>3", …
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
     narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
     include_values: bool = False
-    trace: bool | None = None  # put the trace, artifacts and logs in the bundle; None: ask
+    trace: str | None = None  # put trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
+    dry_run: bool = False  # list what a bundle would hold, write none
     yes: bool = False
     output: str | None = None

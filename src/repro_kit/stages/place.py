@@ -7,6 +7,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from repro_kit.bundle.archive import FORMS
 from repro_kit.case import CASE_FILE, Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.subject import command
@@ -23,8 +24,8 @@ def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
     if output is None:
         return Path(name)
     path = Path(output)
-    if path.suffix == ".zip":
-        return path.with_suffix("")
+    if _form(output):
+        return path.with_name(path.name.removesuffix(_form(output)))
     inside = output.endswith(os.sep) or (path.is_dir() and not is_case(path) and any(path.iterdir()))
     return path / name if inside else path
 
@@ -34,9 +35,14 @@ def program_place(path: Path, output: str | None) -> Path:
     return case_path(Subject("script", (str(path.absolute()),), "", ""), output)
 
 
-def bundle_path(case: Path) -> Path:
-    """The archive that belongs to the case at `case`."""
-    return case.with_name(f"{case.name}.zip")
+def bundle_path(case: Path, output: str | None = None) -> Path:
+    """The archive that belongs to the case at `case`, of the form that the name `output` asks for."""
+    return case.with_name(case.name + (_form(output or "") or FORMS[0]))
+
+
+def _form(name: str) -> str:
+    """``.zip``, ``.tar.gz`` …: the end of an archive's name; empty for any other."""
+    return next((form for form in FORMS if name.endswith(form)), "")
 
 
 def is_case(path: Path) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from repro_kit.case import Case
+from repro_kit.model.failure import MEASURED
 from repro_kit.model.results import Capture
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
@@ -51,6 +52,13 @@ def _no_program(case: Case) -> str:
     return ""
 
 
+def _is_measured(case: Case) -> str:
+    signature = case.file.signature
+    if signature is None or signature.kind not in MEASURED:
+        return ""
+    return f"{signature.kind} is measured on the script, not on a graph of it"
+
+
 REGISTRY: dict[str, Stage] = {
     stage.name: stage
     for stage in (
@@ -59,7 +67,7 @@ REGISTRY: dict[str, Stage] = {
             "repro_kit.stages.observe",
             settings=("timeout", "logs", "debug_artifacts", "function", "check", "failure"),
         ),
-        Stage("capture", "repro_kit.stages.capture", needs=("observe",)),
+        Stage("capture", "repro_kit.stages.capture", needs=("observe",), pointless=_is_measured),
         Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",), settings=MATRIX),
         Stage(
             "minify",

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
-from cattrs.errors import BaseValidationError
+import psutil
 
-from repro_kit.bundle.archive import unpack
-from repro_kit.bundle.contents import MANIFEST, SCHEMA
 from repro_kit.bundle.judge import Ending
+from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Signature, Strength
-from repro_kit.stages.check import RunOfRepro, is_same, run_repro
+from repro_kit.stages.check import Limits, RunOfRepro, is_same, run_repro
+from repro_kit.stages.foreign import Claim, ask, claim_of, opened, visible
+from repro_kit.stages.newest import newest_nightly
 from repro_kit.stages.options import Options
+from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import default_python
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
-_SHOWN_LINES = 60
+_MEMORY = 0.8  # of the machine's, that a foreign repro.py may take
 
 
 class Answer(StrEnum):
@@ -38,6 +39,7 @@ class Answer(StrEnum):
     OTHER = "OTHER"
     FIXED = "FIXED"
     CANNOT_RUN = "CANNOT RUN HERE"
+    REFUSED = "REFUSED"  # no bundle, damaged, hostile, or not to be run
 
 
 EXITS = {
@@ -45,20 +47,10 @@ EXITS = {
     Answer.OTHER: Exit.FAILED,
     Answer.FIXED: Exit.NOTHING_FAILED,
     Answer.CANNOT_RUN: Exit.CANNOT_RUN,
+    Answer.REFUSED: Exit.USAGE,
 }
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the bundle says of itself; a bare `repro.py` says nothing."""
-
-    signature: Signature | None = None
-    torch: str | None = None
-    python: str | None = None
-    platform: str | None = None
-    accelerator: str | None = None
-    limit: float | None = None  # seconds
-    layer: str | None = None
+#: Of several answers, the one that decides the exit code.
+_WORST = (Answer.REFUSED, Answer.OTHER, Answer.CANNOT_RUN, Answer.FIXED, Answer.SAME)
 
 
 @dataclass(frozen=True)
@@ -78,100 +70,75 @@ class Result:
 
     answer: Answer
     sentence: str
-    seconds: float
+    seconds: float = 0.0
     expected: str | None = None  # signature, in words
     found: str | None = None
+    unlike: tuple[str, ...] = field(default=())  # how the two signatures differ, field by field
     differences: tuple[str, ...] = field(default=())  # between the machine of the bundle and this one
+    target: str = ""
 
 
-def verify(target: Path, *, python: str | None, options: Options, ui: Ui) -> Exit:
-    """Run what `target` (a bundle, a case, or a `repro.py`) holds with `python`, and say whether it still fails.
+@dataclass(frozen=True)
+class How:
+    """What the command line says of a verification; None leaves the choice."""
 
-    It runs foreign code: shows it and asks first, unless ``options.yes``. Raises ReproKitError when `target` is none
-    of the three, is damaged, or may not be run.
+    python: str | None = None
+    timeout: float | None = None  # seconds
+    memory: float | None = None  # GiB
+    nightly: bool = False
+
+
+def verify(targets: Sequence[Path], how: How, options: Options, ui: Ui) -> Exit:
+    """Run what each target (a bundle, a case, a `repro.py`) holds, and say whether it still fails.
+
+    It runs foreign code: shows it and asks first, unless ``options.yes``. Raises ReproKitError when a single target is
+    none of the three, is damaged, or may not be run; of several it is said in the table, and the rest goes on.
     """
-    interpreter = python or default_python(os.environ)
+    with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
+        if len(targets) == 1:
+            result = _one(targets[0], python, how, options, ui)
+            ui.result({**asdict(result), "exit": int(EXITS[result.answer])})
+            return EXITS[result.answer]
+        results = [_one_of_many(target, python, how, options, ui) for target in targets]
+    rows = [[it.target, str(it.answer), it.sentence, f"{it.seconds:.1f}"] for it in results]
+    ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
+    worst = next(answer for answer in _WORST if any(it.answer is answer for it in results))
+    ui.result({"results": [asdict(it) for it in results], "exit": int(EXITS[worst])})
+    return EXITS[worst]
+
+
+def _one_of_many(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+    try:
+        return _one(target, python, how, options, ui)
+    except ReproKitError as error:
+        ui.warn(str(error))
+        refused = Answer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else Answer.REFUSED
+        return Result(refused, str(error), target=str(target))
+
+
+def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+    if not target.exists():
+        raise ReproKitError(f"{target} does not exist; give a bundle, a case or a repro.py.")
+    interpreter = python or (Case.open(target).file.subject.python if is_case(target) else default_python(os.environ))
     with opened(target) as directory:
         claim = claim_of(directory, target)
         ask(target, directory, interpreter, options, ui)
         with ui.stage("verify"):
-            ui.progress("running repro.py")
-            timeout = (claim.limit or options.timeout) + _MARGIN
-            run = run_repro(interpreter, directory, timeout=timeout)
-            result = _judge(run, claim, _here(interpreter, directory))
+            ui.progress(f"running repro.py of {target.name}")
+            timeout = how.timeout or (claim.limit or options.timeout) + _MARGIN
+            run = run_repro(interpreter, directory, timeout=timeout, limits=_limits(how))
+            result = _judge(run, claim, _here(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
-    for difference in result.differences:
+    for difference in (*result.unlike, *result.differences):
         ui.note(difference)
     if result.answer is not Answer.SAME:
-        ui.detail(run.output[-4000:])
-    ui.result({**asdict(result), "exit": int(EXITS[result.answer])})
-    return EXITS[result.answer]
+        ui.detail(visible(run.output[-4000:]))
+    return result
 
 
-@contextmanager
-def opened(target: Path) -> Iterator[Path]:
-    """A directory with `repro.py` and what it needs; removed afterwards when it was unpacked."""
-    if target.is_dir():
-        for directory in (target / "bundle", target):
-            if (directory / "repro.py").is_file():
-                yield directory
-                return
-        raise ReproKitError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
-    place = Path(tempfile.mkdtemp(prefix="repro-kit-"))
-    try:
-        if target.suffix == ".py":
-            shutil.copyfile(target, place / "repro.py")
-            for name in ("inputs", "files", MANIFEST):
-                _copy_beside(target, name, place)
-        else:
-            unpack(target, place)
-            if not (place / "repro.py").is_file():
-                raise ReproKitError(f"{target} is not a bundle: it has no repro.py.")
-        yield place
-    except OSError as error:
-        raise ReproKitError(f"Cannot read {target}: {error.strerror}.") from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _copy_beside(target: Path, name: str, place: Path) -> None:
-    """Take along what lies beside a `repro.py` that was unpacked by hand."""
-    source = target.with_name(name)
-    if source.is_dir() and target.with_name(MANIFEST).is_file():
-        shutil.copytree(source, place / name)
-    elif source.is_file():
-        shutil.copyfile(source, place / name)
-
-
-def claim_of(directory: Path, target: Path) -> Claim:
-    """What the bundle unpacked in `directory` says of itself."""
-    path = directory / MANIFEST
-    if not path.is_file():
-        return Claim()
-    try:
-        data: dict[str, Any] = orjson.loads(path.read_bytes())
-        if data["schema"] > SCHEMA:
-            raise ReproKitError(
-                f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
-            )
-        known = {name: data.get(name) for name in ("torch", "python", "platform", "accelerator", "limit", "layer")}
-        return Claim(signature=from_data(data["signature"], Signature), **known)
-    except (BaseValidationError, KeyError, TypeError, ValueError) as error:
-        raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
-
-
-def ask(target: Path, directory: Path, python: str, options: Options, ui: Ui) -> None:
-    """Show what is about to run, and ask whether it may. Raises ReproKitError when it may not."""
-    if options.yes:
-        return
-    lines = (directory / "repro.py").read_text(encoding="utf-8", errors="replace").splitlines()
-    more = [f"… {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
-    ui.print("\n".join([*lines[:_SHOWN_LINES], *more]))
-    others = sorted(path.relative_to(directory).as_posix() for path in directory.glob("files/**/*") if path.is_file())
-    if others:
-        ui.print("It runs these files as well: " + ", ".join(others))
-    if not ui.confirm(f"Run this code from {target} with {python}, with your rights?"):
-        raise ReproKitError(f"Nothing was run; look at {target}, and give --yes if you trust it.")
+def _limits(how: How) -> Limits:
+    memory = how.memory * 2**30 if how.memory else _MEMORY * psutil.virtual_memory().total
+    return Limits(int(memory))
 
 
 #: Runs in the interpreter; the last line of its output is JSON.
@@ -188,7 +155,8 @@ print(json.dumps(told))
 """
 
 
-def _here(python: str, directory: Path) -> Here:
+@cache
+def _here(python: str) -> Here:
     with tempfile.TemporaryDirectory(prefix="repro-kit-") as place:
         (Path(place) / "repro.py").write_text(_LOOK, encoding="utf-8")
         run = run_repro(python, Path(place), timeout=2 * _MARGIN)
@@ -201,15 +169,16 @@ def _here(python: str, directory: Path) -> Here:
         ) from None
 
 
-def _judge(run: RunOfRepro, claim: Claim, here: Here) -> Result:
+def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Result:
     reading = run.reading
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
-    differences = tuple(_differences(claim, here))
-    expected = claim.signature.summary() if claim.signature else None
-    found = reading.signature.summary() if reading.signature else None
+    differences = tuple(map(visible, _differences(claim, here)))
+    expected = visible(claim.signature.summary()) if claim.signature else None
+    found = visible(reading.signature.summary()) if reading.signature else None
 
-    def answer(what: Answer, sentence: str) -> Result:
-        return Result(what, sentence, round(run.seconds, 1), expected, found, differences)
+    def answer(what: Answer, sentence: str, unlike: Sequence[str] = ()) -> Result:
+        seconds = round(run.seconds, 1)
+        return Result(what, visible(sentence), seconds, expected, found, tuple(unlike), differences, target)
 
     match reading.ending:
         case Ending.PASSES:
@@ -220,7 +189,8 @@ def _judge(run: RunOfRepro, claim: Claim, here: Here) -> Result:
         return answer(Answer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should")
     if is_same(reading, claim.signature, strength):
         return answer(Answer.SAME, f"it fails with torch {here.torch} as the bundle says: {expected}")
-    return answer(Answer.OTHER, "; ".join(_unlike(claim.signature, reading.signature)) or reading.reason)
+    unlike = [visible(it) for it in _unlike(claim.signature, reading.signature)]
+    return answer(Answer.OTHER, f"it fails, but differently: {found or reading.reason}", unlike)
 
 
 def _unlike(expected: Signature, found: Signature | None) -> Iterator[str]:

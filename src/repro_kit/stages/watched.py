@@ -14,10 +14,11 @@ from repro_kit.case import Case, StageRecord
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Observation
 from repro_kit.model.serialize import from_data
+from repro_kit.model.variables import allowed_variables
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.stages import failures
-from repro_kit.stages.environment import allowed_variables, environment
+from repro_kit.stages.environment import environment
 from repro_kit.stages.observe import write_artifacts
 from repro_kit.stages.options import Options
 from repro_kit.stages.subject import program_subject

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +43,13 @@ class Reader:
     events: Counter[str] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[Record]:
-        for log in self.logs():
-            for record in _Log(log, self.problems).records():
+        earlier: ChainMap[int, str] = ChainMap()
+        for path in self.logs():
+            log = _Log(path, self.problems, earlier.new_child({}))
+            for record in log.records():
                 self.events[record.event] += 1
                 yield record
+            earlier = log.strings
 
     def logs(self) -> list[Path]:
         """The logs, by the time of their first record."""
@@ -79,7 +82,7 @@ class _Log:
 
     path: Path
     problems: Problems
-    strings: dict[int, str] = field(default_factory=dict)
+    strings: ChainMap[int, str]  # a forked process numbers on from its parent's table, and writes only what is new
 
     def records(self) -> Iterator[Record]:
         header: re.Match[bytes] | None = None

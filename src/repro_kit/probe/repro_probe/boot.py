@@ -84,7 +84,34 @@ def _install_mode(mode, place):
     elif mode == "override":
         from repro_probe import override
 
-        override.install(place)
+        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if "timeline" in place.options:
+            from repro_probe import timeline
+
+            timeline.install(place)
+
+
+def _note_settings(place, settings):
+    """Append to the events of this process, as the recording of graphs does."""
+    line = json.dumps({"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}, default=repr)
+    with open(place.path("events", "jsonl"), "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _watch_calls(place):
+    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
+    what = place.options.get("measure")
+    if what:
+        from repro_probe import calls, measure
+
+        return calls.Calls(place, measure.observer(what)).watch
+    if place.options.get("witness"):
+        from repro_probe.witness import Witness
+
+        made = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        return lambda compiled, original: made[0](original, compiled)
+    return lambda compiled, original: compiled
 
 
 def _torch_seen(place, torch):
@@ -126,9 +153,10 @@ def argv():
 
 def say_goodbye(place):
     """Write down what is known in the end: the user's own modules, and the settings of the process."""
-    from repro_probe import environment
+    from repro_probe import environment, measure
 
-    place.write("goodbye", {"pid": os.getpid(), "modules": _own_modules(), **environment.settings()})
+    told = {"pid": os.getpid(), "modules": _own_modules(), "peak_memory": measure.peak()}
+    place.write("goodbye", {**told, **environment.settings()})
 
 
 def _own_modules():

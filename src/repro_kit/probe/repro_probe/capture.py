@@ -14,7 +14,7 @@ import time
 import traceback
 
 from repro_probe.imports import when_imported
-from repro_probe.override import is_users
+from repro_probe.override import compile_settings, is_users
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
@@ -35,12 +35,8 @@ def _note_compile(torch, recorder):
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
-        if not is_users(sys._getframe(1)):
-            return compile_(model, **arguments)
-        settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
-        backend = arguments.get("backend") or "inductor"
-        settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
-        recorder.event("compile-call", None, settings=settings)
+        if is_users(sys._getframe(1)):
+            recorder.event("compile-call", None, settings=compile_settings(arguments))
         return compile_(model, **arguments)
 
     torch.compile = compile

@@ -1,9 +1,11 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
 Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when
-the config module is imported; the script cannot set these anew. ``switch``: see switches.py,
-``eager_graphs``: see graphs.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
+the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
+added to a setting that is a set of them. ``timeline``: see timeline.py, ``eager_graphs``:
+see graphs.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
 """
 
 import functools
@@ -27,10 +29,22 @@ def is_users(frame):
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def install(place):
-    """Arrange for the overrides; nothing is imported before the script does it."""
+def compile_settings(arguments):
+    """The arguments of a call of `torch.compile` that decide how, as data."""
+    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+    backend = arguments.get("backend") or "inductor"
+    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+    return settings
+
+
+def install(place, note, watch):
+    """Arrange for the overrides; nothing is imported before the script does it.
+
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
+    original)` returns what the script gets for `compiled`.
+    """
     options = place.options
-    when_imported("torch", lambda torch: _wrap_compile(torch, options))
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
@@ -44,6 +58,9 @@ def install(place):
         when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
     if options.get("eager_graphs"):
         graphs.install(options["eager_graphs"], _fix)
+    for key, paths in options.get("functions", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
     if "switch" in options:
         path = place.path(switches.APPLIED, "jsonl")
         when_imported("torch._inductor.compiler_bisector", lambda _: switches.install(options["switch"], path))
@@ -67,13 +84,25 @@ def _fix_default(module, name):
         _fix(module, name, entry.default)
 
 
-def _wrap_compile(torch, options):
+def _add(module, name, paths):
+    setattr(module, name, {*getattr(module, name), *map(_function, paths)})
+
+
+def _function(path):
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules and "." in module:  # a method: logging.Logger.info
+        return getattr(_function(module), name)
+    return getattr(importlib.import_module(module), name)
+
+
+def _wrap_compile(torch, options, note, watch):
     compile_ = torch.compile
 
     @functools.wraps(compile_)
     def compile(model=None, **arguments):
         if not is_users(sys._getframe(1)):
             return compile_(model, **arguments)
+        note(compile_settings(arguments))
         changed = _compile_arguments(arguments, options)
         if model is None:
             return lambda function: _compile(function, changed)
@@ -82,7 +111,7 @@ def _wrap_compile(torch, options):
     def _compile(model, changed):
         _inside.flag = True
         try:
-            return compile_(model, **changed)
+            return watch(compile_(model, **changed), model)
         finally:
             _inside.flag = False
 

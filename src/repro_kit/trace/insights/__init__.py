@@ -6,7 +6,8 @@ insights = gather("trace_directory")
 for one in insights.breaks:
     print(one.where, one.kind)
 
-To add one, write a module with a class that has `see` and a frozen result, and add a field to `Insights`.
+To add one, write a module with a class that has `see`, the `names` of the records it is shown, and a frozen result, and
+add a field to `Insights`.
 """
 
 from repro_kit.trace.insights.gather import Insights, gather

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.insights.known import Known
@@ -16,7 +17,12 @@ _FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<func
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
 _FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
-_STACKS = ("User code traceback:", "The graph break occurred in the following user code:", "from user code:")
+_STACKS = (
+    "User code traceback:",
+    "The graph break occurred in the following user code:",
+    "from user code at:",
+    "from user code:",
+)
 _EXAMPLES = 20  # compiles that are named of one break
 
 
@@ -52,6 +58,8 @@ class _Group:
 @dataclass
 class GraphBreaks:
     """Collects them by place and kind."""
+
+    names: ClassVar = ("dynamo_graph_break_reason",)
 
     known: Known
     groups: dict[tuple[str, Frame | None, bool], _Group] = field(default_factory=dict)
@@ -119,6 +127,8 @@ def parse(text: str) -> GraphBreak:
 
 def _reason(text: str, head: str) -> str:
     """The message of torch: in the head, or where a traceback ends."""
+    if head.startswith("Graph break: ") and not head.startswith("Graph break: from user code"):
+        return re.split(r" from user code at:?", head.partition(": ")[2])[0].strip()  # torch before 2.5
     for mark in ("Graph Break Reason: ", "Reason: "):
         if mark in head:
             reason = head.partition(mark)[2]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.trace.compiles import Compiles
+from repro_kit.trace.insight import Insight
 from repro_kit.trace.insights.breaks import GraphBreak, GraphBreaks
 from repro_kit.trace.insights.failures import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
@@ -17,6 +19,8 @@ from repro_kit.trace.insights.shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.similar import Similar, SimilarGraphs
 from repro_kit.trace.insights.specializations import Specialization, Specializations
 from repro_kit.trace.reader import Problems, read
+from repro_kit.trace.record import Record
+from repro_kit.trace.text_log import TextReader
 
 
 @dataclass(frozen=True)
@@ -34,20 +38,42 @@ class Insights:
     ranks: Ranks = field(default_factory=Ranks)
     problems: Problems = field(default_factory=Problems)  # what of the log could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
+    text: bool = False  # all there is, is what torch logged as text: no times, graphs or inputs
 
 
-def gather(path: str | Path) -> Insights:
-    """The insights of the trace at `path`: a log, or a directory of logs. Raises ReproKitError when there is none."""
+def gather(path: str | Path, rank: int | None = None) -> Insights:
+    """The insights of the trace at `path`: a log, or a directory of logs; else of the ``TORCH_LOGS`` text there.
+
+    With `rank` the records of that rank alone. Raises ReproKitError when there is nothing at `path`.
+    """
     reader = read(path)
+    insights = _ask(_of(reader, rank))
+    if reader.events:
+        return replace(insights, problems=reader.problems, events=dict(reader.events))
+    text = TextReader(Path(path))
+    insights = _ask(_of(text, rank))
+    return replace(insights, text=True, events=dict(text.events))
+
+
+def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:
+    return records if rank is None else (record for record in records if record.rank == rank)
+
+
+def _ask(records: Iterable[Record]) -> Insights:
     known, outcomes = Known(), Compiles()
     overview, breaks, recompiles = Overviews(known, outcomes), GraphBreaks(known), Recompiles(known)
     guards, specializations = GuardTrees(known), Specializations(known)
     shapes, similar, ranks = Shapes(known), Similar(known), RankBooks()
-    ask = (known, outcomes, overview, breaks, recompiles, guards, specializations, shapes, similar, ranks)
-    for record in reader:
-        for insight in ask:
-            insight.see(record)
+    asked: dict[str, list[Insight]] = {}
+    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
+        for name in insight.names:
+            asked.setdefault(name, []).append(insight)
+    for record in records:
+        for book in (known, outcomes, ranks):
+            book.see(record)
+        for one in asked.get(record.name, ()):
+            one.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
-        shapes.result(), similar.result(), grouped(outcomes), ranks.result(), reader.problems, dict(reader.events),
+        shapes.result(), similar.result(), grouped(outcomes), ranks.result(),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
@@ -13,13 +14,14 @@ from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
 _LEAF = re.compile(r"^(?P<bars>[|\s]*)\+- (?P<name>\w+): (?P<text>.*)$")
-_LATENCY = re.compile(r"Guard latency = ([\d.]+) us")
+_LATENCY = re.compile(r"Guard (?:eval )?latency = ([\d.]+) us")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
 _ADDRESS = re.compile(r"\b\d{9,}\b|0x[0-9a-f]{6,}|(?<=___)\d+(?='\])")
 _SIZES = re.compile(r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]")
 _GROUPS = 4000  # groups of guards that are told apart
 _EXAMPLES = 20
 _SLOWEST = 10
+_ON_SHAPES = ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD", "GUARD")
 _NAMED = {
     "TENSOR_MATCH": "tensor", "TYPE_MATCH": Kind.TYPE, "ID_MATCH": Kind.IDENTITY, "CLASS_MATCH": Kind.IDENTITY,
     "MODULE_MATCH": Kind.IDENTITY, "FUNCTION_MATCH": Kind.IDENTITY, "CLOSURE_MATCH": Kind.IDENTITY,
@@ -107,6 +109,8 @@ class _Group:
 @dataclass
 class GuardTrees:
     """Collects the guards of all compiles."""
+
+    names: ClassVar = ("dynamo_cpp_guards_str",)
 
     known: Known
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
@@ -202,7 +206,7 @@ class GuardTrees:
 
 
 def _on_shape(group: GuardGroup) -> bool:
-    return group.name == "SYMBOLIC_SHAPE_GUARD" or ("LAMBDA" in group.name and is_shape(group.text))
+    return group.name in _ON_SHAPES and is_shape(group.text)
 
 
 def _about_size(group: _Group) -> bool:

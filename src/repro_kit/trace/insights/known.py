@@ -44,6 +44,7 @@ class Compiled:
     seconds: float = 0.0  # without a time in the metrics: from its first record to its last
     graphs: int = 0
     shape: GraphShape | None = None  # of its first graph
+    described: bool = False  # its inputs are known
     tensors: dict[str, TensorSpec] = field(default_factory=dict)  # by source, those that differ from its frame's first
 
     @property
@@ -61,8 +62,8 @@ class CodeFrame:
     first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
 
     def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
-        """All tensors that went into `one`."""
-        return {**self.first, **one.tensors}
+        """All tensors that went into `one`; none where it did not get so far."""
+        return {**self.first, **one.tensors} if one.described else {}
 
 
 @dataclass
@@ -72,12 +73,14 @@ class Known:
     compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
     frames: dict[tuple[str, str], CodeFrame] = field(default_factory=dict)
     files: Files = field(default_factory=Files.none)
+    logs: dict[str, int | None] = field(default_factory=dict)  # and their ranks
     _pending: dict[tuple[str, int, int], TensorSpec] = field(default_factory=dict)
     _specs: dict[TensorSpec, TensorSpec] = field(default_factory=dict)
     _shapes: dict[GraphShape, GraphShape] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Note what the record says of its compile."""
+        self.logs.setdefault(record.file, record.rank)
         ref = ref_of(record)
         if ref is None:
             return
@@ -143,6 +146,7 @@ class Known:
         if spec is None or not isinstance(source, str):
             return
         frame = self.frame(one.ref)
+        one.described = True
         if frame.compiles[0] is one:
             frame.first[source] = spec
         elif frame.first.get(source) != spec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -70,6 +70,7 @@ class CompileInfo:
     ops: int = 0
     guards: int = 0
     guard_latency_us: float = 0.0
+    graph: str = ""  # equal for graphs with the same operations
 
 
 @dataclass(frozen=True)
@@ -125,20 +126,23 @@ class _Branch:
 class Overviews:
     """Makes the overview from one pass."""
 
+    names: ClassVar = (
+        "dynamo_start", "dynamo_graph_break_reason", "torch_version", "compilation_metrics", "bwd_compilation_metrics",
+        *_CACHES,
+    )  # fmt: skip
+
     known: Known
     outcomes: Compiles
     root: _Branch = field(default_factory=_Branch)
     phases: dict[str, float] = field(default_factory=dict)
     caches: dict[str, Counter[str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    logs: dict[str, int | None] = field(default_factory=dict)
     broken: set[CompileRef] = field(default_factory=set)
     settings: dict[Setting, None] = field(default_factory=dict)
     _configs: set[int] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
         """Count caches and phases, place compiles in the tree."""
-        self.logs.setdefault(record.file, record.rank)
         ref = ref_of(record)
         name = record.name
         if name == "dynamo_start" and ref is not None:
@@ -211,8 +215,8 @@ class Overviews:
             sum(one.ops for one in compiles),
             self.versions,
             tuple(self.settings),
-            len(self.logs),
-            tuple(sorted({rank for rank in self.logs.values() if rank is not None})),
+            len(self.known.logs),
+            tuple(sorted({rank for rank in self.known.logs.values() if rank is not None})),
         )
 
     def _info(self, one: Compiled, outcome: Outcome | None) -> CompileInfo:
@@ -227,6 +231,7 @@ class Overviews:
             ops,
             int(one.numbers.get("guard_count", 0)),
             one.numbers.get("guard_latency_us", 0.0),
+            one.shape.digest[:12] if one.shape else "",
         )
 
     def _state(self, one: Compiled, outcome: Outcome | None, ops: int) -> State:

@@ -41,7 +41,7 @@ class RankBooks:
 
     def see(self, record: Record) -> None:
         """Take what a rank compiled."""
-        ref = ref_of(record)
+        ref = ref_of(record) if record.rank is not None else None
         if record.rank is None or ref is None:
             return
         self.compiles.setdefault(record.rank, {}).setdefault(ref.compile_id)

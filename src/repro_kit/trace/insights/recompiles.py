@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
@@ -16,6 +17,8 @@ _AGAINST = re.compile(r"^(?P<id>(?:!\d+/)?\d+/\d+): (?P<guard>.*)", re.DOTALL)
 _LIMIT = re.compile(
     r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d+)", re.S
 )
+_HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
+_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d+)')
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # of a table of values
@@ -54,7 +57,7 @@ class Table:
 class Recompiled:
     """A function that was compiled more than once, and why.
 
-    `limit` is the number of compiles allowed where the trace names it or the default; `hit`: the function was left to
+    `limit` is the number of compiles allowed, as the trace names it, or the usual one; `hit`: the function was left to
     eager (or failed) for it; `near`: one or two more and it will be.
     """
 
@@ -87,6 +90,8 @@ class _Group:
 class Recompiles:
     """Collects reasons by function."""
 
+    names: ClassVar = ("recompile_reasons", "compilation_metrics", "dynamo_cpp_guards_str", "create_symbol")
+
     known: Known
     groups: dict[tuple[str, str], dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -102,13 +107,20 @@ class Recompiles:
         if record.name == "recompile_reasons":
             self.add(ref, reasons_of(record))
         elif record.event == "compilation_metrics" and isinstance(record.data, dict):
+            allowed = _ALLOWED.search(str(record.data.get("dynamo_config") or ""))
+            if allowed:
+                self.limits[ref.log, ref.frame_id] = int(allowed[1])
             self._limit(ref, str(record.data.get("fail_reason") or ""))
         elif record.event == "dynamo_cpp_guards_str" and record.payload:
             self._values(ref, record.payload)
         elif record.name == "create_symbol" and isinstance(record.data, dict):
             source, value = record.data.get("source"), record.data.get("val")
-            if isinstance(source, str) and isinstance(value, str) and ".size()" not in source:
+            if isinstance(source, str) and isinstance(value, str) and not self._described(ref, source):
                 self.scalars.setdefault(ref, {})[source] = value
+
+    def _described(self, ref: CompileRef, source: str) -> bool:
+        """Whether `source` is a size that the description of the inputs tells as well."""
+        return ".size()" in source and self.known.compiles[ref].described
 
     def add(self, ref: CompileRef, reasons: list[str]) -> None:
         """Note why `ref` was compiled; the first reason is the one against the newest entry."""
@@ -131,7 +143,9 @@ class Recompiles:
 
     def _scalar(self, ref: CompileRef, against: str, guard: GuardText) -> None:
         """A value that was guarded on tells what an earlier compile saw."""
-        if guard.kind == Kind.VALUE and guard.source and guard.expected and against:
+        if guard.actual:
+            self.scalars.setdefault(ref, {}).setdefault(guard.source, guard.actual)
+        if (guard.kind == Kind.VALUE or guard.actual) and guard.source and guard.expected and against:
             earlier = CompileRef(against, ref.rank, ref.log)
             self.scalars.setdefault(earlier, {}).setdefault(guard.source, guard.expected)
 
@@ -143,13 +157,14 @@ class Recompiles:
                 self.scalars.setdefault(ref, {}).setdefault(source, found[1].strip())
 
     def _limit(self, ref: CompileRef, reason: str) -> None:
-        if "limit" not in reason.lower():
+        """Whether `ref` failed for the limit, and which number that is."""
+        if not _HIT.search(reason):
             return
+        key = ref.log, ref.frame_id
+        self.hits.add(key)
         found = _LIMIT.search(reason)
-        if "recompile limit" in reason.lower() or found:
-            self.hits.add((ref.log, ref.frame_id))
-            if found:
-                self.limits[ref.log, ref.frame_id] = int(found["n"])
+        if found:
+            self.limits[key] = int(found["n"])
 
     def result(self) -> tuple[Recompiled, ...]:
         """The functions that were compiled again, those with most recompiles first."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
@@ -97,6 +98,11 @@ class _Group:
 @dataclass
 class Shapes:
     """Collects symbols by function and source."""
+
+    names: ClassVar = (
+        "create_symbol", "create_unbacked_symbol", "chromium_event", "get_local_code_state", "get_remote_code_state",
+        "put_local_code_state", "recompile_reasons", "dynamo_output_graph", "inductor_output_code",
+    )  # fmt: skip
 
     known: Known
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)

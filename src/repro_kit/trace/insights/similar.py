@@ -6,6 +6,7 @@ One graph with dynamic sizes could serve them all, be they of one function or of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.graph_text import GraphInput, GraphShape, inputs_of
@@ -57,6 +58,8 @@ class _Group:
 @dataclass
 class Similar:
     """Groups graphs by what they compute."""
+
+    names: ClassVar = ("dynamo_output_graph",)
 
     known: Known
     groups: dict[GraphShape, _Group] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import ClassVar
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
@@ -58,6 +59,10 @@ class _Group:
 @dataclass
 class Specializations:
     """Collects them by source and line."""
+
+    names: ClassVar = (
+        "symbolic_shape_specialization", "dynamo_error", "recompile_reasons", "dynamo_cpp_guards_str"
+    )  # fmt: skip
 
     known: Known
     groups: dict[tuple[object, ...], _Group] = field(default_factory=dict)

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Time an ablation's full matrix against running each of its cells by hand, one after the other.
+
+    python scripts/bench/ablate.py [SCRIPT …] [--jobs N] [--skip program|script|hand]
+
+The matrix is 4 backends × dynamic left open, on and off, and Inductor's 4 modes: 16 cells. By hand, each is a fresh
+`python script.py` with that backend, dynamic setting or mode, and empty caches. `repro-kit ablate --preset full` is
+timed on the captured program and on the script, with the cells that no run is needed for (on a CPU two of the modes
+change nothing) and those that it adds (fullgraph, grad mode, graph caches, contrasts). Observing and capturing are not
+timed.
+In brackets: CPU seconds of all processes, which other work on the machine changes little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.case import Case
+from repro_kit.model.cell import Ablation
+from repro_kit.model.grid import counts
+from repro_kit.model.recipe import LADDER
+from repro_kit.runner.subject import probe_environment
+from repro_kit.stages.matrix import MODES
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DEFAULT = (EXAMPLES / "inductor_cpp_compile_error.py", EXAMPLES / "inductor_accuracy.py")
+PATIENCE = 600.0  # seconds for one run of a script
+_TOOL = (sys.executable, "-m", "repro_kit")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Wall and CPU seconds, of descendants too."""
+
+    seconds: float
+    cpu: float
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.0f} s [{self.cpu:.0f}]" + (f" {self.note}" if self.note else "")
+
+    def over(self, other: Cost) -> str:
+        """Both as shares of the other's."""
+        return f"{self.seconds / other.seconds:.2f} [{self.cpu / other.cpu:.2f}]"
+
+
+def timed(command: Sequence[str | Path], place: Path, env: Mapping[str, str]) -> Cost:
+    """Run it to its end; how it ends does not matter."""
+    started, before = time.monotonic(), _cpu()
+    with (place / "output.txt").open("wb") as output:
+        subprocess.run(command, cwd=place, env=env, stdout=output, stderr=output, timeout=30 * PATIENCE, check=False)
+    return Cost(time.monotonic() - started, _cpu() - before)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def by_hand(script: Path, place: Path) -> Cost:
+    """Each cell in an interpreter of its own, with empty caches."""
+    cells: list[dict[str, object]] = [
+        *({"backend": backend, "dynamic": dynamic} for dynamic in (None, True, False) for backend in LADDER),
+        *({"backend": "inductor", "mode": mode} for mode in MODES),
+    ]
+    costs = []
+    for cell in cells:
+        caches = place / "caches"
+        env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(caches)}
+        costs.append(
+            timed([sys.executable, script], place, probe_environment(env, "override", place / "probe", PATIENCE, cell))
+        )
+        shutil.rmtree(caches, ignore_errors=True)
+    return Cost(sum(it.seconds for it in costs), sum(it.cpu for it in costs), f"{len(costs)} runs")
+
+
+def with_repro_kit(case: Path, on: str, jobs: int, place: Path) -> Cost:
+    """The full matrix, none of its cells known from before."""
+    shutil.rmtree(case / "ablate", ignore_errors=True)
+    command = [*_TOOL, "ablate", "--preset", "full", "--on", on, "--jobs", str(jobs), str(case)]
+    cost = timed(command, place, os.environ)
+    ablation = Case.open(case).read("ablation.json", Ablation)
+    return Cost(cost.seconds, cost.cpu, f"{counts(ablation.cells)}; {ablation.layer}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scripts", nargs="*", type=Path, default=DEFAULT, metavar="SCRIPT")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--skip", choices=("program", "script", "hand"), action="append", default=[])
+    asked = parser.parse_args()
+    for script in asked.scripts:
+        with tempfile.TemporaryDirectory() as directory:
+            place = Path(directory)
+            case = place / "case.repro"
+            timed(
+                [*_TOOL, "collect", "--until", "capture", "-o", case, "--python", sys.executable, script.absolute()],
+                place,
+                os.environ,
+            )
+            print(f"{script.name}, {asked.jobs} jobs", flush=True)
+            hand = None if "hand" in asked.skip else by_hand(script.absolute(), place)
+            if hand:
+                print(f"  by hand     {hand}", flush=True)
+            for on in ("program", "script"):
+                if on in asked.skip:
+                    continue
+                cost = with_repro_kit(case, on, asked.jobs, place)
+                print(f"  on {on:<8} {cost}" + (f": {cost.over(hand)} of by hand" if hand else ""), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Builds judged by a bisection against ceil(log2 n) + 2, with and without gaps; seconds of its own a step.
+
+    python scripts/bench/bisection.py [--no-environments]
+
+Prints two tables. The first one judges nothing real: every turning point of every range, and random builds of no use.
+The second one installs small wheels (no dependencies) into real environments: what a step costs beside installing and
+running the oracle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from math import ceil, log2
+from pathlib import Path
+
+from repro_kit.bisect import Ask, Mark, Question, next_step
+from repro_kit.stages.bisect import read_state
+
+SIZES = (2, 10, 50, 100, 200, 400)
+SHARES = (0.0, 0.1, 0.3)  # of builds of no use, here and there
+CLUSTER = 0.1  # or one run of them, this share of the range
+SEEDS = 5
+
+
+def judged(count: int, turn: int, broken: Callable[[int], bool]) -> int:
+    """How many builds are judged in a range of `count` until the one where it turned is known."""
+    question, marks = Question(count - 1), dict[int, Mark]()
+    while isinstance(step := next_step(question, marks), Ask):
+        at = step.index
+        marks[at] = Mark.SKIP if broken(at) else Mark.BAD if at >= turn else Mark.GOOD
+    return len(marks)
+
+
+def counts(count: int, share: float, *, cluster: bool = False) -> list[int]:
+    """What `judged` says for every turning point."""
+    found = []
+    for turn in range(1, count):
+        for seed in range(SEEDS if share else 1):
+            chance = random.Random(f"{count} {turn} {seed}")
+            inner = range(1, count - 1)
+            size = round(share * len(inner))
+            start = chance.randrange(1, max(count - 1 - size, 2))
+            gone = set(range(start, start + size)) if cluster else set(chance.sample(inner, size))
+            found.append(judged(count, turn, gone.__contains__))
+    return found
+
+
+def table() -> None:
+    """Builds judged: mean and most, by size of the range and share of builds of no use."""
+    heads = [*(f"{share:.0%} of no use" for share in SHARES), f"a run of {CLUSTER:.0%}"]
+    print("| builds | ceil(log2 n)+2 | " + " | ".join(f"{head}: mean, most" for head in heads) + " |")
+    print("|---|---|" + "---|" * len(heads))
+    for count in SIZES:
+        found = [*(counts(count, share) for share in SHARES), counts(count, CLUSTER, cluster=True)]
+        cells = [f"{statistics.mean(it):.1f}, {max(it)}" for it in found]
+        print(f"| {count} | {ceil(log2(count)) + 2} | " + " | ".join(cells) + " |")
+
+
+def make_wheel(directory: Path, version: str, fails: bool) -> None:
+    """A wheel of the package `frob`, which raises when it is broken."""
+    info = f"frob-{version}.dist-info"
+    files = {
+        "frob/__init__.py": "raise RuntimeError('planted')\n" if fails else "",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: frob\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    sums = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
+    record = [f"{name},sha256={base64.urlsafe_b64encode(it).rstrip(b'=').decode()}," for name, it in sums.items()]
+    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
+    with zipfile.ZipFile(directory / f"frob-{version}-py3-none-any.whl", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+
+
+def overhead(count: int) -> None:
+    """What the steps of a real bisection over `count` wheels cost beside installation and oracle."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        (root / "dist").mkdir()
+        for number in range(count):
+            make_wheel(root / "dist", f"1.{number}", number >= count * 2 // 3)
+        (root / "use.py").write_text("import frob\n")
+        words = ["bisect", "use.py", "--package", "frob", "--wheels", "dist", "--good", "1.0", "-q"]
+        words += ["--python", sys.executable, "--cache", str(root / "cache")]
+        subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=root, check=True)
+        state = read_state(root / "use.bisect")
+        assert state is not None
+    steps = state.judgements
+    print(f"\n{count} wheels, {len(steps)} judged; seconds a step (median):\n")
+    print("| install | oracle | beside both |")
+    print("|---|---|---|")
+    parts = ([getattr(it, f"{name}_seconds") for it in steps] for name in ("install", "oracle", "overhead"))
+    print("| " + " | ".join(f"{statistics.median(it):.2f}" for it in parts) + " |")
+
+
+def main() -> None:
+    """Both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-environments", action="store_true", help="only count")
+    options = parser.parse_args()
+    table()
+    if not options.no_environments:
+        overhead(60)
+
+
+if __name__ == "__main__":
+    main()

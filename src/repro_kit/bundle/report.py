@@ -1,0 +1,104 @@
+"""`report.html`: the whole story as one page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from repro_kit.bundle import filing, prose
+from repro_kit.bundle.curve import curve
+from repro_kit.bundle.drawing import MOST, draw, nodes_of
+from repro_kit.bundle.rendering import render
+from repro_kit.bundle.story import Story
+from repro_kit.errors import ReproKitError
+from repro_kit.model.cell import Cell
+from repro_kit.model.cell_words import remark, symbol, word
+from repro_kit.model.grid import layout
+from repro_kit.program import Program, parse, size
+from repro_kit.program.render import render_function
+
+_STATES = {"✗": "fails", "✓": "passes"}  # by the symbol that a verdict begins with
+_LONGEST_LOG = 60_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the list of cells: `state` is ``fails``, ``passes`` or ``other`` (of the page's filter)."""
+
+    name: str
+    state: str
+    verdict: str
+    remark: str
+    repeat: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A graph: its drawing (empty when it is too large), and its text."""
+
+    statements: int
+    svg: str
+    text: str
+
+
+def report(story: Story) -> tuple[str, dict[str, str]]:
+    """The page, and what belongs in the places of the marks in it."""
+    after, before = readable(story.program), readable(story.original)
+    page = render(
+        "report.html.j2",
+        story=story,
+        repro=prose.REPRO,
+        title=filing.title_of(story),
+        labels=filing.labels_of(story),
+        form=filing.FORM,
+        searches=filing.searches(story),
+        grid=layout(story.ablation) if story.ablation else None,
+        states=_STATES,
+        rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
+        aspect_words=prose.aspect_words,
+        before=_picture(before, "The captured graph", after),
+        after=_picture(after, "The reduced graph", None),
+        most=MOST,
+        curve=Markup(curve(story.reduction)) if story.reduction and story.reduction.steps else "",
+        twin=list(_diff_lines(story.twin.diff)) if story.twin else [],
+        log=prose.middle_cut(prose.without_warnings(prose.steady(story.log)), _LONGEST_LOG),
+        nightly=prose.nightly(story),
+    )
+    return page, {prose.REPRO: escape(story.repro.rstrip())}
+
+
+def _row(cell: Cell) -> Row:
+    return Row(cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat)
+
+
+def readable(text: str) -> Program | None:
+    """The program; None for none, and for one that redaction has broken."""
+    try:
+        return parse(text) if text else None
+    except ReproKitError:
+        return None
+
+
+def _picture(program: Program | None, name: str, kept: Program | None) -> Picture | None:
+    """`program` drawn; statements that `kept` still has stand out."""
+    if program is None:
+        return None
+    same = {it.line for it in kept.graph.statements} if kept else set()
+    targets = {it.target for it in kept.graph.statements if it.target} if kept else set()
+    marked = {it.target for it in program.graph.statements if it.target and (it.line in same or it.target in targets)}
+    return Picture(size(program), Markup(draw(nodes_of(program), name, marked)), functions_of(program))
+
+
+def functions_of(program: Program) -> str:
+    """The text of the graph and the bodies that it uses."""
+    return "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
+
+
+def _diff_lines(diff: str) -> Iterator[tuple[str, str]]:
+    """(class, line) of a unified diff."""
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    for line in diff.splitlines():
+        yield ("place" if line.startswith(("+++", "---")) else kinds.get(line[:1], "same")), line

@@ -1,0 +1,35 @@
+"""``repro-kit diff``: two bundles or cases side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import ReproCommand
+
+
+@click.command("diff", cls=ReproCommand, short_help="How do two bundles or cases differ?")
+@shared.interface_options
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.pass_context
+def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
+    r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Runs nothing.
+
+    Exit 0: the same failure; 1: different ones.
+
+    \b
+    repro-kit diff before.repro.zip after.repro.zip
+    """
+    from repro_kit.bundle.compare import compare
+    from repro_kit.cli.telling import contrast
+    from repro_kit.errors import Exit
+    from repro_kit.stages.stories import story_at
+
+    comparison, ui = compare(story_at(a), story_at(b)), shared.make_ui(ctx.params)
+    contrast(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
+    ui.result(asdict(comparison))
+    ctx.exit(Exit.OK if comparison.same else Exit.FAILED)

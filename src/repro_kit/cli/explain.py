@@ -1,0 +1,154 @@
+"""``repro-kit explain``: what a trace says, and what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import SubjectCommand, form_of
+from repro_kit.cli.work import case_or_subject
+
+if TYPE_CHECKING:
+    from repro_kit.stages.explain import Source
+    from repro_kit.ui import Ui
+
+#: As in explain/sections and explain/compared, which take longer to import.
+SECTIONS = (
+    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
+)  # fmt: skip
+COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
+_PATH = click.Path(path_type=Path)
+
+
+class ExplainCommand(SubjectCommand):
+    """Takes a log or a case too; options may follow those, since they have no arguments of their own."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The forms of a command, or something that is there already."""
+        return [*super().collect_usage_pieces(ctx), "| LOG | CASE"]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Move a log or a case behind the options."""
+        options, form, subject = self.split(args)
+        if form == "script" and subject and not _is_script(subject[0]):
+            args = [*options, *subject[1:], subject[0]]
+            further = self.split(args)[2][:-1]
+            if further:
+                ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(further)}")
+        return super().parse_args(ctx, args)
+
+
+def _is_script(word: str) -> bool:
+    """Whether `word` is for `recognise` to judge: a Python file, or nothing that is there."""
+    path = Path(word)
+    if path.suffix in (".py", ".pyw") or not path.exists():
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline(500)
+    return first.startswith(b"#!") and b"python" in first
+
+
+@click.command("explain", cls=ExplainCommand, short_help="What a trace says, and what to do about it.")
+@shared.python_option
+@click.option("-o", "--output", metavar="PATH", help="Where the case goes; with --artifact, where those go.")
+@click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run.")
+@click.option(
+    "--section",
+    type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
+    multiple=True,
+    metavar="NAME",
+    help=f"Show details (may be repeated): {', '.join(SECTIONS)}, all.",
+)
+@click.option("--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure.")
+@click.option("--against", type=_PATH, metavar="OTHER", help="Say in what it differs from this log or case.")
+@click.option("--html", type=_PATH, metavar="FILE", help="Write all of it as one HTML page.")
+@click.option("--list", "list_", is_flag=True, help="List the artifacts of the trace by kind.")
+@click.option("--artifact", "kinds", multiple=True, metavar="KIND", help="Write these artifacts (may be repeated).")
+@click.option("--compile-id", "ids", multiple=True, metavar="ID", help="Write those of this compile (may be repeated).")
+@click.option("--perfetto", type=_PATH, metavar="FILE", help="Write the phases of all compiles for ui.perfetto.dev.")
+@click.option("--tlparse", type=_PATH, metavar="DIR", help="Write tlparse's pages, where it is installed.")
+@shared.interface_options
+@click.argument("subject", nargs=-1, type=click.Path())
+@click.pass_context
+def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
+    r"""Say what was compiled, why it broke, recompiled or specialized, and what to do about it.
+
+    SUBJECT is a script (run first, as it is), a TORCH_TRACE log or directory of logs, the text of TORCH_LOGS, or a
+    case.
+
+    \b
+    repro-kit explain train.py --epochs 1
+    repro-kit explain --try train.py
+    repro-kit explain /tmp/trace --section recompiles
+    repro-kit explain /tmp/trace --artifact fx_graph_runnable -o graphs
+    """
+    from repro_kit.cli import explain_view as view
+    from repro_kit.stages.explain import explain, try_advice
+    from repro_kit.stages.interrupts import interruptible
+
+    written = _takes_output(params)
+    directory = Path(params["output"] or "artifacts")
+    if written:
+        ctx.params["output"] = None
+    cwd = Path.cwd()
+    values = shared.merged(ctx)
+    ui = shared.make_ui(values)
+    options = shared.make_options(values)
+    with interruptible():
+        source = _source(ctx, subject, ui)
+        if params["list_"]:
+            view.show_kinds(ui, source)
+        elif written:
+            view.write_artifacts(ui, source, params["kinds"], params["ids"], directory)
+        elif params["against"] is not None:
+            view.show_difference(ui, source, _there(params["against"]), cwd, params["section"], params["html"])
+        else:
+            case = source.case if params["try_"] else None
+            explained = try_advice(source, case, options, ui, cwd) if case else explain(source, cwd)
+            view.show_explained(ui, explained, cwd, params["section"], params["html"])
+        if params["perfetto"] is not None:
+            view.write_perfetto(ui, source, params["perfetto"])
+        if params["tlparse"] is not None:
+            view.write_tlparse(ui, source, params["tlparse"])
+
+
+def _takes_output(params: dict[str, Any]) -> bool:
+    return bool(params["kinds"] or params["ids"])
+
+
+def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
+    """The trace that the command line names, or that a run of its script makes."""
+    from repro_kit.errors import ReproKitError
+    from repro_kit.stages.explain import source_of_case
+    from repro_kit.stages.place import is_case
+
+    path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
+    try_ = ctx.params["try_"]
+    if path is None or (try_ and is_case(path)):
+        job = case_or_subject(ctx, subject)
+        return source_of_case(job.case, job.options, ui, as_it_is=path is not None)
+    if try_:
+        raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+    return _there(path)
+
+
+def _there(path: Path) -> Source:
+    """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
+    from repro_kit.case import Case
+    from repro_kit.errors import ReproKitError
+    from repro_kit.stages.explain import Source, source_of_case
+    from repro_kit.stages.options import Options
+    from repro_kit.stages.place import is_case
+    from repro_kit.ui import SilentUi
+
+    if not is_case(path):
+        if not path.exists():
+            raise ReproKitError(f"{path} does not exist; give a log, a directory of logs, or a case.")
+        return Source(path, str(path))
+    return source_of_case(Case.open(path), Options(), SilentUi(), as_it_is=True)

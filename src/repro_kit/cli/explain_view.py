@@ -1,0 +1,94 @@
+"""What `explain` prints and writes: sentences and sections, differences, artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+from repro_kit.explain.compared import report as compared_report
+from repro_kit.explain.page import page
+from repro_kit.explain.report import Report
+from repro_kit.explain.terminal import draw_section, draw_sentences
+from repro_kit.model.serialize import to_data
+from repro_kit.runner.tlparse import tlparse, write_html
+from repro_kit.stages import artifacts
+from repro_kit.stages.explain import Explained, Source, context_of
+from repro_kit.trace.diff import difference
+from repro_kit.trace.insights import gather
+from repro_kit.ui import Ui
+
+
+def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str], html: Path | None) -> None:
+    """What one trace says."""
+    _show(ui, explained.report(cwd), names, html)
+    ui.result(explained.as_json())
+
+
+def show_difference(ui: Ui, source: Source, other: Source, cwd: Path, names: Sequence[str], html: Path | None) -> None:
+    """In what `source` differs from `other`, which comes first."""
+    after = gather(source.trace)
+    found = difference(gather(other.trace), after)
+    _show(ui, compared_report(found, context_of(after, cwd), (other.name, source.name)), names, html)
+    ui.result(to_data(found))
+
+
+def show_kinds(ui: Ui, source: Source) -> None:
+    """The artifacts of a trace by kind."""
+    kinds = artifacts.kinds_in(source.trace)
+    if not kinds:
+        raise ReproKitError(f"{source.trace} holds no artifacts.")
+    rows = [[one.kind, str(one.count), f"{one.size / 1024:.0f} KiB", ", ".join(one.compiles)] for one in kinds]
+    ui.table("", ["kind", "number", "size", "compiles"], rows)
+    ui.result({"artifacts": to_data(kinds)})
+
+
+def write_artifacts(ui: Ui, source: Source, kinds: Sequence[str], ids: Sequence[str], directory: Path) -> None:
+    """Write artifacts below `directory`, and say where each is."""
+    written = artifacts.write_artifacts(source.trace, kinds, ids, directory)
+    for one in written:
+        ui.print(one.path + (f"  ({one.note})" if one.note else ""))
+    ui.result({"written": to_data(written)})
+
+
+def write_perfetto(ui: Ui, source: Source, file: Path) -> None:
+    """Write the phases for Perfetto."""
+    artifacts.write_perfetto(source.trace, file)
+    ui.note(f"For https://ui.perfetto.dev: {file}")
+
+
+def write_tlparse(ui: Ui, source: Source, directory: Path) -> None:
+    """Write tlparse's pages. Raises ReproKitError when it is not installed."""
+    program = tlparse()
+    if program is None:
+        raise ReproKitError("tlparse is not installed: pip install 'repro-kit[tlparse]'.")
+    logs = sorted(source.trace.glob("*.log")) if source.trace.is_dir() else [source.trace]
+    write_html(program, logs, directory)
+    ui.note(f"tlparse's pages: {directory / 'index.html' if len(logs) == 1 else directory}")
+
+
+def _show(ui: Ui, report: Report, names: Sequence[str], html: Path | None) -> None:
+    """The sentences; the sections called `names` (``all``: those that say something), else how to get at them."""
+    known = [it.name for it in report.sections]
+    unknown = [name for name in names if name not in (*known, "all")]
+    if unknown:
+        raise ReproKitError(f"There is no section {', '.join(unknown)} here; there are {', '.join(known)}.")
+    if html is not None:
+        _write(html, page(report))
+    ui.show(draw_sentences(report.sentences, ui.symbol))
+    wanted = [it for it in report.sections if it.name in names or ("all" in names and not it.empty)]
+    for section in wanted:
+        ui.print("")
+        ui.show(draw_section(section))
+    there = [it.name for it in report.sections if not it.empty and it not in wanted]
+    if html is not None:
+        ui.note(f"The page: {html}")
+    elif not wanted and there:
+        ui.note(f"Details: --section {'|'.join(there)}, or all; --html FILE for a page.")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReproKitError(f"Cannot write {path}: {error.strerror}.") from error

@@ -1,0 +1,71 @@
+"""``bundle --open`` and ``bundle --gh``: from a finished bundle to an issue of PyTorch's."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import webbrowser
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from repro_kit.errors import Exit, ReproKitError
+
+if TYPE_CHECKING:
+    from repro_kit.bundle.story import Story
+    from repro_kit.cli.work import Job
+    from repro_kit.stages.collect import Ending
+
+_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Filing:
+    """What is done with the bundle once it is packed."""
+
+    open: bool = False
+    gh: bool = False
+
+    def check(self) -> None:
+        """Raises ReproKitError when `gh` was asked for and is not installed."""
+        if self.gh and shutil.which("gh") is None:
+            raise ReproKitError("--gh needs GitHub's command `gh` (https://cli.github.com); without it, use --open.")
+
+    def __call__(self, job: Job, ending: Ending) -> Ending:
+        """Show where the issue goes, or file it; nothing is sent without a yes."""
+        if not (self.open or self.gh) or ending.exit_code not in (Exit.OK, Exit.UNVERIFIED):
+            return ending
+        from repro_kit.bundle.filing import body_of, new_issue_link
+        from repro_kit.stages.stories import story_at
+
+        story = story_at(job.case.path)
+        body = body_of((job.case.path / "bundle" / "issue.md").read_text(encoding="utf-8"))
+        if self.open:
+            link = new_issue_link(story, body)
+            job.ui.note(f"New issue: {link}")
+            if sys.stdout.isatty() and not webbrowser.open(link):
+                job.ui.note("No browser could be opened; follow the link by hand.")
+        if self.gh:
+            _create(job, story, body)
+        return ending
+
+
+def _create(job: Job, story: Story, body: str) -> None:
+    from repro_kit.bundle.filing import REPOSITORY, labels_of, title_of
+
+    ui, title = job.ui, title_of(story)
+    ui.print(f"\n{title}\n\n{body}")
+    if not story.verified:
+        ui.warn(f"The bundle is NOT VERIFIED: {story.reason}.")
+    if not ui.confirm(f"File this issue in {REPOSITORY}, for everybody to read?"):
+        ui.note("Nothing was filed; --yes files without asking.")
+        return
+    words = ["gh", "issue", "create", "--repo", REPOSITORY, "--title", title, "--body-file", "-"]
+    try:
+        done = subprocess.run(words, input=body, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReproKitError(f"gh did not file the issue ({error}); use --open.", Exit.FAILED) from error
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+        raise ReproKitError(f"gh did not file the issue ({why}); use --open.", Exit.FAILED)
+    ui.note(f"Filed: {done.stdout.strip()}. Attach the bundle there; labels that fit: {', '.join(labels_of(story))}.")

@@ -1,0 +1,29 @@
+"""``repro-kit show``: the story of a case or a bundle, in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from repro_kit.cli import options as shared
+from repro_kit.cli.command import ReproCommand
+
+
+@click.command("show", cls=ReproCommand, short_help="Tell the story of a bundle or a case.")
+@shared.interface_options
+@click.argument("target", type=click.Path(path_type=Path))
+@click.pass_context
+def command(ctx: click.Context, /, target: Path, **_: object) -> None:
+    r"""Tell what BUNDLE or CASE is about: the failure, the layer, the reproducer, what passes. Runs nothing.
+
+    \b
+    repro-kit show train.repro.zip
+    """
+    from repro_kit.cli.telling import tell
+    from repro_kit.model.serialize import to_data
+    from repro_kit.stages.stories import story_at
+
+    story, ui = story_at(target), shared.make_ui(ctx.params)
+    tell(story, ui)
+    ui.result(to_data(story))

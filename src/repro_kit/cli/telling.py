@@ -1,0 +1,62 @@
+"""Stories as a terminal shows them: `show` and `diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.bundle.compare import Comparison
+from repro_kit.bundle.filing import labels_of, title_of
+from repro_kit.bundle.prose import aspect_words
+from repro_kit.bundle.report import functions_of, readable
+from repro_kit.bundle.story import Story
+from repro_kit.model.grid import layout
+from repro_kit.ui import Ui
+
+
+def tell(story: Story, ui: Ui) -> None:
+    """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
+    ui.panel(story.title, [*_about(story)])
+    if story.ablation:
+        grid = layout(story.ablation)
+        ui.table("Ablation", grid.columns, grid.rows)
+        if grid.rest:
+            ui.table("", ("further cells", "verdict", ""), grid.rest)
+        for note in (*grid.notes, *filter(None, [grid.legend])):
+            ui.note(note)
+    program = readable(story.program)
+    if program is not None:
+        _print(ui, "Graph", functions_of(program))
+    if story.twin:
+        _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
+    if story.aspects:
+        ui.panel("Checked", [(it.name, aspect_words(it)) for it in story.aspects])
+
+
+def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
+    """Print how two stories differ."""
+    ui.print(comparison.sentence)
+    for it in comparison.contrasts:
+        if it.rows:
+            ui.table(it.what.capitalize(), ["", *names], it.rows)
+    alike = [it.what for it in comparison.contrasts if not it.rows]
+    if alike:
+        ui.note(f"No difference in {', '.join(alike)}.")
+    if comparison.diff:
+        _print(ui, "Programs", comparison.diff)
+
+
+def _about(story: Story) -> Iterator[tuple[str, str]]:
+    yield from story.chapters
+    yield "expected", story.expected
+    yield "seen with", story.seen_with
+    if story.rank:
+        yield "rank", f"{story.rank.number} of 4: {story.rank.why}"
+    yield "issue", title_of(story)
+    yield "labels", ", ".join(labels_of(story))
+    yield from (("also", other) for other in story.others)
+
+
+def _print(ui: Ui, title: str, text: str) -> None:
+    if not ui.quiet:
+        ui.print(f"\n{title}\n")
+        ui.print("\n".join(f"  {line}" if line else "" for line in text.strip("\n").splitlines()) + "\n")

@@ -1,0 +1,83 @@
+"""Changes of the user's source, as diffs."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro_kit.explain.context import Context
+from repro_kit.explain.suggestion import Edit
+
+
+def edit(context: Context, file: str, first: int, last: int, new: Sequence[str]) -> Edit | None:
+    """Lines `first` to `last` (from 1, inclusive) of `file` become `new`; None where the file cannot be read."""
+    lines = context.lines(file)
+    if not 0 < first <= last <= len(lines):
+        return None
+    changed = [*lines[: first - 1], *new, *lines[last:]]
+    name = context.file(file)
+    diff = difflib.unified_diff(lines, changed, name, name, n=2, lineterm="")
+    return Edit(name, "\n".join(diff))
+
+
+def tree(context: Context, file: str) -> ast.Module | None:
+    """The user's file, parsed; None where it is gone or no Python."""
+    text = "\n".join(context.lines(file))
+    try:
+        return ast.parse(text) if text else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def nodes_at(module: ast.Module, line: int) -> Iterator[ast.AST]:
+    """The nodes that begin on `line`, outer ones first."""
+    return (node for node in ast.walk(module) if getattr(node, "lineno", None) == line)
+
+
+def indent(line: str) -> str:
+    """The blanks that `line` begins with."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An ``if`` that only chooses a value: ``target = body`` or ``target = other`` (or nothing) when `test` holds.
+
+    `target` is None for a pair of returns.
+    """
+
+    first: int
+    last: int
+    test: str
+    target: str | None
+    body: str
+    other: str | None
+
+
+def branch_at(module: ast.Module, line: int) -> Branch | None:
+    """The ``if`` at `line` when it only chooses a value."""
+    found = next((node for node in nodes_at(module, line) if isinstance(node, ast.If)), None)
+    if found is None or len(found.body) != 1 or len(found.orelse) > 1:
+        return None
+    one, two = found.body[0], found.orelse[0] if found.orelse else None
+    last = found.end_lineno or line
+    test = ast.unparse(found.test)
+    match one, two:
+        case ast.Return(value=ast.expr() as body), ast.Return(value=ast.expr() as other):
+            return Branch(line, last, test, None, ast.unparse(body), ast.unparse(other))
+        case ast.Assign(targets=[ast.Name(id=name)], value=body), None:
+            return Branch(line, last, test, name, ast.unparse(body), None)
+        case ast.Assign(targets=[ast.Name(id=name)], value=body), ast.Assign(targets=[ast.Name(id=again)], value=other):
+            return Branch(line, last, test, name, ast.unparse(body), ast.unparse(other)) if name == again else None
+        case _:
+            return None
+
+
+def without_branch(branch: Branch) -> str:
+    """`branch` as one statement that Dynamo can trace."""
+    if branch.other is None:
+        return f"{branch.target} = torch.where({branch.test}, {branch.body}, {branch.target})"
+    chosen = f"torch.cond({branch.test}, lambda: {branch.body}, lambda: {branch.other})"
+    return f"return {chosen}" if branch.target is None else f"{branch.target} = {chosen}"

@@ -1,0 +1,55 @@
+"""What to do about failures, ranks, caches, and how the model is wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.explain.context import Context, counted
+from repro_kit.explain.suggestion import Aim, Change, Suggestion
+
+#: Files of torch's that hold the forward of a wrapper.
+_WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
+
+
+def suggest(context: Context) -> Iterator[Suggestion]:
+    """Failures first."""
+    insights = context.insights
+    for failure in insights.failures:
+        soft = failure.soft
+        yield Suggestion(
+            "Leave out fullgraph=True, or mend the graph break"
+            if soft
+            else "Collect the failure: repro-kit collect SCRIPT",
+            f"{failure.type}: {failure.reason.strip().partition(chr(10))[0][:200]}",
+            "failures",
+            Aim.FAILURES,
+            Change(arguments={"fullgraph": False}) if soft else None,
+            place=context.place(failure.where),
+            weight=40.0,
+        )
+    if insights.ranks.divergences:
+        yield Suggestion(
+            "Let the ranks agree on what is dynamic",
+            f"{counted(len(insights.ranks.divergences), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
+            "and a rank that compiles lets the others wait",
+            "ranks",
+            Aim.RECOMPILES,
+            Change(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
+            weight=len(insights.ranks.divergences),
+        )
+    yield from _wrapped(context)
+
+
+def _wrapped(context: Context) -> Iterator[Suggestion]:
+    """A compiled DDP or FSDP module whose graph breaks."""
+    if not context.insights.breaks:
+        return
+    files = {one.code.file for one in context.insights.overview.compiles if one.code}
+    for file, name in _WRAPPERS.items():
+        if any(it.endswith(file) for it in files):
+            yield Suggestion(
+                f"Compile the module inside {name}: {name}(torch.compile(model)), not torch.compile({name}(model))",
+                f"{name}'s own forward was compiled, and the graph breaks",
+                "breaks",
+                Aim.GRAPH_BREAKS,
+            )

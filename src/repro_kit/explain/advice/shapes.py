@@ -1,0 +1,120 @@
+"""What to do about specializations and graphs that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.explain.advice.edits import edit
+from repro_kit.explain.advice.recompiles import changing_sizes, dynamic_source
+from repro_kit.explain.context import Context, counted, plain_name
+from repro_kit.explain.sections.specializations import named
+from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
+from repro_kit.trace.insights.specializations import Cause, Specialization
+
+
+def suggest(context: Context) -> Iterator[Suggestion]:
+    """By cause: the setting or the mark that avoids the specialization."""
+    for one in context.insights.specializations:
+        found = _RULES[one.cause](context, one)
+        if found:
+            yield found
+    yield from _similar(context)
+
+
+def _recompiled(context: Context, one: Specialization) -> int:
+    """How often the function was compiled again: a specialization alone costs nothing."""
+    return sum(it.count for it in context.insights.recompiles if one.code and it.code == one.code)
+
+
+def _code(context: Context, one: Specialization) -> Suggestion | None:
+    again = _recompiled(context, one)
+    if not again or one.where is None:
+        return None
+    return Suggestion(
+        f"Let `{one.where.code or context.line(one.where) or named(one)}` not decide on {named(one)}",
+        f"that line makes it a constant, and each other value is a compile: {counted(again, 'recompile')} of "
+        f"`{plain_name(one.code.function) if one.code else ''}`",
+        "specializations",
+        Aim.RECOMPILES,
+        place=context.place(one.where),
+        weight=again - 0.2,
+        note="compare with a range, use torch.cond, or torch._check(…) what always holds; "
+        "mark_unbacked makes torch fail at that line in place of specializing",
+    )
+
+
+def _zero_one(context: Context, one: Specialization) -> Suggestion | None:
+    sizes = [source for source in one.sources if ".size()" in source]
+    if not sizes:
+        return None
+    return Suggestion(
+        f"Give {sizes[0]} no value at compile time (mark_unbacked), so that 0 and 1 are sizes like others",
+        f"it was {one.value} once, which is a compile of its own",
+        "specializations",
+        Aim.RECOMPILES,
+        Change(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
+        place=context.place(one.where),
+        weight=1.0,
+        note="code that branches on the size fails to compile then; in code: "
+        "torch._dynamo.decorators.mark_unbacked(tensor, dim)",
+    )
+
+
+def _duck(context: Context, one: Specialization) -> Suggestion | None:
+    again = any(
+        "duck" in reason.guard.note
+        for it in context.insights.recompiles
+        for reason in it.reasons
+        if it.code == one.code
+    )
+    if not again:
+        return None
+    return Suggestion(
+        "Tell sizes apart that happen to be equal",
+        f"{named(one)}: once they differ, it is compiled again",
+        "specializations",
+        Aim.RECOMPILES,
+        Change(config={"shapes.use_duck_shape": False}),
+        weight=1.0,
+        place=context.place(one.where),
+    )
+
+
+def _violated(context: Context, one: Specialization) -> Suggestion | None:
+    return Suggestion(
+        f"Mark {', '.join(one.sources)} with maybe_mark_dynamic, or change the code that makes it {one.value}",
+        one.reason or "it was marked dynamic, and the code makes it a constant",
+        "specializations",
+        Aim.FAILURES,
+        edit=_maybe(context),
+        weight=50.0,
+        place=context.place(one.where),
+    )
+
+
+def _maybe(context: Context) -> Edit | None:
+    """The first `mark_dynamic` of the user's files, as `maybe_mark_dynamic`."""
+    for file in dict.fromkeys(node.frame.file for node in context.insights.overview.tree):
+        for number, line in enumerate(context.lines(file), 1):
+            if "mark_dynamic(" in line and "maybe_mark_dynamic(" not in line:
+                return edit(context, file, number, number, [line.replace("mark_dynamic(", "maybe_mark_dynamic(")])
+    return None
+
+
+_RULES = {Cause.CODE: _code, Cause.DUCK: _duck, Cause.ZERO_ONE: _zero_one, Cause.VIOLATED: _violated}
+
+
+def _similar(context: Context) -> Iterator[Suggestion]:
+    """Functions of several modules with the same graph: one set of dynamic sizes serves them all."""
+    if any(changing_sizes(one) for one in context.insights.recompiles):
+        return
+    spare = sum(one.count - 1 for one in context.insights.similar if not one.one_function)
+    if spare:
+        yield Suggestion(
+            "Compile with dynamic=True",
+            f"{counted(spare, 'graph')} of other functions only differ in their sizes",
+            "similar",
+            Aim.COMPILE_SECONDS,
+            Change(arguments={"dynamic": True}),
+            note="each function is still compiled once; regional compilation of the repeated module shares the graph",
+        )

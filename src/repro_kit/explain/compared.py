@@ -1,0 +1,109 @@
+"""Two traces: in what they differ, in sentences and sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro_kit.explain.context import Context, compiled_name, counted, listed, seconds
+from repro_kit.explain.report import Report, Sentence
+from repro_kit.explain.view import Block, Item, Section, Table, Words
+from repro_kit.trace.diff import Change, Difference, Fate, FrameChange, Seconds
+
+_ROWS = 60
+#: Groups of changes: field, title, what one of them is called.
+_GROUPS = (
+    ("failures", "Failures", "failure"),
+    ("breaks", "Graph breaks", "graph break"),
+    ("specializations", "Specializations", "specialization"),
+    ("settings", "Settings", "setting"),
+    ("versions", "Versions", "version"),
+    ("caches", "Caches", "cache"),
+    ("guards", "Guards", "guard"),
+)
+
+
+def report(difference: Difference, context: Context, names: tuple[str, str]) -> Report:
+    """The differences between the traces `names` (before, after); `context` is of the second."""
+    sections = [_frames(context, difference.frames)]
+    sections += [_changes(context, name, title, getattr(difference, name)) for name, title, _ in _GROUPS]
+    sections.append(_times(difference.phases))
+    return Report(" against ".join(reversed(names)), tuple(_sentences(context, difference)), tuple(sections))
+
+
+def _sentences(context: Context, difference: Difference) -> list[Sentence]:
+    found = [_compiled(context, difference.frames)] if difference.frames else []
+    for name, _, noun in _GROUPS[:5]:
+        changes: Sequence[Change] = getattr(difference, name)
+        if changes:
+            told = listed((_told(change) for change in changes), 2)
+            many = counted(len(changes), f"{noun} differs", f"{noun}s differ")
+            found.append(Sentence("✗" if name == "failures" else "!", f"{many}: {told}.", name))
+    if not found:
+        found.append(Sentence("✓", "The same functions were compiled to the same graphs."))
+    whole = next((phase for phase in difference.phases if phase.phase == "all"), None)
+    if whole and (whole.before or whole.after):
+        time = f"Compile time: {seconds(whole.before)} → {seconds(whole.after)}{_most(difference.phases)}."
+        found = [*found[:4], Sentence("·", time, "times")]
+    return found
+
+
+def _compiled(context: Context, frames: Sequence[FrameChange]) -> Sentence:
+    words = []
+    for fate in Fate:
+        names = [f"`{compiled_name(one.name)}`" for one in frames if one.fate == fate and not one.recompiles_more]
+        words += [f"{listed(names, 3)} {fate}"] if names else []
+    more = [one for one in frames if one.recompiles_more]
+    words += [f"`{compiled_name(one.name)}` is compiled {len(one.before)} → {len(one.after)} times" for one in more[:3]]
+    return Sentence(
+        "!", f"{counted(len(frames), 'function differs', 'functions differ')}: {'; '.join(words)}.", "frames"
+    )
+
+
+def _most(phases: Sequence[Seconds]) -> str:
+    inner = [phase for phase in phases if phase.phase != "all"]
+    one = max(inner, key=lambda phase: abs(phase.after - phase.before), default=None)
+    if one is None or seconds(one.before) == seconds(one.after):
+        return ""
+    return f", most of it in {one.phase} ({seconds(one.before)} → {seconds(one.after)})"
+
+
+def _told(change: Change) -> str:
+    if change.fate is Fate.CHANGED:
+        return f"{change.what}: {change.before} → {change.after}"
+    return f"{change.what} {change.fate}"
+
+
+def _frames(context: Context, frames: Sequence[FrameChange]) -> Section:
+    items = []
+    for one in frames:
+        blocks: list[Block] = [Words(f"compiles: {_states(one.before)} → {_states(one.after)}")]
+        if one.graphs_differ and one.before and one.after:
+            blocks.append(Words(f"its graphs differ: {one.ops[0]} → {one.ops[1]} ops"))
+        blocks += [Words(f"compiled again for {reason}") for reason in one.reasons]
+        place = context.place(one.code)
+        items.append(Item(f"{compiled_name(one.name)}: {one.fate}", (place,) if place else (), tuple(blocks)))
+    return Section("frames", "Functions", counted(len(items), "difference") if items else "the same", tuple(items))
+
+
+def _states(states: Sequence[str]) -> str:
+    return listed(states) if states else "none"
+
+
+def _changes(context: Context, name: str, title: str, changes: Sequence[Change]) -> Section:
+    if not changes:
+        return Section(name, title, "the same")
+    rows = [(str(it.fate), it.what, it.before, it.after) for it in changes[:_ROWS]]
+    if len(changes) > _ROWS:
+        rows.append(("", f"… {len(changes) - _ROWS} more", "", ""))
+    table = Table(("", "what", "before", "after"), tuple(rows))
+    return Section(name, title, counted(len(changes), "difference"), (Item(title, blocks=(table,)),))
+
+
+def _times(phases: Sequence[Seconds]) -> Section:
+    rows = tuple((phase.phase, seconds(phase.before), seconds(phase.after)) for phase in phases)
+    items = (Item("By phase", blocks=(Table(("phase", "before", "after"), rows),)),) if rows else ()
+    return Section("times", "Compile time", "", items)
+
+
+#: What ``--section`` takes with ``--against``.
+NAMES = ("frames", *(name for name, _, _ in _GROUPS), "times")

@@ -1,0 +1,93 @@
+"""What sections and advice are made of: the insights, and how files are named and read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.insights import Insights
+from repro_kit.trace.places import CompileRef, is_torch
+
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_UNKNOWN = "?"  # a file that a damaged log does not name
+
+
+def _unread(_: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Context:
+    """`cwd` shortens the names of files below it; `read` gives the text of a user's file, None where it is gone."""
+
+    insights: Insights
+    cwd: str = ""
+    read: Callable[[str], str | None] = _unread
+
+    def file(self, name: str) -> str:
+        """`name`, relative to where the user is; torch's own relative to what it is installed in."""
+        if is_torch(name) and "-packages/" in name:
+            return name.rpartition("-packages/")[2]
+        path = PurePath(name)
+        return str(path.relative_to(self.cwd)) if self.cwd and path.is_relative_to(self.cwd) else name
+
+    def place(self, frame: Frame | None) -> str:
+        """``file:line``."""
+        return f"{self.file(frame.file)}:{frame.line}" if frame and frame.file not in ("", _UNKNOWN) else ""
+
+    def place_in(self, frame: Frame | None) -> str:
+        """``file:line in function``, with the code of the line where it is known."""
+        if frame is None or not self.place(frame):
+            return ""
+        code = frame.code or self.line(frame)
+        function = f" in {plain_name(frame.function)}" if frame.function else ""
+        return f"{self.place(frame)}{function}" + (f": {code.strip()}" if code else "")
+
+    def line(self, frame: Frame) -> str:
+        """The source line of `frame`, from the user's file."""
+        lines = self.lines(frame.file)
+        return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else ""
+
+    def lines(self, file: str) -> Sequence[str]:
+        """The lines of a user's file; none of torch's own, nor of one that is gone."""
+        text = None if is_torch(file) else self.read(file)
+        return text.splitlines() if text is not None else ()
+
+
+def plain_name(function: str) -> str:
+    """The function that the user wrote: without what Dynamo calls the rest of one after a graph break."""
+    found = _RESUMED.match(function)
+    return plain_name(found["function"]) if found else function
+
+
+def compiled_name(function: str) -> str:
+    """What was compiled: ``f``, or ``f from line 7`` for the rest of it after a graph break."""
+    found = _RESUMED.match(function)
+    return f"{plain_name(function)} from line {found['line']}" if found else function
+
+
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """``1 graph``, ``2 graphs``."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def listed(items: Iterable[object], most: int = 6) -> str:
+    """``a, b, c and 4 more``."""
+    texts = [str(it) for it in items]
+    if len(texts) <= most + 1:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:most])} and {len(texts) - most} more"
+
+
+def ids(refs: Sequence[CompileRef], count: int = 0) -> str:
+    """The compile ids, the first few of `count`."""
+    more = max(0, count - len(refs))
+    return listed(refs) + (f" and {more} more" if more and len(refs) <= 7 else "")
+
+
+def seconds(value: float) -> str:
+    """``0.12 s``, ``12 s``."""
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s" if value >= 0.095 else f"{value * 1000:.0f} ms"

@@ -1,0 +1,100 @@
+"""Did a suggestion help? Judged by the number it is about, and by what it must not cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from repro_kit.explain.measured import Measured, Steady, steady
+from repro_kit.explain.results import Results, compare
+from repro_kit.explain.suggestion import Aim, Suggestion
+
+_SLOWER = 1.5  # times the steady-state time: less is noise on most machines
+_FASTER_COMPILE = 0.8
+_SHORT = 2e-4  # seconds: a call this much longer is no loss
+
+
+class Ruling(StrEnum):
+    """What became of a suggestion."""
+
+    HELPS = "helps"
+    WITHDRAWN = "withdrawn"
+    UNTRIED = "untried"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The suggestions that were applied together, and what was measured."""
+
+    suggestions: tuple[Suggestion, ...]
+    ruling: Ruling
+    reason: str
+    before: Measured | None = None
+    after: Measured | None = None
+    steady: Steady | None = None
+    results: Results | None = None
+
+    @property
+    def score(self) -> tuple[int, ...]:
+        """The less the better: what stops a graph first, then compiles; the fewer suggestions the better."""
+        after = self.after
+        if after is None:
+            return (0, 0, 0)
+        return (after.failures + after.limit_hits + after.graph_breaks, after.compiles, len(self.suggestions))
+
+
+def judge(suggestions: tuple[Suggestion, ...], before: Measured, after: Measured, again: Measured | None) -> Trial:
+    """Rule on `suggestions`; `again` is the second run of the script as it was."""
+    results = compare(before, after, again)
+    time = steady(before, after)
+    against = _against(before, after, results, time, _noise(before, again))
+    gains = [gain for aim in dict.fromkeys(it.aim for it in suggestions) if (gain := _gain(aim, before, after))]
+    ruling = Ruling.HELPS if gains and not against else Ruling.WITHDRAWN
+    missing = "; ".join(f"still {_amount(aim, after)} {aim}" for aim in dict.fromkeys(it.aim for it in suggestions))
+    return Trial(
+        suggestions, ruling, against or ", ".join(gains) or missing, before.bare(), after.bare(), time, results
+    )
+
+
+def better(one: Trial, two: Trial) -> bool:
+    """Whether `one` lowers more than `two`."""
+    return one.score < two.score
+
+
+def _noise(before: Measured, again: Measured | None) -> float:
+    found = steady(before, again) if again else None
+    return max(found.ratio, 1 / found.ratio) if found and found.ratio else 1.0
+
+
+def _against(before: Measured, after: Measured, results: Results, time: Steady | None, noise: float) -> str:
+    if results.same is False:
+        return results.sentence
+    if after.failures > before.failures:
+        return f"{after.failures - before.failures} more compiles fail"
+    if after.ops < 0.95 * before.ops:
+        return f"it compiles less: {before.ops} → {after.ops} ops"
+    if after.limit_hits > before.limit_hits:
+        return "more frames hit the recompile limit, and run in eager then"
+    if time and time.ratio > _SLOWER * noise and time.after - time.before > _SHORT:
+        return f"calls that compile nothing take {time.ratio:.1f} times as long"
+    return ""
+
+
+def _gain(aim: Aim, before: Measured, after: Measured) -> str:
+    one, two = _amount(aim, before), _amount(aim, after)
+    enough = two < _FASTER_COMPILE * one if aim is Aim.COMPILE_SECONDS else two < one
+    return f"{one:g} → {two:g} {aim}" if enough else ""
+
+
+def _amount(aim: Aim, measured: Measured) -> float:
+    match aim:
+        case Aim.GRAPH_BREAKS:
+            return measured.graph_breaks
+        case Aim.RECOMPILES:
+            return measured.recompiles
+        case Aim.LIMIT_HITS:
+            return measured.limit_hits
+        case Aim.FAILURES:
+            return measured.failures
+        case Aim.COMPILE_SECONDS:
+            return round(measured.compile_seconds, 1)

@@ -1,0 +1,40 @@
+"""The numbers of a run, from its trace."""
+
+from __future__ import annotations
+
+from repro_kit.explain.measured import Call, Measured
+from repro_kit.trace.insights import Insights
+from repro_kit.trace.insights.overview import State
+
+_COMPILED = (State.OK, State.BROKEN, State.RESTARTED, State.EMPTY)
+
+
+def measured(
+    insights: Insights, ended: str, seconds: float, calls: tuple[Call, ...] = (), stdout: str = ""
+) -> Measured:
+    """What the trace says of a run, with what else was measured."""
+    compiles = insights.overview.compiles
+    largest: dict[object, int] = {}
+    for one in compiles:
+        if one.state in _COMPILED:
+            code = one.code or one.ref.frame_id
+            largest[one.ref.log, code] = max(largest.get((one.ref.log, code), 0), one.ops)
+    return Measured(
+        ended,
+        seconds,
+        compiles=sum(one.state in _COMPILED for one in compiles),
+        recompiles=sum(one.count for one in insights.recompiles),
+        graph_breaks=sum(one.count for one in insights.breaks),
+        limit_hits=sum(one.hit for one in insights.recompiles),
+        failures=sum(one.count for one in insights.failures),
+        ops=sum(largest.values()),
+        compile_seconds=round(insights.overview.seconds, 2),
+        calls=calls,
+        stdout=stdout,
+    )
+
+
+def frames(insights: Insights) -> int:
+    """How many functions (and rests of functions) were compiled; the same one of several processes is one."""
+    done = (one for one in insights.overview.compiles if one.state in _COMPILED)
+    return len({one.code or (one.ref.log, one.ref.frame_id) for one in done})

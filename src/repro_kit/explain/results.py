@@ -1,0 +1,116 @@
+"""Whether two runs of a script had the same results, as far as that can be told honestly."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro_kit.explain.context import counted
+from repro_kit.explain.measured import Call, Digest, Measured
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
+
+#: Ten times torch.testing's, since differences add up over steps: (rtol, atol) by dtype.
+_TOLERANCES = {"torch.float16": (1e-2, 1e-4), "torch.bfloat16": (1.6e-1, 1e-4), "torch.float64": (1e-6, 1e-6)}
+_USUAL = (1.3e-4, 1e-4)
+
+
+@dataclass(frozen=True)
+class Results:
+    """`same` is None where it cannot be told; `sentence` says what was compared, or where they differ."""
+
+    same: bool | None
+    sentence: str
+
+
+def compare(before: Measured, after: Measured, again: Measured | None = None) -> Results:
+    """Compare what compiled calls returned and what the script printed.
+
+    `again` is a second run of the script as it was: what differs between that and `before` is no evidence.
+    """
+    if before.ended != after.ended:
+        return Results(False, f"it ended otherwise: {after.ended}, before: {before.ended}")
+    unsteady = again is not None and _first_difference(before.calls, again.calls) is not None
+    told = []
+    if not unsteady:
+        if len(before.calls) != len(after.calls):
+            return Results(False, f"{len(after.calls)} calls of compiled functions, before {len(before.calls)}")
+        different = _first_difference(before.calls, after.calls)
+        if different:
+            return Results(False, different)
+        pairs = zip(before.calls, after.calls, strict=True)
+        compared = sum(one.result is not None and two.result is not None for one, two in pairs)
+        if compared:
+            told.append(f"what {counted(compared, 'call')} returned")
+    lines = _output_difference(before.stdout, after.stdout, again.stdout if again else before.stdout)
+    if lines is not None:
+        return Results(False, lines)
+    if before.stdout.strip():
+        told.append("the output")
+    if unsteady and not told:
+        return Results(None, "two runs of the script as it is differ from each other")
+    if not told:
+        return Results(None, "no compiled call returned a tensor, and nothing was printed")
+    note = "; what calls returned differs between two runs of the script as it is" if unsteady else ""
+    return Results(True, f"the same: {' and '.join(told)}{note}")
+
+
+def _first_difference(before: Sequence[Call], after: Sequence[Call]) -> str | None:
+    for number, (one, two) in enumerate(zip(before, after, strict=False), 1):
+        if one.name != two.name:
+            return f"call {number} is of {two.name}, before of {one.name}"
+        if one.result is None or two.result is None:
+            continue
+        different = _difference(one.result, two.result)
+        if different:
+            return f"call {number} ({one.name}) returns {different}"
+    return None
+
+
+def _difference(one: Sequence[Digest], two: Sequence[Digest]) -> str | None:
+    if len(one) != len(two):
+        return f"{len(two)} tensors, before {len(one)}"
+    for first, second in zip(one, two, strict=True):
+        if first[:2] != second[:2]:
+            return f"{second[1]} {list(second[0])}, before {first[1]} {list(first[0])}"
+        rtol, atol = _TOLERANCES.get(first[1], _USUAL)
+        for a, b in _numbers(first, second):
+            if not close(a, b, rtol, atol):
+                return f"{b:.6g}, before {a:.6g}"
+    return None
+
+
+def _numbers(one: Digest, two: Digest) -> Iterator[tuple[float, float]]:
+    yield from zip(one[3], two[3], strict=False)
+    if one[2] is not None and two[2] is not None:
+        yield one[2], two[2]
+
+
+def close(a: float, b: float, rtol: float, atol: float) -> bool:
+    """Whether `b` is `a` within the tolerance; NaN equals NaN."""
+    return a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) <= atol + rtol * abs(a)
+
+
+def _output_difference(before: str, after: str, again: str) -> str | None:
+    """The first printed line that differs; numbers up to rounding, and not those that differ between runs anyway."""
+    one, two, other = before.splitlines(), after.splitlines(), again.splitlines()
+    if len(one) != len(other):
+        return None  # it prints differently each time
+    if len(one) != len(two):
+        return f"{len(two)} lines printed, before {len(one)}"
+    for number, (a, b, c) in enumerate(zip(one, two, other, strict=True), 1):
+        if not _same_line(a, c):
+            continue
+        if not _same_line(a, b):
+            return f"line {number} of the output: {b.strip()[:80]!r}, before {a.strip()[:80]!r}"
+    return None
+
+
+def _same_line(one: str, two: str) -> bool:
+    if _NUMBER.sub("0", one) != _NUMBER.sub("0", two):
+        return False
+    return all(
+        close(float(a), float(b), *_USUAL) for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(two), strict=True)
+    )

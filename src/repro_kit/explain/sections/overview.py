@@ -1,0 +1,80 @@
+"""The overview: what was compiled from where, how it ended, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from repro_kit.explain.context import Context, compiled_name, counted, seconds
+from repro_kit.explain.view import Block, Code, Item, Section, Table
+from repro_kit.trace.insights.overview import CompileInfo, Node, Overview
+from repro_kit.trace.places import CompileRef, is_torch
+
+_ROWS = 200
+
+
+def section(context: Context) -> Section:
+    """The compiles, the tree of the code they are of, times, caches, settings."""
+    overview = context.insights.overview
+    if not overview.compiles:
+        return Section("overview", "Overview", "nothing was compiled")
+    states = ", ".join(f"{number} {state}" for state, number in overview.states().items())
+    items = [
+        Item("Compiles", blocks=(_compiles(context, overview),)),
+        Item("From where", blocks=(_tree(context, overview),)),
+    ]
+    if overview.phases:
+        rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
+        items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
+    items += _facts(overview)
+    return Section("overview", "Overview", f"{counted(len(overview.compiles), 'compile')}: {states}", tuple(items))
+
+
+def _compiles(context: Context, overview: Overview) -> Block:
+    columns = ("id", "function") if context.insights.text else ("id", "function", "ended", "ops", "guards", "time")
+    rows = [_row(context, one)[: len(columns)] for one in overview.compiles[:_ROWS]]
+    left = len(overview.compiles) - len(rows)
+    if left:
+        rows.append((f"… {left} more", *("" for _ in columns[1:])))
+    return Table(columns, tuple(rows))
+
+
+def _row(context: Context, one: CompileInfo) -> tuple[str, ...]:
+    function = f"{compiled_name(one.code.function)} {context.place(one.code)}" if one.code else ""
+    state = f"{one.state}, {one.attempts} attempts" if one.attempts > 1 else str(one.state)
+    return str(one.ref), function, state, str(one.ops), str(one.guards), seconds(one.seconds + one.backward_seconds)
+
+
+def _tree(context: Context, overview: Overview) -> Block:
+    """Stacks that share a beginning share its lines; frames of torch are left out."""
+    states = {one.ref: str(one.state) for one in overview.compiles}
+    lines = [*_branches(context, overview.tree, states)]
+    left = len(lines) - _ROWS
+    return Code("\n".join([*lines[:_ROWS], *([f"… {left} more"] if left > 0 else [])]))
+
+
+def _branches(context: Context, nodes: tuple[Node, ...], states: dict[CompileRef, str]) -> Iterator[str]:
+    shown: list[int] = []  # depths of the users' frames above
+    for node in nodes:
+        while shown and shown[-1] >= node.depth:
+            shown.pop()
+        hidden = is_torch(node.frame.file)
+        if hidden and not node.compiles:
+            continue
+        compiles = ", ".join(f"[{ref} {states.get(ref, 'open')}]" for ref in node.compiles)
+        name = compiled_name(node.frame.function)
+        yield f"{'  ' * len(shown)}{name} {context.place(node.frame)} {compiles}".rstrip()
+        shown.append(node.depth)
+
+
+def _facts(overview: Overview) -> Iterator[Item]:
+    if overview.caches:
+        rows = tuple((it.name, str(it.hits), str(it.misses), str(it.bypasses)) for it in overview.caches)
+        yield Item("Caches", blocks=(Table(("cache", "hits", "misses", "bypassed"), rows),))
+    if overview.guards:
+        latency = f", {overview.guard_latency_us:.0f} µs to check once" if overview.guard_latency_us else ""
+        yield Item(f"Guards: {overview.guards}{latency}")
+    if overview.settings:
+        settings = tuple((it.name, it.value, it.default) for it in overview.settings)
+        yield Item("Settings that are not at their default", blocks=(Table(("setting", "value", "default"), settings),))
+    if overview.versions:
+        yield Item("Versions: " + ", ".join(f"{name} {version}" for name, version in overview.versions.items()))

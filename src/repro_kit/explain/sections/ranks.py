@@ -1,0 +1,35 @@
+"""Ranks: where they compiled different things."""
+
+from __future__ import annotations
+
+from repro_kit.explain.context import Context, counted
+from repro_kit.explain.view import Item, Section, Table
+
+_WHAT = {
+    "compiles": "not all ranks compiled it",
+    "graph": "the graphs differ",
+    "cache": "the caches answered differently",
+    "collectives": "the collectives differ",
+}
+
+
+def section(context: Context) -> Section:
+    """One item a divergence."""
+    ranks = context.insights.ranks
+    if len(ranks.ranks) < 2:
+        return Section("ranks", "Ranks", "one process" if not ranks.ranks else "one rank")
+    title = f"{len(ranks.ranks)} ranks: " + ", ".join(
+        f"rank {rank} {number}" for rank, number in ranks.compiles.items()
+    )
+    items = [Item(f"Compiles of {title}")]
+    items += [
+        Item(
+            f"{one.compile_id}: {_WHAT.get(one.what, one.what)}",
+            blocks=(Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in one.groups)),),
+        )
+        for one in ranks.divergences
+    ]
+    if ranks.left_out:
+        items.append(Item(f"… and {ranks.left_out} more"))
+    summary = counted(len(ranks.divergences) + ranks.left_out, "divergence") if ranks.divergences else "they agree"
+    return Section("ranks", "Ranks", summary, tuple(items))

@@ -1,0 +1,44 @@
+"""Dynamic shapes: the symbols and what made them so, and what a setting keeps constant."""
+
+from __future__ import annotations
+
+from repro_kit.explain.context import Context, compiled_name, counted, ids, listed
+from repro_kit.explain.view import Item, Section, Table, Words
+from repro_kit.trace.insights.shapes import Symbol
+
+
+def section(context: Context) -> Section:
+    """Symbols, blocked sources, kernels' constants, PGO's suggestion."""
+    shapes = context.insights.shapes
+    items = []
+    if shapes.symbols:
+        rows = tuple(_row(context, one) for one in shapes.symbols)
+        columns = ("symbol", "source", "made by", "seen as", "range", "first used")
+        items.append(Item("Sizes and numbers that are symbols", blocks=(Table(columns, rows),)))
+    items += [
+        Item(
+            f"{one.source} changes, and stays a constant",
+            (context.place(one.code),) if one.code else (),
+            (Words(f"because of {one.setting}"), Words(f"seen as {listed(one.values)}")),
+        )
+        for one in shapes.blocked
+    ]
+    items += [
+        Item(
+            f"Triton kernel {one.kernel}: every value of {listed(one.arguments)} is a kernel of its own",
+            blocks=(Words(f"tl.constexpr; compile {ids(one.compiles)}"),),
+        )
+        for one in shapes.kernels
+    ]
+    if shapes.suggested:
+        items.append(Item("PyTorch's profile suggests", blocks=(Words(", ".join(shapes.suggested)),)))
+    if not items:
+        return Section("shapes", "Dynamic shapes", "none")
+    summary = counted(len(shapes.symbols), "symbol")
+    summary += f", {len(shapes.blocked)} kept constant by a setting" if shapes.blocked else ""
+    return Section("shapes", "Dynamic shapes", summary, tuple(items))
+
+
+def _row(context: Context, one: Symbol) -> tuple[str, ...]:
+    used = context.place(one.where) or (compiled_name(one.code.function) if one.code else "")
+    return one.symbol, one.source, str(one.origin), listed(one.hints), one.range, used

@@ -1,0 +1,68 @@
+"""JSON Schemas of the dataclasses that are written to files, so that other tools can read and check them."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def schema_of(cls: type, *, name: str, title: str) -> dict[str, Any]:
+    """The schema (draft 2020-12) of files that hold one `cls`. A field with a default may be left out."""
+    definitions: dict[str, Any] = {}
+    _define(cls, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:repro-kit:{name}",
+        "title": title,
+        **definitions.pop(cls.__name__),
+        **({"$defs": dict(sorted(definitions.items()))} if definitions else {}),
+    }
+
+
+def _define(cls: type, definitions: dict[str, Any]) -> None:
+    if cls.__name__ in definitions:
+        return
+    definitions[cls.__name__] = {}  # it may hold itself
+    hints = get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    needed = [
+        it.name for it in fields if it.default is dataclasses.MISSING and it.default_factory is dataclasses.MISSING
+    ]
+    definitions[cls.__name__] = {
+        "type": "object",
+        "description": (cls.__doc__ or "").strip().partition("\n")[0],
+        "properties": {it.name: _of(hints[it.name], definitions) for it in fields},
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_of(it, definitions) for it in arguments]}
+    if origin in (tuple, list):
+        return _sequence(arguments, definitions)
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"enum": [it.value for it in hint]}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        _define(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    return {}  # anything that JSON can hold
+
+
+def _sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
+    if len(arguments) == 1 or arguments[-1] is ...:
+        return {"type": "array", "items": _of(arguments[0], definitions)}
+    items = [_of(it, definitions) for it in arguments]
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}

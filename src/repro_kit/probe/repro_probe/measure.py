@@ -1,0 +1,151 @@
+"""Measure a compiled call in its steady state, against the same call in eager, by turns in one process.
+
+What else the machine does then falls on both alike. Times in seconds, memory in bytes; always [compiled, eager].
+"""
+
+import ctypes
+import gc
+import math
+import os
+import statistics
+import sys
+import time
+
+_BLOCK = 0.02  # seconds that one measurement takes at least
+_WARM = 3  # calls before measuring, and as many more while something is still being compiled
+_MOST_WARM = 20
+_ROUNDS, _LEAST_ROUNDS = 60, 9
+_SECONDS = 8.0  # for the rounds beyond the least number
+_PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there are rounds enough
+_MEMORY_CALLS, _MEMORY_ROUNDS = 4, 9
+
+
+def observer(what):
+    """What measures a call (calls.py): its ``time``, its ``memory``, or both."""
+
+    def observe(call):
+        for function in (call.run, call.eager):
+            _warm_up(call, function)
+        before = _frames()
+        if "time" in what:
+            call.found["rounds"] = _rounds(call)
+        if "memory" in what:
+            call.found["memory"] = [[_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)]
+        if _frames() != before:
+            call.found["note"] = "it was compiled anew while it was measured"
+
+    return observe
+
+
+def _frames():
+    """Frames that Dynamo has looked at."""
+    from torch._dynamo.utils import counters
+
+    return counters["frames"]["total"]
+
+
+def _warm_up(call, function):
+    for number in range(_MOST_WARM):
+        before = _frames()
+        call.make(function)
+        if number + 1 >= _WARM and _frames() == before:
+            return
+
+
+def _rounds(call):
+    lengths = [_calls_of_a_block(call, function) for function in (call.run, call.eager)]
+    until = time.monotonic() + _SECONDS
+    found = []
+    while len(found) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(found)):
+        order = (0, 1) if len(found) % 2 else (1, 0)
+        seconds = [0.0, 0.0]
+        for at in order:
+            seconds[at] = _seconds(call, (call.run, call.eager)[at], lengths[at])
+        found.append(seconds)
+        if len(found) == _ROUNDS:
+            break
+    return found
+
+
+def _precise(rounds):
+    quartiles = statistics.quantiles([compiled / eager for compiled, eager in rounds])
+    spread = (quartiles[2] - quartiles[0]) / 1.35  # as of a normal distribution
+    return spread / math.sqrt(len(rounds)) < _PRECISE * quartiles[1]
+
+
+def _calls_of_a_block(call, function):
+    if _distributed():  # every rank has to make as many calls as the others
+        return 1
+    return max(1, math.ceil(_BLOCK / max(_seconds(call, function, 1), 1e-6)))
+
+
+def _seconds(call, function, count):
+    _synchronize()
+    started = time.perf_counter()
+    for _ in range(count):
+        call.make(function)
+    _synchronize()
+    return (time.perf_counter() - started) / count
+
+
+def _distributed():
+    torch = sys.modules["torch"]
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _cuda():
+    cuda = sys.modules["torch"].cuda
+    return cuda if cuda.is_initialized() else None
+
+
+def _synchronize():
+    if _cuda():
+        _cuda().synchronize()
+
+
+def _memory(call, function):
+    """Bytes that some calls need at their peak, on top of what the process holds before them."""
+    gc.collect()
+    cuda = _cuda()
+    if cuda:
+        cuda.synchronize()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated()
+    else:
+        _give_back()
+        before = _reset_peak()
+    for _ in range(_MEMORY_CALLS):
+        call.make(function)
+    _synchronize()
+    return (cuda.max_memory_allocated() if cuda else _status("VmHWM")) - before
+
+
+def _give_back():
+    """Let malloc return what is free, so that memory that is used again counts again."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+def _reset_peak():
+    """Begin a new peak of the resident memory (Linux); what is resident now."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return _status("VmRSS")
+
+
+def _status(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+
+def peak():
+    """Bytes that this process has held at most: of an accelerator where one is used, else resident on the host."""
+    if "torch" in sys.modules and _cuda():
+        return _cuda().max_memory_allocated()
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024

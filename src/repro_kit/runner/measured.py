@@ -1,0 +1,26 @@
+"""What the probe measured of compiled calls in a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from repro_kit.explain.measured import Call
+from repro_kit.model.serialize import from_data
+
+
+@dataclass(frozen=True)
+class _Process:
+    rank: str | None
+    started: float
+    calls: tuple[Call, ...] = ()
+    left_out: int = 0
+
+
+def read_calls(directory: Path) -> tuple[Call, ...]:
+    """The calls that were measured, by rank and start of their process."""
+    found = [from_data(orjson.loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
+    found.sort(key=lambda process: (int(process.rank or 0), process.started))
+    return tuple(call for process in found for call in process.calls)

@@ -1,0 +1,85 @@
+"""What lies in a trace, as files: its artifacts by kind and compile id, and the phases for Perfetto."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.trace import read
+from repro_kit.trace.extraction import extracted, listed
+from repro_kit.trace.perfetto import chrome_trace
+
+_HEAD = 3  # pieces of a Chrome trace with at least one event: what it begins with, the event, what it ends with
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The artifacts of one kind."""
+
+    kind: str
+    count: int
+    size: int
+    compiles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """An artifact that was written; `note` says what was repaired in it, or is wrong with it."""
+
+    path: str
+    compile_id: str
+    note: str = ""
+
+
+def kinds_in(trace: Path) -> tuple[Kind, ...]:
+    """The kinds of artifacts in `trace`, in order of their first."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    compiles: dict[str, dict[str, None]] = {}
+    for info in listed(read(trace)):
+        counts[info.kind] += 1
+        sizes[info.kind] += info.size
+        seen = compiles.setdefault(info.kind, {})
+        if info.compile is not None:
+            seen.setdefault(str(info.compile))
+    return tuple(Kind(kind, counts[kind], sizes[kind], tuple(compiles[kind])) for kind in compiles)
+
+
+def write_artifacts(
+    trace: Path, kinds: Collection[str], compile_ids: Collection[str], directory: Path
+) -> tuple[Written, ...]:
+    """Write the artifacts of these kinds and compiles below `directory`.
+
+    Raises ReproKitError when there is none, or they cannot be written.
+    """
+    written = []
+    for one in extracted(read(trace), kinds, compile_ids):
+        path = directory / one.info.path
+        _write(path, [one.text.encode("utf-8", "replace")])
+        written.append(Written(str(path), str(one.info.compile or ""), one.note))
+    if not written:
+        wanted = (" or ".join(kinds) or "artifact") + (f" of {', '.join(compile_ids)}" if compile_ids else "")
+        raise ReproKitError(f"The trace {trace} holds no {wanted}; --list shows what it holds.")
+    return tuple(written)
+
+
+def write_perfetto(trace: Path, file: Path) -> None:
+    """Write the phases of all compiles for ui.perfetto.dev. Raises ReproKitError when it cannot, or there are none."""
+    pieces = chrome_trace(read(trace))
+    start = [*islice(pieces, _HEAD)]
+    if len(start) < _HEAD:
+        raise ReproKitError(f"The trace {trace} tells of no phases, so there is nothing to show in Perfetto.")
+    _write(file, chain(start, pieces))
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise ReproKitError(f"Cannot write {path}: {error.strerror}.", Exit.USAGE) from error

@@ -1,0 +1,202 @@
+"""Tell the story of a bundle: gather it from what the stages left, and add the texts that are made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import unified_diff
+from pathlib import PurePosixPath
+
+import orjson
+import tomli_w
+
+from repro_kit.bundle import prose
+from repro_kit.bundle.archive import CHECKSUMS
+from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
+from repro_kit.bundle.contents import Contents
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
+from repro_kit.bundle.program_repro import render_program, render_test, source_of
+from repro_kit.bundle.report import report
+from repro_kit.bundle.story import STORY, Rank, Story, write_story
+from repro_kit.case import Case
+from repro_kit.model.failure import Kind
+from repro_kit.model.results import Capture, TwinFound
+from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.program import Program, parse
+from repro_kit.stages.bisect_report import bisected
+from repro_kit.stages.candidates import Candidate, Known, sources_of
+from repro_kit.stages.check import Check
+
+_RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
+_ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
+_NAMING_OPS, _LONGEST_NAME = 3, 70
+_MODEL_CODE = ("trace", "artifact", "log")  # roles of files that are there only when model code may go in
+_FILES = {
+    "repro.py": "run this",
+    "test_repro.py": "the same as a test for PyTorch's own suite (needs expecttest and numpy)",
+    "issue.md": "to paste into the bug form",
+    "report.html": "the whole story as a page: open it in a browser",
+    "recipe.toml": "how the program is compiled and run",
+    "env.json": "versions, settings and packages where it was seen",
+    "ablation.json": "which backend, mode and dynamic setting fails",
+    "explain.html": "graph breaks, recompiles, specializations and guards in the trace",
+    STORY: "what the texts tell, for programs; `repro-kit show` and `diff` read it",
+    REDACTIONS: "what was replaced by which token, without originals",
+    MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
+    CHECKSUMS: "for `sha256sum -c`",
+}
+_DIRECTORIES = {
+    "files": "the user's own source files",
+    "inputs": "stored tensor values",
+    "trace": "torch's structured trace (for tlparse)",
+    "artifacts": "graphs extracted from the trace",
+    "logs": "torch's logs",
+    "tlparse": "the trace as tlparse shows it; open index.html",
+}
+
+
+def describe(
+    case: Case,
+    told: Known,
+    candidate: Candidate,
+    check: Check,
+    contents: Contents,
+    left_out: Sequence[str],
+    reason: str,
+) -> None:
+    """Add the data files, the issue, the report and the README."""
+    facts = candidate.facts
+    contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
+    if candidate.program is not None:
+        recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
+        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
+    if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
+        test = render_test(candidate.source, facts, _test_name(facts.signature.kind, candidate.program))
+        contents.add_text("test_repro.py", test, "test")
+    if facts.ablation is not None:
+        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
+    story = _without_private(tell(case, told, candidate, contents, check, left_out, reason), contents)
+    contents.add_text(STORY, write_story(story), "story")
+    shown = {prose.REPRO: story.repro.rstrip()}
+    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=shown)
+    page, shown = report(story)
+    contents.add_text("report.html", page, "report", verbatim=shown)
+    contents.add_text("README.md", prose.readme(story), "readme")
+
+
+def _test_name(kind: Kind, program: Program) -> str:
+    """``test_accuracy_relu``."""
+    words = re.findall(r"[a-z0-9]+", f"{kind} {' '.join(ops_of(program)[:_NAMING_OPS])}".lower())
+    return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
+
+
+def _without_private(story: Story, contents: Contents) -> Story:
+    """`story` as a reader of the bundle gets it."""
+    data = contents.redactor(orjson.dumps(to_data(story)).decode())
+    return from_data({**orjson.loads(data), "repro": story.repro}, Story)
+
+
+def tell(
+    case: Case,
+    told: Known,
+    candidate: Candidate,
+    contents: Contents,
+    check: Check | None = None,
+    left_out: Sequence[str] = (),
+    reason: str = "",
+) -> Story:
+    """The story of `candidate`, whose files are in `contents`; without a `check` nothing is verified yet."""
+    facts, program = candidate.facts, candidate.program
+    captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
+    modelled = any(entry.role in _MODEL_CODE for entry in contents.entries.values())
+    text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
+    return Story(
+        signature=facts.signature,
+        error=_error(facts, check),
+        environment=facts.environment,
+        level=candidate.level,
+        repro=contents.entries["repro.py"].data.decode(),
+        verified=bool(check and check.verified),
+        reason=reason,
+        flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check and check.flaky else "",
+        layer=facts.layer,
+        evidence=facts.evidence,
+        ablation=facts.ablation,
+        recipe=candidate.recipe,
+        command=facts.command,
+        others=facts.others,
+        captured=_captured(facts.capture) if program is not None else "",
+        minimized=candidate.minimized,
+        reduction=facts.reduction if candidate.reduced else None,
+        twin=_twin(case, candidate),
+        bisected=bisected(case),
+        program=text,
+        original=(case.path / "capture/program.py").read_text(encoding="utf-8") if captured and modelled else "",
+        ops=ops_of(program) if program else (),
+        rank=_rank(case, candidate, contents),
+        aspects=aspects(captured, program) if captured and program else (),
+        log=_log(told, check),
+        files=_listed(contents),
+        left_out=tuple(left_out),
+    )
+
+
+def _error(facts: Facts, check: Check | None) -> str:
+    """The failure in the words of the run; of a wrong result, how wrong it is."""
+    if facts.signature.kind is not Kind.ACCURACY or check is None or not check.same:
+        return facts.expected
+    told = check.failing.output.partition("FAIL accuracy: ")[2]
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return "; ".join(lines[:_ERROR_LINES]) or facts.expected
+
+
+def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
+    """The nearest program that passes, its difference shown in the words of `repro.py`."""
+    twin = candidate.twin
+    path = case.path / "minify" / (twin.file if twin else "")
+    if twin is None or candidate.program is None or not path.is_file():
+        return twin
+    passing = parse(path.read_text(encoding="utf-8"))
+    sources = (candidate.source, source_of(passing, regions=candidate.regions))
+    fails, passes = (render_program(it, candidate.facts) for it in sources)
+    diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
+    return replace(twin, diff="\n".join(diff) or twin.diff)
+
+
+def _captured(capture: Capture | None) -> str:
+    if capture is None:
+        return ""
+    of = f"Graph {capture.graph} of {capture.graphs}" if capture.graph and capture.graphs > 1 else "Its graph"
+    statements = "1 statement" if capture.statements == 1 else f"{capture.statements} statements"
+    note = f" {capture.note[:1].upper()}{capture.note[1:].rstrip('.')}." if capture.note else ""
+    return f"{of} fails alone: {statements}.{note}"
+
+
+def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
+    names = list(contents.entries)
+    if candidate.program is not None:
+        repro = contents.entries["repro.py"].data.decode()
+        included = any(name.startswith("inputs/") for name in names)
+        return rank_of_program(repro, stored=bool(candidate.program.stored), included=included)
+    sources = sources_of(case)
+    files = [PurePosixPath(name) for name in sources.files]
+    own = {part for path in files for part in (*path.parts[:-1], path.stem)}
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sources.files.values()]
+    return rank_of_script(texts, own, complete=not sources.left_out)
+
+
+def _log(told: Known, check: Check | None) -> str:
+    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
+    if check is not None and check.same:
+        return check.failing.output
+    return told.facts.failure.text if told.facts.failure else ""
+
+
+def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
+    """The files for the README, each directory as one."""
+    present = {name.partition("/")[0] for name in contents.entries}
+    present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
+    files = [(name, what) for name, what in _FILES.items() if name in present]
+    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))

@@ -1,0 +1,234 @@
+"""Nightly: run a folder of cases on the newest build, say what has changed, and bisect that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+from cattrs.errors import BaseValidationError
+
+from repro_kit.bisect import Build, Mark
+from repro_kit.bisect.news import (
+    ALARMS,
+    SCHEMA,
+    TURNS,
+    CaseRun,
+    Event,
+    Group,
+    Memory,
+    State,
+    compare,
+    grouped,
+    remembered,
+)
+from repro_kit.builds.environments import file_name
+from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.target import Target, target_of
+from repro_kit.bundle.rendering import render
+from repro_kit.case import write_atomic
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.serialize import dumps, from_data
+from repro_kit.model.signature import Strength
+from repro_kit.stages.bisect import Bisection
+from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
+from repro_kit.stages.bisect_report import as_markdown, make_report
+from repro_kit.stages.bisect_subject import BuildSubject, build_subject
+from repro_kit.stages.build_oracle import Showing
+from repro_kit.stages.collect import alone
+from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.place import is_case
+from repro_kit.stages.subject import find_python
+from repro_kit.ui import Ui
+
+_MEMORY = "state.json"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched, and how."""
+
+    folder: Path
+    place: Path  # of the state and the summaries
+    where: Where
+    package: str = "torch"
+    build: str | None = None  # in place of the newest
+    python: str | None = None
+    timeout: float = 600.0
+    bisect: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run over the folder."""
+
+    build: Build
+    before: str | None  # the build of the run before
+    groups: tuple[Group, ...]
+    made: str  # when, ISO 8601
+
+    @property
+    def alarms(self) -> list[Group]:
+        """What a person must look at."""
+        return [group for group in self.groups if group.event in ALARMS]
+
+    @property
+    def sentence(self) -> str:
+        """The run in one sentence."""
+        counts = {event: sum(len(it.news) for it in self.groups if it.event is event) for event in Event}
+        told = [f"{count} {event}" for event, count in counts.items() if count]
+        return f"{self.build.shown}: {', '.join(told)}."
+
+
+def nightly(watch: Watch, ui: Ui) -> Exit:
+    """Run the folder's cases on the newest build and write the summaries; FAILED when something newly fails.
+
+    Raises ReproKitError when there is nothing to run, or the build cannot be installed.
+    """
+    names = list(subjects_in(watch.folder))
+    if not names:
+        raise ReproKitError(f"{watch.folder} holds no case, bundle or unpacked bundle.")
+    question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
+    if not ui.confirm(question):
+        raise ReproKitError("Nothing was run; give --yes if you trust what is in the folder.")
+    watch.place.mkdir(parents=True, exist_ok=True)
+    with alone(watch.place), ExitStack() as stack:
+        memory = read_memory(watch.place)
+        subjects = {
+            name: stack.enter_context(
+                build_subject([str(watch.folder / name)], is_command=False, timeout=watch.timeout, ui=_trusting(ui))
+            )
+            for name in names
+        }
+        target = target_of(find_python(watch.python, Path.cwd(), os.environ))
+        build, runs = _run_all(watch, subjects, target, ui)
+        groups = grouped(compare(memory, runs))
+        if watch.bisect:
+            groups = [_bisected(group, build, subjects, watch, target, ui) for group in groups]
+        made = datetime.now(UTC).isoformat(timespec="minutes")
+        summary = Summary(build, memory.build, tuple(groups), made)
+        _write(summary, watch.place)
+        write_atomic(watch.place / _MEMORY, dumps(remembered(memory, runs, build.name)))
+    _show(summary, watch, ui)
+    return Exit.FAILED if summary.alarms else Exit.OK
+
+
+def subjects_in(folder: Path) -> Iterator[str]:
+    """Cases with a bundle, bundles and unpacked bundles in `folder`; a case goes before its own archive."""
+    if not folder.is_dir():
+        raise ReproKitError(f"{folder} is not a directory; give one that holds cases or bundles.")
+    for path in sorted(folder.iterdir()):
+        unpacked = any((path / place).is_file() for place in ("repro.py", "bundle/repro.py"))
+        if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
+            yield path.name
+
+
+def read_memory(place: Path) -> Memory:
+    """What the runs before have left in `place`. Raises ReproKitError when it cannot be read."""
+    path = place / _MEMORY
+    try:
+        data = orjson.loads(path.read_bytes())
+        if data.get("schema", SCHEMA) > SCHEMA:
+            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade.")
+        return from_data(data, Memory)
+    except FileNotFoundError:
+        return Memory()
+    except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ReproKitError(f"{path} is damaged; remove it to start anew.") from error
+
+
+def _trusting(ui: Ui) -> Ui:
+    return replace(ui, yes=True)
+
+
+def _run_all(watch: Watch, subjects: dict[str, BuildSubject], target: Target, ui: Ui) -> tuple[Build, list[CaseRun]]:
+    """The newest build (or the one that was named), and every case on it."""
+    asked = Ask("every case", command="")
+    axis = Axis(watch.package, bad=watch.build)
+    with ui.stage("build"):
+        state, source = plan(axis, asked, watch.where, target, watch.place, None)
+        build = state.range[-1]
+        ui.progress(f"installing {build.shown}")
+        try:
+            with source.ready(build) as ready:
+                ui.done(f"{watch.package} {build.shown}")
+                return build, [_run(name, subject, ready, ui) for name, subject in subjects.items()]
+        except UnusableError as error:
+            raise ReproKitError(f"{watch.package} {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
+        finally:
+            source.close()
+
+
+def _run(name: str, subject: BuildSubject, ready: Ready, ui: Ui) -> CaseRun:
+    with ui.stage("case"):
+        ui.progress(name)
+        seen = subject.oracle.run(ready)
+        states = {Showing.PASSES: State.PASSES, Showing.FAILS: State.FAILS}
+        state = states.get(seen.showing, State.UNKNOWN)
+        if state is State.FAILS and subject.signature is not None:
+            same = seen.signature is not None and subject.signature.matches(seen.signature, Strength.CROSS_VERSION)
+            state = State.FAILS if same else State.OTHER
+        run = CaseRun(name, state, seen.signature, seen.reason, round(seen.seconds, 1))
+        ui.done(f"{name}: {state}{f' ({run.shown})' if run.shown else ''}")
+    return run
+
+
+def _bisected(
+    group: Group, build: Build, subjects: dict[str, BuildSubject], watch: Watch, target: Target, ui: Ui
+) -> Group:
+    """The group with the answer for its first case, bisected from the last build that was judged to this one."""
+    first = group.news[0]
+    if group.event not in TURNS or first.since is None or first.since.build == build.name:
+        return group
+    fixed = group.event is Event.FIXED
+    subject = subjects[first.run.name]
+    ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
+    place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
+    signature = first.since.signature if fixed else first.run.signature
+    again = f"repro-kit bisect {watch.folder / first.run.name} --good {ends['good']} --bad {ends['bad']}"
+    asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again + (" --find-fix" if fixed else ""))
+    rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
+    try:
+        state, source = plan(Axis(watch.package, **ends), asked, watch.where, target, place, None)
+        bisection = Bisection(place, state, source, subject.oracle, rules, ui)
+        outcome = bisection.run()
+        report = make_report(bisection.state, outcome)
+    except ReproKitError as error:
+        return replace(group, bisected=f"It could not be bisected: {error}")
+    finally:
+        shutil.rmtree(place / "envs", ignore_errors=True)
+    return replace(group, bisected=report.sentence, answer=as_markdown(report))
+
+
+def _write(summary: Summary, place: Path) -> None:
+    for name in ("nightly.md", "nightly.html"):
+        text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=Event)
+        write_atomic(place / name, text.encode())
+
+
+def _show(summary: Summary, watch: Watch, ui: Ui) -> None:
+    rows = [(group.event, name, group.signature, group.bisected) for group in summary.groups for name in group.names]
+    ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
+    ui.print(summary.sentence)
+    ui.note(f"Written: {watch.place / 'nightly.md'} and {watch.place / 'nightly.html'}")
+    ui.result(
+        {
+            "build": summary.build.name,
+            "before": summary.before,
+            "groups": [
+                {
+                    "event": group.event,
+                    "cases": group.names,
+                    "signature": group.signature,
+                    "bisected": group.bisected or None,
+                }
+                for group in summary.groups
+            ],
+            "exit": int(Exit.FAILED if summary.alarms else Exit.OK),
+        }
+    )

@@ -1,0 +1,46 @@
+"""The story of a case or a bundle, wherever it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repro_kit.bundle import archive
+from repro_kit.bundle.contents import Contents
+from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.story import STORY, Story, read_story
+from repro_kit.case import Case
+from repro_kit.errors import ReproKitError
+from repro_kit.stages.candidates import candidates, fill, known
+from repro_kit.stages.describe import tell
+from repro_kit.stages.place import is_case
+
+
+def story_at(target: Path) -> Story:
+    """The story at `target`. Raises ReproKitError when that is neither a case nor a bundle, or is damaged."""
+    if is_case(target):
+        return _of_case(Case.open(target))
+    if target.is_dir():
+        return read_story(_files(target), str(target))
+    if not target.exists():
+        raise ReproKitError(f"{target} does not exist; give a case or a bundle.")
+    return read_story(archive.read(target), str(target))
+
+
+def _of_case(case: Case) -> Story:
+    """What the bundle tells, where it is up to date; else what is known so far, from the smallest program there is."""
+    record = case.stage("bundle")
+    if record is not None and record.status == "done" and case.has(f"bundle/{STORY}"):
+        return read_story(_files(case.path / "bundle"), str(case.path))
+    told = known(case)
+    candidate = next(candidates(case, told))
+    contents = Contents(Redactor())
+    left_out = fill(candidate, case, told, contents, include_values=False)
+    return tell(case, told, candidate, contents, left_out=left_out)
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    """The files right in `directory`."""
+    try:
+        return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+    except OSError as error:
+        raise ReproKitError(f"Cannot read {directory}: {error.strerror}.") from error

@@ -1,0 +1,165 @@
+"""Measure a symptom on the user's command, as it is or as a cell changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro_kit.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure import Kind, Measured, Status, Verdict
+from repro_kit.model.results import ObservedFailure
+from repro_kit.model.signature import signature_of
+from repro_kit.model.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.timing import extra_memory, slowdown
+from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.runner.launch import Run, exit_name
+from repro_kit.stages.options import Options
+from repro_kit.stages.running import run_subject
+from repro_kit.trace import TraceSummary, summarise
+from repro_kit.ui import Ui
+
+FILE = "observe/symptom.json"
+
+
+def wanted(options: Options) -> Symptom | None:
+    """The symptom that the user looks for."""
+    return parse_symptom(options.check) if options.check else None
+
+
+def known(case: Case) -> Symptom | None:
+    """The symptom that the case is about, its baseline measured; None when it is about something that fails."""
+    if not case.has(FILE) or case.file.signature is None:
+        return None
+    symptom = case.read(FILE, Symptom)
+    return symptom if symptom.kind == case.file.signature.kind else None
+
+
+def settled(case: Case, options: Options, ui: Ui, symptom: Symptom) -> Symptom:
+    """`symptom` with its baseline measured, kept in the case for the cells."""
+    if symptom.baseline:
+        ui.progress("measuring the baseline")
+        measured = _measured_at(case, options, symptom)
+        symptom = symptom.with_reference(measured.value)
+    case.write(FILE, symptom)
+    return symptom
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What came of looking for a symptom: the failure where it is there, else what was measured, in words."""
+
+    found: tuple[ObservedFailure, ...] = ()
+    words: str = ""
+
+
+def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary) -> Looked:
+    """Look for the symptom that the user asked for in a run that ended well."""
+    (case.path / FILE).unlink(missing_ok=True)
+    symptom = wanted(options)
+    if symptom is None or symptom.kind is Kind.ACCURACY:
+        return Looked()
+    if not ran.ok:
+        return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
+    symptom = settled(case, options, ui, symptom)
+    place = case.path / "observe" / "measured"
+    if probes(symptom):
+        ui.progress("measuring the compiled calls")
+        ran = run_traced(case, options, place, probes(symptom))
+        findings = read_findings(place / "probe")
+    verdict = of_run(symptom, ran, findings, summary)
+    if verdict.status is Status.INFRA:
+        raise ReproKitError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.", Exit.FAILED)
+    if verdict.status is Status.FLAKY:
+        return Looked(words=f"{symptom.text} cannot be told: {verdict.note}")
+    if verdict.failure is None:
+        return Looked(words=f"{symptom.text} was not seen: {verdict.note}")
+    return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def probes(symptom: Symptom) -> dict[str, Any]:
+    """The probe's options (mode `override`) without which `symptom` cannot be measured; empty: any run shows it."""
+    if symptom.kind is Kind.SLOWDOWN:
+        return {"measure": ["time"]}
+    if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
+        return {"measure": ["memory"]}
+    return {}
+
+
+def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary) -> Verdict:
+    """What a run under the trace, with the probe as `probes` wants it, says about `symptom`."""
+    measured = _reading(symptom, findings, summary)
+    if measured is None:
+        return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
+    return symptom.verdict(measured, ran.seconds)
+
+
+def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Measured | None:
+    counts = summary.counts
+    match symptom.kind:
+        case Kind.RECOMPILES:
+            return counts.recompiles
+        case Kind.GRAPH_BREAKS:
+            return counts.graph_breaks
+        case Kind.COMPILE_TIME:
+            return counts.compile_time
+        case Kind.SLOWDOWN:
+            return slowdown(findings.compiled)
+    if symptom.unit is Unit.RATIO:
+        return extra_memory(findings.compiled)
+    return Measured.exact(findings.peak_memory) if findings.peak_memory else None
+
+
+def _why_not(ran: Run, findings: Findings) -> str:
+    problems = [f"{call.name}: {call.problem}" for call in findings.compiled if call.problem]
+    if problems:
+        return "; ".join(problems)
+    if not ran.ok:
+        return f"{exit_name(ran)} while measuring"
+    return "no call of a function or module that torch.compile was given was seen"
+
+
+def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
+    """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
+    place = case.path / "observe" / "baseline"
+    ran = run_traced(case, options, place, {**override_of(symptom.baseline), **probes(symptom)})
+    findings = read_findings(place / "probe")
+    measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
+    if measured is None:
+        why = _why_not(ran, findings)
+        raise ReproKitError(f"The baseline of {symptom.text} cannot be measured: {why}; see {place}.", Exit.FAILED)
+    return measured
+
+
+def override_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The probe's options (mode `override`) that put `settings` in force."""
+    config = {name: value for name, value in settings.items() if "." in name}
+    arguments = {name: value for name, value in settings.items() if "." not in name}
+    return {**arguments, **({"config": config} if config else {})}
+
+
+def run_traced(
+    case: Case,
+    options: Options,
+    place: Path,
+    override: Mapping[str, Any],
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    without: Collection[str] = (),
+) -> Run:
+    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace.
+
+    `without` are variables of the user's that it does not get.
+    """
+    (place / "trace").mkdir(parents=True, exist_ok=True)
+    return run_subject(
+        case,
+        place,
+        timeout=timeout or options.timeout,
+        mode="override",
+        probe=override,
+        env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+        without=without,
+    )

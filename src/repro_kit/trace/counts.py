@@ -1,0 +1,129 @@
+"""What a trace lets one count: recompiles, graph breaks, and the time that went into compiling."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from repro_kit.model.failure import Measured
+from repro_kit.trace.insight import ask
+from repro_kit.trace.record import Record
+
+_BREAK_AT = re.compile(r"^Graph break in user code at (?P<place>.+)$", re.MULTILINE)
+_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.+(?:\n\n.+)?)", re.MULTILINE)
+_USER_CODE = re.compile(r"^User code traceback:\n(?P<stack>(?:[ \t].*\n?)*)", re.MULTILINE)
+_AT_THE_LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit", re.IGNORECASE)
+_MOST_PLACES = 3  # that are named
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of the process of the run that shows most; each says in words where."""
+
+    recompiles: Measured
+    graph_breaks: Measured
+    compile_time: Measured  # seconds
+
+
+@dataclass
+class _Process:
+    recompiled: dict[str, dict[str, Any]] = field(default_factory=dict)  # compile id -> its metrics
+    breaks: dict[tuple[str, ...], str] = field(default_factory=dict)  # what tells it from others -> place
+    spans: list[tuple[float, float, str]] = field(default_factory=list)  # begin, end in seconds; whose
+
+
+@dataclass
+class Counting:
+    """Counts as records pass."""
+
+    processes: dict[str, _Process] = field(default_factory=dict)
+
+    def see(self, record: Record) -> None:
+        """Note a finished compile or a graph break."""
+        process = self.processes.setdefault(record.file, _Process())
+        if record.event.endswith("compilation_metrics") and isinstance(record.data, dict):
+            metrics = record.data
+            process.spans += _span(metrics)
+            compile_id = str(metrics.get("compile_id") or record.compile_id or "")
+            if record.event == "compilation_metrics" and _is_recompile(compile_id, metrics):
+                process.recompiled[compile_id] = metrics
+        elif record.name == "dynamo_graph_break_reason" and record.payload:
+            place = _found(_BREAK_AT, record.payload, "place")
+            # The same break is met again by every recompile of its frame.
+            key = (place, _found(_REASON, record.payload, "reason"), _found(_USER_CODE, record.payload, "stack"))
+            process.breaks.setdefault(key, place)
+
+    def counts(self) -> Counts:
+        """The counts, once all records have passed."""
+        processes = list(self.processes.values()) or [_Process()]
+        return Counts(
+            max((_recompiles(it) for it in processes), key=lambda it: it.value),
+            max((_breaks(it) for it in processes), key=lambda it: it.value),
+            max((_time(it) for it in processes), key=lambda it: it.value),
+        )
+
+
+def counts(records: Iterable[Record]) -> Counts:
+    """The counts of a trace."""
+    return ask(Counting(), records).counts()
+
+
+def _found(pattern: re.Pattern[str], text: str, group: str) -> str:
+    found = pattern.search(text)
+    return found[group].strip() if found else ""
+
+
+def _is_recompile(compile_id: str, metrics: dict[str, Any]) -> bool:
+    """Whether a frame was compiled anew; being given up at the recompile limit is no compile."""
+    number = compile_id.rpartition("/")[2]
+    again = number.isdigit() and int(number) > 0
+    return again and not _AT_THE_LIMIT.search(f"{metrics.get('fail_type')} {metrics.get('fail_reason')}")
+
+
+def _span(metrics: dict[str, Any]) -> list[tuple[float, float, str]]:
+    start, end = metrics.get("start_time_us"), metrics.get("end_time_us")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return []
+    return [(start / 1e6, end / 1e6, _place(metrics))]
+
+
+def _place(metrics: dict[str, Any]) -> str:
+    if not metrics.get("co_name") or not metrics.get("co_filename"):
+        return str(metrics.get("co_name") or "")
+    return f"{metrics['co_name']} at {PurePath(str(metrics.get('co_filename'))).name}:{metrics.get('co_firstlineno')}"
+
+
+def _recompiles(process: _Process) -> Measured:
+    places = Counter(_place(metrics) for metrics in process.recompiled.values())
+    last: dict[str, str] = {}
+    for metrics in process.recompiled.values():
+        reason = str(metrics.get("recompile_reason") or "").partition(": ")[2]
+        last[_place(metrics)] = f" ({' '.join(reason.split())[:80]})" if reason else ""
+    words = [f"{place} {count}×{last[place]}" for place, count in places.most_common(_MOST_PLACES)]
+    return Measured.exact(len(process.recompiled), _listed(words, len(places)))
+
+
+def _breaks(process: _Process) -> Measured:
+    places = Counter(PurePath(place).name for place in process.breaks.values())
+    words = [place if count == 1 else f"{place} {count}×" for place, count in places.most_common(_MOST_PLACES)]
+    return Measured.exact(len(process.breaks), _listed(words, len(places)))
+
+
+def _listed(words: list[str], count: int) -> str:
+    return ", ".join(words) + (f" and {count - len(words)} more places" if count > len(words) else "")
+
+
+def _time(process: _Process) -> Measured:
+    """The time covered by compiles: those of the backward may lie within others."""
+    total, until = 0.0, 0.0
+    by_place: Counter[str] = Counter()
+    for start, end, place in sorted(process.spans):
+        own = max(0.0, end - max(start, until))
+        total, until = total + own, max(until, end)
+        by_place[place] += own  # type: ignore[assignment]
+    words = [f"{place} {seconds:.1f} s" for place, seconds in by_place.most_common(_MOST_PLACES) if place]
+    return Measured.exact(round(total, 3), _listed(words, len([it for it in by_place if it])))

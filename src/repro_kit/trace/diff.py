@@ -1,0 +1,192 @@
+"""What differs between two traces: two runs, two ranks, two releases of torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePath
+
+from repro_kit.model.failure import Frame
+from repro_kit.trace.insights import Insights
+from repro_kit.trace.insights.overview import CompileInfo
+
+_GUARDS = 200  # that are named on each side
+
+
+class Fate(StrEnum):
+    """What became of something."""
+
+    APPEARED = "appeared"
+    VANISHED = "vanished"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True)
+class FrameChange:
+    """A function that is compiled on one side only, another number of times, to other graphs, or with another end.
+
+    `before`, `after`: how each of its compiles ended (``ok``), in order.
+    """
+
+    fate: Fate
+    name: str
+    code: Frame | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    reasons: tuple[str, ...] = ()  # of recompiles that only the second trace has
+    graphs_differ: bool = False
+    ops: tuple[int, int] = (0, 0)  # operations in all its graphs
+
+    @property
+    def recompiles_more(self) -> bool:
+        """Whether there are more compiles of it than there were."""
+        return len(self.after) > len(self.before) > 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something with a value; an empty one where a side lacks it."""
+
+    fate: Fate
+    what: str
+    before: str = ""
+    after: str = ""
+    where: Frame | None = None
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time of one phase on both sides."""
+
+    phase: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All in which two traces differ; empty where they do not. Times are always there."""
+
+    frames: tuple[FrameChange, ...] = ()
+    versions: tuple[Change, ...] = ()
+    settings: tuple[Change, ...] = ()
+    breaks: tuple[Change, ...] = ()
+    specializations: tuple[Change, ...] = ()
+    guards: tuple[Change, ...] = ()
+    failures: tuple[Change, ...] = ()
+    caches: tuple[Change, ...] = ()
+    phases: tuple[Seconds, ...] = ()
+    guards_left_out: int = 0
+
+
+def difference(before: Insights, after: Insights) -> Difference:
+    """What `after` has that `before` had not, and the other way round."""
+    guards = _changes(_guards(before), _guards(after))
+    return Difference(
+        tuple(_frames(before, after)),
+        _changes(before.overview.versions, after.overview.versions),
+        _changes(_settings(before), _settings(after)),
+        _changes(_breaks(before), _breaks(after), _break_places(before, after)),
+        _changes(_specializations(before), _specializations(after)),
+        guards[:_GUARDS],
+        _changes(_failures(before), _failures(after)),
+        _changes(_caches(before), _caches(after)),
+        tuple(_phases(before, after)),
+        max(0, len(guards) - _GUARDS),
+    )
+
+
+def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
+    ours, theirs = _by_code(before), _by_code(after)
+    known = {_key(one.code): {reason.guard.text for reason in one.reasons} for one in before.recompiles}
+    for key in dict.fromkeys((*ours, *theirs)):
+        left, right = ours.get(key, []), theirs.get(key, [])
+        states = tuple(one.state.value for one in left), tuple(one.state.value for one in right)
+        graphs = Counter(one.graph for one in left) != Counter(one.graph for one in right)
+        if states[0] == states[1] and not graphs:
+            continue
+        reasons = (
+            reason.guard.text
+            for one in after.recompiles
+            if _key(one.code) == key
+            for reason in one.reasons
+            if reason.guard.text not in known.get(key, ())
+        )
+        fate = Fate.APPEARED if not left else Fate.VANISHED if not right else Fate.CHANGED
+        code = (right or left)[0].code
+        ops = sum(one.ops for one in left), sum(one.ops for one in right)
+        yield FrameChange(
+            fate, code.function if code else "", code, *states, tuple(dict.fromkeys(reasons)), graphs, ops
+        )
+
+
+def _by_code(insights: Insights) -> dict[Hashable, list[CompileInfo]]:
+    found: dict[Hashable, list[CompileInfo]] = {}
+    for one in insights.overview.compiles:
+        found.setdefault(_key(one.code), []).append(one)
+    return found
+
+
+def _key(code: Frame | None) -> Hashable:
+    """What a function is known by on both sides: the runs may be of different places on the disk."""
+    return (code.function, PurePath(code.file).name, code.line) if code else None
+
+
+def _changes(
+    before: Mapping[str, str], after: Mapping[str, str], places: Mapping[str, Frame | None] | None = None
+) -> tuple[Change, ...]:
+    found = []
+    for what in dict.fromkeys((*before, *after)):
+        left, right = before.get(what), after.get(what)
+        if left == right:
+            continue
+        fate = Fate.APPEARED if left is None else Fate.VANISHED if right is None else Fate.CHANGED
+        found.append(Change(fate, what, left or "", right or "", (places or {}).get(what)))
+    return tuple(found)
+
+
+def _settings(insights: Insights) -> dict[str, str]:
+    return {one.name: one.value for one in insights.overview.settings}
+
+
+def _place(where: Frame | None) -> str:
+    return f" at {PurePath(where.file).name}:{where.line}" if where else ""
+
+
+def _breaks(insights: Insights) -> dict[str, str]:
+    return {f"{one.kind}{_place(one.where)}": str(one.count) for one in insights.breaks}
+
+
+def _break_places(*sides: Insights) -> dict[str, Frame | None]:
+    return {f"{one.kind}{_place(one.where)}": one.where for side in sides for one in side.breaks}
+
+
+def _specializations(insights: Insights) -> dict[str, str]:
+    return {
+        f"{', '.join(one.sources)} ({one.cause.value}){_place(one.where)}": one.value
+        for one in insights.specializations
+    }
+
+
+def _guards(insights: Insights) -> dict[str, str]:
+    found = (*insights.guards.groups, *insights.guards.shapes)
+    return {f"{one.name}: {one.text}": str(one.count) for one in found}
+
+
+def _failures(insights: Insights) -> dict[str, str]:
+    return {f"{one.type}{_place(one.where)}": one.reason for one in insights.failures}
+
+
+def _caches(insights: Insights) -> dict[str, str]:
+    return {
+        one.name: f"{one.hits} hits, {one.misses} misses, {one.bypasses} bypasses" for one in insights.overview.caches
+    }
+
+
+def _phases(before: Insights, after: Insights) -> Iterable[Seconds]:
+    ours, theirs = before.overview, after.overview
+    yield Seconds("all", ours.seconds, theirs.seconds)
+    for phase in dict.fromkeys((*ours.phases, *theirs.phases)):
+        yield Seconds(phase, ours.phases.get(phase, 0.0), theirs.phases.get(phase, 0.0))

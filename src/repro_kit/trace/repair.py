@@ -1,0 +1,77 @@
+"""Repair of `fx_graph_runnable` scripts, so that they run as they are and leave the run that they come from alone.
+
+As torch writes them they set the environment of the original run, its trace and cache directories with it; and where a
+graph has a higher-order operator, ``self.true_graph_0 = <lambda>()`` stands for its body, which is no Python. The
+bodies are in the graph that the trace shows next (`before_post_grad_graph`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+#: Variables that point to files of the original run, make noise, or may hold what is nobody's business.
+_DROPPED = re.compile(
+    r"TRACE|LOGS|CACHE_DIR|DEBUG|_DIR$|JOB_ID|PROFILE|REPRO|TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)KEY(?:$|_)|PROBE"
+)
+_ENVIRON = re.compile(r"^os\.environ\['(?P<name>[^']+)'\] = .*$")
+_BODY = re.compile(r"^(?P<head>\s+self\.(?P<name>\w+) = )(?:<\w+>|\w+)\(\)\s*$")
+
+
+def repaired(text: str, bodies: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """The script with `bodies` (source of classes, by the attribute they belong to) in place; and what was done."""
+    notes: list[str] = []
+    lines: list[str] = []
+    needed: list[str] = []
+    missing: list[str] = []
+    dropped: list[str] = []
+    for line in text.split("\n"):
+        environ, body = _ENVIRON.match(line), _BODY.match(line)
+        if environ and _DROPPED.search(environ["name"]):
+            dropped.append(environ["name"])
+        elif body and body["name"] in bodies:
+            needed.append(body["name"])
+            lines.append(f"{body['head']}{_class_name(body['name'])}()")
+        else:
+            if body and "<" in line:
+                missing.append(body["name"])
+            lines.append(line)
+    if dropped:
+        notes.append(f"without {', '.join(dropped)} of the original run")
+    if needed:
+        at = next((at for at, line in enumerate(lines) if line.startswith("class Repro")), 0)
+        lines[at:at] = [line for name in needed for line in (*bodies[name].split("\n"), "")]
+        notes.append(f"with the bodies {', '.join(needed)}")
+    if missing:
+        notes.append(f"does not run: the trace lacks the bodies {', '.join(missing)}")
+    return "\n".join(lines), tuple(notes)
+
+
+def bodies_in(graph: str) -> dict[str, str]:
+    """The bodies within a printed graph, each as classes that need nothing else; none where it is not to be read."""
+    start = graph.find("class ")
+    try:
+        tree = ast.parse(re.sub(r"class <\w+>\(", "class Graph(", graph[start:])) if start >= 0 else None
+    except SyntaxError:
+        return {}
+    if tree is None or not isinstance(tree.body[0], ast.ClassDef):
+        return {}
+    return {it.name: "\n\n".join(_hoisted(it, "")) for it in tree.body[0].body if isinstance(it, ast.ClassDef)}
+
+
+def _hoisted(node: ast.ClassDef, prefix: str) -> Iterator[str]:
+    """`node` and the classes within it, innermost first, each at the top level under a name of its own."""
+    inner = [it for it in node.body if isinstance(it, ast.ClassDef)]
+    name = _class_name(node.name, prefix)
+    init = "def __init__(self):\n    super().__init__()\n"
+    init += "".join(f"    self.{it.name} = {_class_name(it.name, name)}()\n" for it in inner)
+    for it in inner:
+        yield from _hoisted(it, name)
+    node.name = name
+    node.body = [*ast.parse(init).body, *(it for it in node.body if not isinstance(it, ast.ClassDef))]
+    yield ast.unparse(node)
+
+
+def _class_name(attribute: str, prefix: str = "") -> str:
+    return f"{prefix}_{attribute}" if prefix else f"Body_{attribute}"

@@ -1,0 +1,189 @@
+"""From insights to suggestions, with the user's file changed as a diff."""
+
+from dataclasses import replace
+
+import pytest
+
+from repro_kit.explain.advice import suggestions
+from repro_kit.explain.advice.recompiles import dynamic_source
+from repro_kit.explain.context import Context
+from repro_kit.explain.suggestion import Suggestion
+from repro_kit.model.failure import Frame
+from repro_kit.trace.guard_text import parse_guard
+from repro_kit.trace.insights import Insights
+from repro_kit.trace.insights.breaks import GraphBreak
+from repro_kit.trace.insights.overview import Node, Overview
+from repro_kit.trace.insights.recompiles import Reason, Recompiled, Row, Table
+from repro_kit.trace.insights.shapes import Block, Blocked, DynamicShapes, Origin, Symbol
+from repro_kit.trace.insights.specializations import Cause, Specialization
+from repro_kit.trace.places import CompileRef
+
+FILE = "/home/me/train.py"
+SOURCE = """\
+import torch
+def helper(x):
+    with open("f") as file:
+        return x + len(file.read())
+def forward(x):
+    y = helper(x)
+    if y.sum() > 0:
+        y = y.sin()
+    else:
+        y = y.cos()
+    if y.max() > 3:
+        y = y.clamp(max=3)
+    print(y)
+    return y
+def main():
+    torch._dynamo.mark_dynamic(x, 0)
+    optimizer = torch.optim.Adam(parameters, lr=0.1)
+    forward(x)
+main()
+"""
+MAIN = (Frame(FILE, 19, "<module>"), Frame(FILE, 18, "main"))
+CODE = Frame(FILE, 5, "forward")
+
+
+def advice(insights: Insights, source: str | None = SOURCE) -> tuple[Suggestion, ...]:
+    return suggestions(Context(insights, "/home/me", lambda file: source if file == FILE else None))
+
+
+def broken(kind: str, line: int, context: str = "", *, inner: Frame | None = None, **more: object) -> GraphBreak:
+    frames = (*MAIN, Frame(FILE, line, "forward"), *([inner] if inner else []))
+    return GraphBreak(kind, context=context, where=frames[-1], stack=frames, count=1, **more)  # type: ignore[arg-type]
+
+
+def recompiled(*guards: str, sizes: bool = False, **more: object) -> Recompiled:
+    reasons = tuple(Reason(guard, guard.size_related, 1) for guard in map(parse_guard, guards))
+    refs = tuple(CompileRef(f"0/{at}") for at in range(3))
+    rows = tuple(Row(ref, (str(at + 3),)) for at, ref in enumerate(refs))
+    table = Table(("L['x'].size()[0]",), rows) if sizes else Table()
+    return Recompiled("forward", CODE, 2, refs, reasons, table, **more)  # type: ignore[arg-type]
+
+
+SIZES = recompiled("tensor 'x' size mismatch at index 0. expected 3, actual 4", sizes=True)
+
+
+def test_print_is_moved_by_a_setting() -> None:
+    (one,) = advice(Insights(breaks=(broken("Failed to trace builtin operator", 13, "builtin print [] False"),)))
+    assert one.change is not None and one.place == "train.py:13"
+    assert one.change.functions == {"dynamo.reorderable_logging_functions": ("builtins.print",)}
+
+
+def test_item_is_captured_by_a_variable() -> None:
+    hint = "Set `torch._dynamo.config.capture_scalar_outputs = True`"
+    (one,) = advice(Insights(breaks=(broken("Unsupported Tensor.item() call", 7, hints=(hint,)),)))
+    assert one.change is not None and one.change.env == {"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}
+
+
+def test_a_branch_that_chooses_a_value_becomes_cond() -> None:
+    (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 7),)))
+    assert one.change is None and one.edit is not None and one.edit.file == "train.py"
+    added = [line for line in one.edit.diff.splitlines() if line.startswith("+ ")]
+    assert added == ["+    y = torch.cond(y.sum() > 0, lambda: y.sin(), lambda: y.cos())"]
+
+
+def test_a_branch_without_else_becomes_where() -> None:
+    (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 11),)))
+    assert one.edit is not None and "+    y = torch.where(y.max() > 3, y.clamp(max=3), y)" in one.edit.diff
+
+
+def test_a_file_that_is_gone_leaves_the_words() -> None:
+    (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 7),)), source=None)
+    assert one.edit is None and "torch.cond" in one.what
+
+
+def test_a_function_that_cannot_be_traced_is_disabled_where_another_calls_it() -> None:
+    inner = Frame(FILE, 3, "helper")
+    (one,) = advice(Insights(breaks=(broken("Unsupported context manager", 6, inner=inner),)))
+    assert one.edit is not None and "+@torch.compiler.disable\n def helper(x):" in one.edit.diff
+
+
+def test_logging_is_left_out_by_its_method() -> None:
+    context = "module: logging, qualname: Logger.warning, skip reason: x"
+    (one,) = advice(Insights(breaks=(broken("Attempted to call function marked as skipped", 13, context),)))
+    assert one.change is not None
+    assert one.change.functions == {"dynamo.ignore_logging_functions": ("logging.Logger.warning",)}
+
+
+def test_two_breaks_of_one_kind_are_one_suggestion() -> None:
+    context = "builtin print [] False"
+    breaks = tuple(broken("Failed to trace builtin operator", line, context, extra_graphs=1) for line in (12, 13))
+    (one,) = advice(Insights(breaks=breaks))
+    assert one.weight == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "entry"),
+    [
+        ("L['x'].size()[1]", "L['x']:1"),
+        ("x.size()[0]", "L['x']:0"),
+        ("self.n", "L['self'].n"),
+        ("L['d']['a, b'].size()[0]", "L['d']['a..b']:0"),
+    ],
+)
+def test_sources_as_the_variable_wants_them(source: str, entry: str) -> None:
+    assert dynamic_source(source) == entry
+
+
+def test_sizes_become_dynamic_from_outside() -> None:
+    first, second = advice(Insights(recompiles=(SIZES,)))
+    assert first.change is not None and first.change.env == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0"}
+    assert "maybe_mark_dynamic(x, 0)" in first.note
+    assert second.change is not None and second.change.arguments == {"dynamic": True}
+
+
+def test_what_is_a_symbol_already_is_not_to_be_marked() -> None:
+    symbol = Symbol("s0", "L['x'].size()[0]", Origin.DYNAMIC, code=CODE)
+    where = Frame(FILE, 7, "forward", "if x.shape[0] == 3:")
+    special = Specialization(Cause.CODE, ("L['x'].size()[0]",), "3", where=where, code=CODE)
+    shapes = DynamicShapes((symbol,))
+    (one,) = advice(Insights(recompiles=(SIZES,), shapes=shapes, specializations=(special,)))
+    assert "if x.shape[0] == 3:" in one.what and one.place == "train.py:7"
+
+
+def test_a_specialization_that_costs_nothing_is_no_reason_for_advice() -> None:
+    special = Specialization(Cause.CODE, ("L['x'].size()[0]",), "3", where=CODE, code=CODE)
+    assert advice(Insights(specializations=(special,))) == ()
+
+
+def test_a_float_is_given_as_a_tensor() -> None:
+    (one,) = advice(Insights(recompiles=(recompiled("L['k'] == 0.5"),)))
+    assert one.change is None and "torch.tensor(0.5)" in one.what
+
+
+def test_a_learning_rate_is_changed_where_the_optimizer_is_made() -> None:
+    tree = tuple(Node(frame, depth) for depth, frame in enumerate(MAIN))
+    insights = Insights(Overview(tree=tree), recompiles=(recompiled("self.param_groups[0]['lr'] == 0.09"),))
+    (one,) = advice(insights)
+    assert (
+        one.edit is not None and "+    optimizer = torch.optim.Adam(parameters, lr=torch.tensor(0.1))" in one.edit.diff
+    )
+
+
+def test_a_number_that_a_graph_break_hands_over_is_no_float_of_the_users() -> None:
+    assert advice(Insights(recompiles=(recompiled("___stack0 == 3.5"),))) == ()
+
+
+def test_the_limit_comes_last() -> None:
+    found = advice(Insights(recompiles=(replace(SIZES, hit=True, limit=8),)))
+    assert found[-1].change is not None and found[-1].change.config == {"dynamo.recompile_limit": 16}
+    assert len(found) == 3
+
+
+def test_a_setting_that_keeps_something_constant_is_flipped() -> None:
+    blocked = Blocked("L['self'].n", Block.INTEGER, ("1", "2", "3"))
+    (one,) = advice(Insights(shapes=DynamicShapes(blocked=(blocked,))))
+    assert one.change is not None and one.change.config == {"dynamo.allow_unspec_int_on_nn_module": True}
+
+
+def test_0_and_1_are_sizes_like_others_when_unbacked() -> None:
+    special = Specialization(Cause.ZERO_ONE, ("L['x'].size()[0]",), "1", code=CODE)
+    (one,) = advice(Insights(specializations=(special,)))
+    assert one.change is not None and one.change.env == {"TORCH_COMPILE_UNBACKED_SOURCES": "L['x']:0"}
+
+
+def test_a_violated_mark_becomes_a_wish() -> None:
+    special = Specialization(Cause.VIOLATED, ("L['x'].size()[0]",), "3", code=CODE)
+    (one,) = advice(Insights(Overview(tree=(Node(MAIN[0], 0),)), specializations=(special,)))
+    assert one.edit is not None and "+    torch._dynamo.maybe_mark_dynamic(x, 0)" in one.edit.diff

@@ -1,0 +1,95 @@
+"""What is shown of recorded traces: in any width, as a page, as JSON."""
+
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from repro_kit.explain.page import page
+from repro_kit.explain.sections import NAMES
+from repro_kit.explain.terminal import draw_section, draw_sentences
+from repro_kit.model.serialize import from_data
+from repro_kit.stages.explain import Explained, Source, explain
+
+FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures" / "insights"
+LOGS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix in (".log", ".txt"))
+
+
+@cache
+def explained(name: str) -> Explained:
+    return explain(Source(FIXTURES / name, name), Path("/home/me"))
+
+
+def drawn(name: str, width: int) -> str:
+    console = Console(file=StringIO(), width=width, color_system=None, highlight=False, markup=False, emoji=False)
+    report = explained(name).report(Path("/home/me"))
+    console.print(draw_sentences(report.sentences, lambda symbol: symbol))
+    for section in report.sections:
+        console.print(draw_section(section))
+    text = console.file
+    assert isinstance(text, StringIO)
+    return text.getvalue()
+
+
+def said(name: str) -> str:
+    return "\n".join(f"{it.mark} {it.text}" for it in explained(name).sentences)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_nothing_is_wider_than_the_terminal(name: str) -> None:
+    for width in (80, 50):
+        text = drawn(name, width)
+        assert len(text.splitlines()) > 5
+        assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_at_most_five_sentences(name: str) -> None:
+    sentences = explained(name).sentences
+    assert 1 <= len(sentences) <= 5
+    assert all(it.text.endswith(".") and it.section in (*NAMES, "") for it in sentences)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_json_holds_all_of_it(name: str) -> None:
+    assert from_data(explained(name).as_json(), Explained) == explained(name)
+
+
+def test_sections_that_the_command_names_are_there() -> None:
+    report = explained("four_sizes_static.log").report(Path("/"))
+    assert tuple(section.name for section in report.sections) == NAMES
+
+
+def test_recompiles_by_size() -> None:
+    text = said("four_sizes_static.log")
+    assert "✓ 4 graphs were compiled of 1 function" in text
+    assert "was compiled 4 times, as L['x'].size()[0] changed (3, 4, 5, 6)." in text
+    assert "● What to do first: make L['x'].size()[0] of `<lambda>` dynamic from the start" in text
+
+
+def test_a_specialization_names_the_line() -> None:
+    assert "L['m'].size()[0] (s54) = 33 became a constant at insight_cases.py:46: `if m.shape[0] == 33:`" in said(
+        "specialized_by_equality.log"
+    )
+
+
+def test_the_limit_counts_compiles_that_were_made() -> None:
+    assert "was compiled 2 times" in said("hit_limit.log") and "hit the limit of 2" in said("hit_limit.log")
+
+
+def test_a_text_claims_nothing_that_it_does_not_hold() -> None:
+    text = said("breaks_on_item.txt")
+    assert text.startswith("· A text of TORCH_LOGS")
+    assert "No graph" not in text and "more graph" not in text
+
+
+def test_a_failure_comes_before_what_went_well() -> None:
+    assert "✗ 1 compile failed at insight_cases.py:158: TorchRuntimeError" in said("wrong_arguments.log")
+
+
+def test_the_page_is_one_file_and_escapes_what_it_shows() -> None:
+    text = page(explained("four_sizes_static.log").report(Path("/")))
+    assert "&lt;lambda&gt;" in text and "<lambda>" not in text
+    assert "src=" not in text and "<link" not in text and "http://" not in text

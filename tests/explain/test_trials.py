@@ -1,0 +1,123 @@
+"""What a trial says: results compared honestly, help measured, changes joined."""
+
+from dataclasses import replace
+
+from repro_kit.explain.judge import Ruling, judge
+from repro_kit.explain.measured import Call, Measured, steady
+from repro_kit.explain.results import compare
+from repro_kit.explain.suggestion import Aim, Change, Suggestion
+
+BEFORE = Measured("exit status 0", 10.0, compiles=4, recompiles=3, graph_breaks=2, ops=10, compile_seconds=5.0)
+RECOMPILES = Suggestion("Make it dynamic", "it changed", "recompiles", Aim.RECOMPILES, Change(env={"A": "1"}))
+
+
+def call(*values: float, seconds: float = 0.001, compiled: bool = False, dtype: str = "torch.float32") -> Call:
+    digest = ((len(values),), dtype, float(sum(map(abs, values))), values)
+    return Call("f", seconds, compiled, (digest,))
+
+
+def test_the_same_up_to_rounding_is_the_same() -> None:
+    one, two = replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.00005),))
+    found = compare(one, two)
+    assert found.same is True and "what 1 call returned" in found.sentence
+
+
+def test_a_difference_names_the_call() -> None:
+    one = replace(BEFORE, calls=(call(1.0), call(2.0)))
+    found = compare(one, replace(BEFORE, calls=(call(1.0), call(2.1))))
+    assert found.same is False and "call 2 (f) returns 2.1, before 2" in found.sentence
+
+
+def test_nan_where_there_was_a_number_is_a_difference() -> None:
+    one = replace(BEFORE, calls=(call(1.0),))
+    assert compare(one, replace(BEFORE, calls=(call(float("nan")),))).same is False
+
+
+def test_what_differs_between_two_runs_as_they_are_is_no_evidence() -> None:
+    one, again = replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(3.0),))
+    assert compare(one, replace(BEFORE, calls=(call(2.0),)), again).same is None
+
+
+def test_printed_numbers_that_vary_anyway_are_passed_over() -> None:
+    one, again = replace(BEFORE, stdout="loss 0.5\ntook 1.2 s\n"), replace(BEFORE, stdout="loss 0.5\ntook 3.4 s\n")
+    assert compare(one, replace(BEFORE, stdout="loss 0.50001\ntook 9.9 s\n"), again).same is True
+    other = compare(one, replace(BEFORE, stdout="loss 0.7\ntook 9.9 s\n"), again)
+    assert other.same is False and "line 1 of the output: 'loss 0.7'" in other.sentence
+
+
+def test_nothing_to_compare_is_no_success() -> None:
+    assert compare(BEFORE, BEFORE).same is None
+
+
+def test_another_ending_is_another_result() -> None:
+    assert compare(BEFORE, replace(BEFORE, ended="exit status 1")).same is False
+
+
+def test_fewer_recompiles_help() -> None:
+    trial = judge((RECOMPILES,), BEFORE, replace(BEFORE, compiles=1, recompiles=0), BEFORE)
+    assert trial.ruling is Ruling.HELPS and trial.reason == "3 → 0 recompiles"
+
+
+def test_what_lowers_nothing_is_withdrawn() -> None:
+    trial = judge((RECOMPILES,), BEFORE, BEFORE, BEFORE)
+    assert trial.ruling is Ruling.WITHDRAWN and trial.reason == "still 3 recompiles"
+
+
+def test_to_compile_less_is_no_help() -> None:
+    trial = judge((RECOMPILES,), BEFORE, replace(BEFORE, compiles=1, recompiles=0, ops=2), BEFORE)
+    assert trial.ruling is Ruling.WITHDRAWN and "10 → 2 ops" in trial.reason
+
+
+def test_other_results_are_no_help() -> None:
+    before = replace(BEFORE, calls=(call(1.0),))
+    after = replace(BEFORE, recompiles=0, calls=(call(5.0),))
+    assert judge((RECOMPILES,), before, after, before).ruling is Ruling.WITHDRAWN
+
+
+def test_slower_calls_are_no_help_unless_runs_vary_as_much() -> None:
+    before = replace(BEFORE, calls=(call(1.0, seconds=0.01),))
+    after = replace(BEFORE, recompiles=0, calls=(call(1.0, seconds=0.03),))
+    slow = judge((RECOMPILES,), before, after, before)
+    assert slow.ruling is Ruling.WITHDRAWN and "3.0 times as long" in slow.reason
+    noisy = replace(BEFORE, calls=(call(1.0, seconds=0.05),))
+    assert judge((RECOMPILES,), before, after, noisy).ruling is Ruling.HELPS
+
+
+def test_only_calls_that_compile_in_neither_run_are_timed() -> None:
+    before = replace(BEFORE, calls=(call(1.0, seconds=9, compiled=True), call(1.0, seconds=2)))
+    after = replace(BEFORE, calls=(call(1.0, seconds=1), call(1.0, seconds=4)))
+    found = steady(before, after)
+    assert found is not None and (found.before, found.after, found.calls) == (2, 4, 1)
+    assert steady(replace(before, calls=before.calls[:1]), after) is None
+
+
+def test_joined_changes_prolong_lists_of_sources() -> None:
+    one = Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0"}, functions={"dynamo.f": ("builtins.print",)})
+    two = Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": "L['y']:1,L['x']:0"}, functions={"dynamo.f": ("warnings.warn",)})
+    joined = one.joined(two)
+    assert joined.env == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0,L['y']:1"}
+    assert joined.functions == {"dynamo.f": ("builtins.print", "warnings.warn")}
+    own = {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['z']", "HOME": "/"}
+    assert one.environment(own) == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['z'],L['x']:0"}
+
+
+def test_what_sets_one_thing_twice_contradicts_itself() -> None:
+    assert Change(arguments={"dynamic": True}).contradicts(Change(arguments={"dynamic": None}))
+    assert not Change(config={"a": 1}).contradicts(Change(config={"a": 1, "b": 2}))
+    one, two = ({"TORCH_COMPILE_DYNAMIC_SOURCES": source} for source in "xy")
+    assert not Change(env=one).contradicts(Change(env=two))
+
+
+def test_how_to_apply_a_change_by_hand() -> None:
+    change = Change(
+        env={"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0"},
+        config={"shapes.use_duck_shape": False},
+        functions={"dynamo.reorderable_logging_functions": ("builtins.print",)},
+        arguments={"dynamic": True},
+    )
+    assert change.lines() == [
+        "export TORCH_COMPILE_DYNAMIC_SOURCES=\"L['x']:0\"",
+        "torch.fx.experimental._config.use_duck_shape = False",
+        "torch._dynamo.config.reorderable_logging_functions.add(print)",
+        "torch.compile(…, dynamic=True)",
+    ]

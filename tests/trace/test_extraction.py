@@ -1,0 +1,121 @@
+"""Artifacts by kind and compile id, repaired scripts, and the Chrome trace."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.trace import read
+from repro_kit.trace.extraction import extracted, listed
+from repro_kit.trace.perfetto import chrome_trace
+from repro_kit.trace.repair import bodies_in, repaired
+
+FIXTURES = Path(__file__).parent / "fixtures"
+HIGHER_ORDER = FIXTURES / "insights" / "higher_order.log"
+
+
+def test_list_names_kind_compile_and_a_path_each():
+    found = list(listed(read(FIXTURES / "backward_error.log")))
+    runnables = [one for one in found if one.kind == "fx_graph_runnable"]
+    assert [(str(one.compile), one.index, str(one.path)) for one in runnables] == [
+        ("0/0", 0, "fx_graph_runnable/0_0.py"),
+        ("0/0", 1, "fx_graph_runnable/0_0_1.py"),
+    ]
+    paths = [one.path for one in found]
+    assert len(set(paths)) == len(paths) and all(one.size for one in found)
+    assert "torch_version/no_compile.json" in map(str, paths)
+
+
+def test_extract_by_kind_and_compile_id():
+    log = FIXTURES / "insights" / "four_sizes_static.log"
+    found = list(extracted(read(log), ["dynamo_output_graph"], ["0/1", "0/3"]))
+    assert [str(one.info.path) for one in found] == ["dynamo_output_graph/0_1.txt", "dynamo_output_graph/0_3.txt"]
+    assert all(one.text.startswith("class GraphModule") and not one.note for one in found)
+    everything = list(extracted(read(log)))
+    assert sorted(one.info.path for one in everything) == sorted(one.path for one in listed(read(log)))
+
+
+def test_ranks_and_attempts_and_odd_names_have_places_of_their_own(tmp_path):
+    text = (FIXTURES / "insights" / "breaks_on_item.log").read_text()
+    text = text.replace('"name": "dynamo_graph_break_reason"', '"name": "../../evil"')
+    for rank in (0, 1):
+        (tmp_path / f"{rank}.log").write_text(text.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
+    paths = [one.path for one in listed(read(tmp_path))]
+    assert len(set(paths)) == len(paths) and not any(".." in path.parts for path in paths)
+    assert {path.parts[0] for path in paths if path.parts[0].startswith("rank")} == {"rank_0", "rank_1"}
+
+
+def test_damaged_artifact_says_so(tmp_path):
+    text = (FIXTURES / "insights" / "four_sizes_dynamic.log").read_text()
+    (tmp_path / "a.log").write_text(text.replace("torch.relu(", "torch.tanh("))
+    (one,) = extracted(read(tmp_path / "a.log"), ["dynamo_output_graph"])
+    assert one.note == "its checksum does not fit"
+
+
+def test_repaired_script_leaves_traces_and_caches_alone_and_has_its_bodies():
+    (one,) = extracted(read(HIGHER_ORDER), ["fx_graph_runnable"])
+    ast.parse(one.text)
+    assert "TORCH_TRACE" not in one.text and "CACHE_DIR'] =" not in one.text
+    assert "self.true_graph_0 = Body_true_graph_0()" in one.text and "torch.ops.aten.sin.default" in one.text
+    assert one.note.endswith("with the bodies true_graph_0, false_graph_0")
+
+
+def test_settings_that_bear_on_the_failure_stay():
+    text = "os.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'\nos.environ['MY_TORCH_TOKEN'] = 'x'"
+    mended, notes = repaired(text, {})
+    assert mended == "os.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'"
+    assert notes == ("without MY_TORCH_TOKEN of the original run",)
+
+
+def test_missing_bodies_are_named():
+    _, notes = repaired("class Repro:\n        self.body_graph_0 = <lambda>()", {})
+    assert notes == ("does not run: the trace lacks the bodies body_graph_0",)
+
+
+def test_bodies_within_bodies_have_names_of_their_own():
+    graph = """class <lambda>(torch.nn.Module):
+    def forward(self, x):
+        a = self.a
+        return a
+    class a(torch.nn.Module):
+        def forward(self, x):
+            a = self.a
+            return a
+        class a(torch.nn.Module):
+            def forward(self, x):
+                return (x,)
+"""
+    text = bodies_in(graph)["a"]
+    names = [node.name for node in ast.parse(text).body]
+    assert names == ["Body_a_a", "Body_a"] and "self.a = Body_a_a()" in text
+    assert bodies_in("no graph at all") == {} and bodies_in("class <lambda>(x: not python") == {}
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_repaired_script_with_bodies_runs(tmp_path):
+    (one,) = extracted(read(HIGHER_ORDER), ["fx_graph_runnable"])
+    (tmp_path / "run.py").write_text(one.text)
+    env = {**os.environ, "TORCH_COMPILE_DISABLE": "", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "run.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_chrome_trace_is_json_with_a_process_a_log(tmp_path):
+    text = (FIXTURES / "hang.log").read_text()
+    for rank in (0, 1):
+        (tmp_path / f"{rank}.log").write_text(text.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
+    events = json.loads(b"".join(chrome_trace(read(tmp_path))))["traceEvents"]
+    assert [one["args"]["name"].split(",")[0] for one in events if one["ph"] == "M"] == ["rank 0", "rank 1"]
+    begun = [one for one in events if one["ph"] == "B"]
+    assert {one["pid"] for one in begun} == {0, 1} and begun[0]["name"] == "dynamo" and begun[0]["ts"] > 0
+
+
+def test_chrome_trace_of_a_log_without_timings_is_empty_json():
+    assert json.loads(b"".join(chrome_trace(read(FIXTURES / "backend_error.log"))))["traceEvents"] == []
