@@ -85,7 +85,8 @@ def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iter
             shutil.copytree(
                 copy_of,
                 directory / "inductor",
-                ignore=shutil.ignore_patterns("precompiled_headers"),  # large, and torch finds them where they are
+                # Headers are large, and torch finds them where they are; a bisection left there forces its backend.
+                ignore=shutil.ignore_patterns("precompiled_headers", "bisect"),
                 copy_function=_copy_what_stays,
                 ignore_dangling_symlinks=True,
             )
