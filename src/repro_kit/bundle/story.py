@@ -12,6 +12,7 @@ from cattrs.errors import BaseValidationError
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Ablation
+from repro_kit.model.evidence import chain_markdown
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, TwinFound
@@ -94,6 +95,12 @@ class Story:
             case Kind.TIMEOUT:
                 return "It ends: eager does at once."
         return "It compiles and runs, as eager does."
+
+    @property
+    def chain(self) -> str:
+        """The chain of evidence as Markdown, where there is one."""
+        chain = self.ablation.chain if self.ablation else None
+        return chain_markdown(chain, commands=False) if chain else ""
 
     @property
     def chapters(self) -> Iterator[tuple[str, str]]:
