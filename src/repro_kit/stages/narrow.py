@@ -16,7 +16,7 @@ from repro_kit.stages.narrow_graph import which_graph
 from repro_kit.stages.narrow_settings import flips, needs
 from repro_kit.stages.narrow_subsystem import subsystem_and_op
 from repro_kit.stages.options import Options
-from repro_kit.stages.trials import Trials
+from repro_kit.stages.trials import OVERRIDABLE, Trials
 from repro_kit.ui import Ui
 
 #: Runs that a step takes, about, and seconds that it may take where it was not asked for.
@@ -103,8 +103,9 @@ def _too_long(runner: Cells, step: Step) -> str:
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The cell that names the layer; else the first that fails alike, whatever it differs in."""
-    return first_failing(cells, recipe) or next((it for it in cells if it.compiled and it.same and not it.setup), None)
+    """The cell that names the layer; else the first that fails alike and differs in what a trial can take over."""
+    failing = (it for it in cells if it.compiled and it.same and not it.setup and set(it.changed) <= set(OVERRIDABLE))
+    return first_failing(cells, recipe) or next(failing, None)
 
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:

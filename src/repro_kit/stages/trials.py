@@ -27,7 +27,7 @@ from repro_kit.stages.cells import Cells, OnProgram, OnScript
 from repro_kit.stages.oracle import fresh_oracle, open_oracle
 
 #: Of a recipe, what the probe can change in a script from outside.
-_OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
+OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
 
 
 @dataclass(frozen=True)
@@ -140,14 +140,19 @@ class Trials:
         words = command(subject) if plain else command_with(subject, change.config, imports, code)
         if not words:
             return ""
-        without = "".join(f"-u {name} " for name in change.unset if "." not in name)
-        settings = [name for name in change.unset if "." in name]
-        remark = f"  # with {', '.join(settings)} not set" if settings else ""
-        variables = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
-        return (
-            " ".join(filter(None, [f"env {without}".strip() if without else "", *variables, shlex.join(words)]))
-            + remark
-        )
+        unset = [name for name in change.unset if "." not in name]
+        first = ["env", *(f"-u {name}" for name in unset)] if unset else []
+        first += [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+        return " ".join([*first, shlex.join(words)]) + self._remark(change)
+
+    def _remark(self, change: Change) -> str:
+        """What a command line cannot say: a comment at its end."""
+        told = [f"{name} not set" for name in change.unset if "." in name]
+        own = self.runner.recipe()
+        for name in OVERRIDABLE[1:]:
+            value = getattr(self.cell.recipe, name)
+            told += [f"torch.compile(…, {name}={value!r})"] if value != getattr(own, name) else []
+        return f"  # with {' and '.join(told)}" if told else ""
 
     def _run(self, changes: Sequence[Change]) -> list[Trial]:
         if isinstance(self.runner, OnProgram):
@@ -171,7 +176,7 @@ class Trials:
         own = runner.recipe()
         override = {
             name: getattr(self.cell.recipe, name)
-            for name in _OVERRIDABLE
+            for name in OVERRIDABLE
             if getattr(self.cell.recipe, name) != getattr(own, name)
         }
 
