@@ -112,7 +112,7 @@ def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Work
     code = user_code(read(trace)) if trace.is_dir() else UserCode()
     yield from map(_disabled, suspects(failure, code))
     flips = ablation.chain.flips if ablation.chain else ()
-    yield from (config(flip.name, flip.value) for flip in flips)
+    yield from (config(flip.name, flip.value) for flip in flips if not flip.limits)
     passing = [it for it in ablation.cells if it.compiled and it.verdict.status is Status.PASS and not it.no_effect]
     yield from _settings([cell.changed for cell in passing if cell.changed])
     backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}
