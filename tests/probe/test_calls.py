@@ -86,7 +86,7 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
 @pytest.mark.torch
 @pytest.mark.slow
 def test_time_and_memory_are_measured_against_eager(tmp_path: Path) -> None:
-    _, findings = run(tmp_path, {"measure": ["time", "memory"]})
+    _, findings = run(tmp_path, {"measure": ["memory", "time"]})
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}
     slow = slowdown([found["<lambda>"]])
     memory = extra_memory([found["<lambda>"]])
