@@ -34,7 +34,7 @@ def test_least_intrusive_first_and_what_works_before_what_does_not():
 def test_costs_are_to_eager_and_to_the_compiled_run_where_there_is_one():
     assert PART.cost == "0.60x eager [0.50 to 0.70]"
     (known,) = with_baseline([PART], Measured.exact(0.5))
-    assert known.cost == "0.60x eager [0.50 to 0.70], 1.20x compiled"
+    assert known.cost == "0.60x eager [0.50 to 0.70], 1.20x compiled [1.00 to 1.40]"
     assert with_baseline([PART], None) == (PART,)
 
 

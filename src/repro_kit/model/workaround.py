@@ -34,7 +34,7 @@ class Workaround:
     status: Status = Status.SKIPPED
     outcome: str = ""  # what happens instead, where it does not work
     to_eager: Measured | None = None  # time of a compiled call with it, as a ratio to eager's
-    to_compiled: float | None = None  # and to that of the compiled run without it, where that exists
+    to_compiled: Measured | None = None  # and to that of the compiled run without it, where that exists
 
     @property
     def works(self) -> bool:
@@ -46,10 +46,13 @@ class Workaround:
         """``0.43x eager [0.41 to 0.44], 1.20x compiled``: the time of a call, with its noise."""
         if self.to_eager is None:
             return "run time not measured"
-        it = self.to_eager
-        noise = f" [{it.low:.2f} to {it.high:.2f}]" if it.low != it.high else ""
-        compiled = f", {self.to_compiled:.2f}x compiled" if self.to_compiled is not None else ""
-        return f"{it.value:.2f}x eager{noise}{compiled}"
+        compiled = f", {_ratio(self.to_compiled, 'compiled')}" if self.to_compiled is not None else ""
+        return f"{_ratio(self.to_eager, 'eager')}{compiled}"
+
+
+def _ratio(it: Measured, what: str) -> str:
+    noise = f" [{it.low:.2f} to {it.high:.2f}]" if it.low != it.high else ""
+    return f"{it.value:.2f}x {what}{noise}"
 
 
 def ordered(found: Sequence[Workaround]) -> tuple[Workaround, ...]:
@@ -62,8 +65,12 @@ def with_baseline(found: Sequence[Workaround], compiled: Measured | None) -> tup
     if compiled is None:
         return tuple(found)
     return tuple(
-        replace(it, to_compiled=it.to_eager.value / compiled.value) if it.to_eager is not None else it for it in found
+        replace(it, to_compiled=_quotient(it.to_eager, compiled)) if it.to_eager is not None else it for it in found
     )
+
+
+def _quotient(one: Measured, other: Measured) -> Measured:
+    return Measured(one.value / other.value, one.low / other.high, one.high / other.low)
 
 
 def rows(found: Sequence[Workaround]) -> list[tuple[str, str, str]]:

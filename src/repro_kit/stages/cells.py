@@ -103,11 +103,6 @@ class Cells(ABC):
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         """The cell of a plan that has a verdict."""
 
-    @property
-    def jobs(self) -> int:
-        """Runs at the same time."""
-        return max(1, self.options.jobs)
-
     @abstractmethod
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         """The cells of `plans`, judged, in any order; `done` are those that are known already."""
@@ -241,6 +236,8 @@ class OnScript(Cells):
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.read("observe/run.json", Observation)
         self.symptom = symptoms.known(case)
+        if self.symptom is not None and self.symptom.timed:
+            options = replace(options, jobs=1)  # nothing may run beside what is timed
         # What a backend costs is not in the one that does more: it may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
@@ -257,11 +254,6 @@ class OnScript(Cells):
                     backend=known["backend"], mode=known["mode"], dynamic=known["dynamic"], fullgraph=fullgraph
                 )
         return Recipe()
-
-    @property
-    def jobs(self) -> int:
-        """Runs at the same time; one where time is measured."""
-        return 1 if self.symptom is not None and self.symptom.timed else super().jobs
 
     def usual(self) -> float:
         """What the command took when it was observed."""
@@ -280,7 +272,7 @@ class OnScript(Cells):
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
-        jobs = self.jobs
+        jobs = max(1, self.options.jobs)
         with self._threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -376,7 +368,6 @@ class OnScript(Cells):
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
 
         `without` names variables of the user's that it does not get, `measure` what to measure beside the symptom.
-
         What it leaves goes to `ablate/NAME` of the case.
         """
         kind = self.case.file.signature.kind if self.case.file.signature else None
@@ -384,7 +375,7 @@ class OnScript(Cells):
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
-        changed = {**override, **({"measure": list(measured)} if measured else {})}
+        changed = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             return user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
         ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without)

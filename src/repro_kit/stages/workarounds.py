@@ -88,7 +88,7 @@ class _Trial:
         name = self._name()
         verdict = self.script.verdict(it.override, name, measure=_TIMED)
         if verdict.status is not Status.PASS:
-            outcome = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+            outcome = verdict.note or (signature_of(verdict.failure).summary() if verdict.failure else "")
             return replace(it, status=verdict.status, outcome=outcome)
         return replace(it, status=verdict.status, to_eager=self._time(name))
 

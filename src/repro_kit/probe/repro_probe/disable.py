@@ -10,12 +10,17 @@ import functools
 from repro_probe.imports import when_imported
 
 
+def is_named(code, functions):
+    """Whether `functions` (``{"name", "file", "line"}`` of each, as its code object tells them) has this one."""
+    told = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
+    return told in functions
+
+
 def install(functions):
-    """`functions`: ``{"name", "file", "line"}`` of each, as its code object tells them."""
-    wanted = {(one["name"], one["file"], one["line"]) for one in functions}
+    """Leave `functions` to eager wherever Dynamo meets them."""
 
     def is_wanted(code):
-        return (code.co_name, code.co_filename, code.co_firstlineno) in wanted
+        return is_named(code, functions)
 
     when_imported("torch._dynamo.convert_frame", lambda module: _skip_frames(module, is_wanted))
     when_imported("torch._dynamo.symbolic_convert", lambda module: _refuse_inlining(module, is_wanted))

@@ -111,6 +111,9 @@ def _wrap_compile(torch, options, note, watch):
         return _compile(model, changed)
 
     def _compile(model, changed):
+        code = getattr(model, "__code__", None)
+        if code is not None and disable.is_named(code, options.get("disable", ())):
+            changed = {"disable": True}  # torch.compile looks through the decorator
         _inside.flag = True
         try:
             return watch(compile_(model, **changed), model)
