@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ def ask(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    without: Sequence[str] = (),
 ) -> Verdict:
     """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says."""
     (place / "trace").mkdir(parents=True, exist_ok=True)
@@ -55,6 +56,7 @@ def ask(
         mode="override",
         probe=override,
         env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+        without=without,
         argv=["/bin/sh", "-c", oracle.text],
     )
     if ran.timed_out:
