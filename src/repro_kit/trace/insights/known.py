@@ -59,6 +59,7 @@ class CodeFrame:
 
     code: Frame | None = None
     compiles: list[Compiled] = field(default_factory=list)
+    dynamic: bool = False  # compiled with dynamic=True
     first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
 
     def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
@@ -164,6 +165,8 @@ class Known:
             one.backward_us += numbers.get("duration_us", 0)
             return
         one.numbers = numbers
+        if '"assume_static_by_default": false' in record.text("dynamo_config"):
+            self.frame(one.ref).dynamic = True
         if one.code is None and data.get("co_filename"):
             line = int(record.number("co_firstlineno"))
             self._code(one, Frame(str(data["co_filename"]), line, record.text("co_name")))
