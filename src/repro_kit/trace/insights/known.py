@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,7 +147,7 @@ class Known:
         source = data.get("source")
         if spec is None or not isinstance(source, str):
             return
-        frame = self.frame(one.ref)
+        frame, source = self.frame(one.ref), sys.intern(source)
         one.described = True
         if frame.compiles[0] is one:
             frame.first[source] = spec
