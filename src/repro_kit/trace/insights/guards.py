@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
@@ -90,8 +90,7 @@ class Guards:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One check of a guard tree."""
 
     name: str
@@ -121,6 +120,7 @@ class GuardTrees:
     total: int = 0
     left_out: int = 0
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _keys: dict[Leaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves come again as they are
     _sets: dict[bytes, bytes] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
@@ -142,7 +142,7 @@ class GuardTrees:
         self.of[ref] = self._sets.setdefault(kept, kept)
 
     def _leaf(self, ref: CompileRef, leaf: Leaf) -> int:
-        key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
+        key = self._keys.get(leaf) or self._key(leaf)
         group = self.groups.get(key)
         if group is None:
             if len(self.groups) >= _GROUPS:
@@ -160,6 +160,13 @@ class GuardTrees:
         if len(group.compiles) < _EXAMPLES:
             group.compiles.setdefault(ref)
         return self._ids[key]
+
+    def _key(self, leaf: Leaf) -> tuple[str, str, str]:
+        """What `leaf` has in common with the same check of another run: all but addresses."""
+        key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
+        if len(self._keys) < 2 * _GROUPS:
+            self._keys[leaf] = key
+        return key
 
     def _cost(self, cost: GuardCost) -> None:
         self.costs.append(cost)
@@ -225,8 +232,8 @@ def leaves(text: str) -> Iterator[Leaf]:
         name = found["name"]
         del sources[depth:]
         sources += [""] * (depth - len(sources))
-        source = _SOURCE.search(found["text"])
         if name.endswith("Manager"):
+            source = _SOURCE.search(found["text"])
             sources.append(source["source"] if source else "")
         else:
             yield Leaf(name, next((it for it in reversed(sources) if it), ""), found["text"])
