@@ -26,6 +26,7 @@ HANG = 20
 LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
 
 _EXIT_STATUS = "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run."
+_LONG = f"This is not under {SMALL} lines."
 _ENDINGS = {
     Kind.CRASH: "While the bug is there, the test takes its process down.",
     Kind.TIMEOUT: "While the bug is there, the test does not end.",
