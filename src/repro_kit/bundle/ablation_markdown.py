@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.cell import Ablation
 from repro_kit.model.grid import layout
+from repro_kit.model.workaround import markdown as workarounds
 
 
 def markdown(ablation: Ablation) -> str:
@@ -14,6 +15,7 @@ def markdown(ablation: Ablation) -> str:
     version = f", torch {ablation.torch}" if ablation.torch else ""
     lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
     lines += [tables(ablation), "", *(f"- {note}" for note in ablation.notes)]
+    lines += ["", workarounds(ablation.workarounds)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -74,6 +74,8 @@ def _short(cell: Cell, notes: dict[str, int]) -> str:
     """One or two words; what there is to say of another failure is a numbered note."""
     told = word(cell).removesuffix(" (inferred)")
     text = f"{symbol(cell)} {_SHORT.get(told, told)}"
+    if cell.verdict.measured and not cell.inferred:
+        return f"{text}: {cell.verdict.measured}"
     if told != "fails differently" or cell.inferred or not remark(cell):
         return text
     return f"{text} [{notes.setdefault(remark(cell), len(notes) + 1)}]"

@@ -23,7 +23,7 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, symptoms
+from repro_kit.stages import failures, symptoms, user_oracle
 from repro_kit.stages.known import Known
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
@@ -324,6 +324,8 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
+        if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
+            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout)
         probes = symptoms.probes(self.symptom) if self.symptom else {}
         ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
         summary = summarise(place / "trace")

@@ -46,7 +46,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     eager = None
     if found:
         ui.progress("running it without torch.compile")
-        eager, found, more = failures.compare_with_eager(case, options, found, observed)
+        eager, found, more = symptoms.compare_with_eager(case, options, found, observed)
         warnings += more
     _write(case, observed, findings, summary, found, eager, warnings)
     further.runs(case, options, ui, found)
@@ -194,6 +194,8 @@ def _conclude(
     """The stage's last words; `told` is what was measured of the symptom that was asked for."""
     if not found:
         if options.check == str(Kind.ACCURACY):
+            if told:
+                ui.note(told)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
             return
         ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
