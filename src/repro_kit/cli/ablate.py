@@ -17,7 +17,7 @@ from repro_kit.model.evidence import STEPS
 def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The steps as given; raises ReproKitError for one that there is not."""
     for name in filter(None, (value or "").split(",")):
-        if name not in STEPS[1:]:
+        if name not in (*STEPS[1:], "auto"):
             raise ReproKitError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
     return value
 
@@ -34,7 +34,11 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--markdown", is_flag=True, help="Print the ablation as Markdown, for an issue.")
 @shared.interface_options
 @click.option(
-    "--narrow", metavar="STEPS", callback=_steps, help=f"Which steps of narrowing to take: {', '.join(STEPS[1:])}."
+    "--narrow",
+    metavar="STEPS",
+    default="auto",
+    callback=_steps,
+    help=f"Steps of narrowing: {', '.join(STEPS[1:])}.  [all that take a few minutes at most]",
 )
 @click.option("--no-narrow", "narrow", flag_value="", help="Stop at the layer.")
 @click.argument("subject", nargs=-1, type=click.Path())

@@ -41,7 +41,7 @@ def show(ablation: Ablation, ui: Ui) -> None:
     made = layout(ablation)
     ui.table(f"Ablation on the {ablation.subject}, {counts(ablation.cells)}", made.columns, made.rows)
     if made.rest:
-        ui.table("", ["further cells", "verdict", ""], made.rest)
+        ui.table("", made.listed()[0], made.listed()[1:])
     if not ui.quiet:
         for line in filter(None, (*made.notes, made.legend)):
             ui.print(f"  {line}")

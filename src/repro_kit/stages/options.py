@@ -31,7 +31,7 @@ class Options:
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
-    narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; None: those that cost little
+    narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
     include_values: bool = False
     trace: str | None = None  # put trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
     dry_run: bool = False  # list what a bundle would hold, write none

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -197,8 +197,13 @@ def run_traced(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    on_tick: Callable[[float], None] | None = None,
+    without: Collection[str] = (),
 ) -> Run:
-    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace."""
+    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace.
+
+    `without` are variables of the user's that it does not get.
+    """
     (place / "trace").mkdir(parents=True, exist_ok=True)
     return run_subject(
         case,
@@ -207,4 +212,6 @@ def run_traced(
         mode="override",
         probe=override,
         env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+        on_tick=on_tick,
+        without=without,
     )
