@@ -6,8 +6,8 @@
 The matrix is 4 backends × dynamic left open, on and off, and Inductor's 4 modes: 16 cells. By hand, each is a fresh
 `python script.py` with that backend, dynamic setting or mode, and empty caches. `repro-kit ablate --preset full` is
 timed on the captured program and on the script, with the cells that no run is needed for (on a CPU two of the modes
-change nothing) and those that it adds (fullgraph, grad mode, graph caches, contrasts). Observing and capturing are not
-timed.
+change nothing) and those that it adds (fullgraph, grad mode, graph caches, contrasts). Observing, capturing and
+narrowing are not timed.
 In brackets: CPU seconds of all processes, which other work on the machine changes little.
 """
 
@@ -87,7 +87,7 @@ def by_hand(script: Path, place: Path) -> Cost:
 def with_repro_kit(case: Path, on: str, jobs: int, place: Path) -> Cost:
     """The full matrix, none of its cells known from before."""
     shutil.rmtree(case / "ablate", ignore_errors=True)
-    command = [*_TOOL, "ablate", "--preset", "full", "--on", on, "--jobs", str(jobs), str(case)]
+    command = [*_TOOL, "ablate", "--preset", "full", "--no-narrow", "--on", on, "--jobs", str(jobs), str(case)]
     cost = timed(command, place, os.environ)
     ablation = Case.open(case).read("ablation.json", Ablation)
     return Cost(cost.seconds, cost.cpu, f"{counts(ablation.cells)}; {ablation.layer}")
