@@ -87,6 +87,8 @@ def _short(cell: Cell, notes: dict[str, int]) -> str:
     if "parting" in cell.changed:
         return f"{symbol(cell)} {told} [{notes.setdefault(remark(cell), len(notes) + 1)}]"
     text = f"{symbol(cell)} {_SHORT.get(told, told)}"
+    if cell.verdict.measured and not cell.inferred:
+        return f"{text}: {cell.verdict.measured}"
     if told != "fails differently" or cell.inferred or not remark(cell):
         return text
     return f"{text} [{notes.setdefault(remark(cell), len(notes) + 1)}]"

@@ -25,7 +25,7 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, symptoms
+from repro_kit.stages import failures, symptoms, user_oracle
 from repro_kit.stages.known import Known
 from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
@@ -355,8 +355,16 @@ class OnScript(Cells):
             repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
         return self._made(it, verdict, repeat + setup_words(it))
 
-    def verdict(self, override: Mapping[str, object], name: str, env: Mapping[str, str] | None = None) -> Verdict:
+    def verdict(
+        self,
+        override: Mapping[str, object],
+        name: str,
+        env: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
+
+        `without` names variables of the user's that it does not get.
 
         What it leaves goes to `ablate/NAME` of the case.
         """
@@ -364,8 +372,13 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
+        if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
+            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout)
         probes = symptoms.probes(self.symptom) if self.symptom else {}
-        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout, self._tick)
+        changed = {**override, **probes}
+        ran = symptoms.run_traced(
+            self.case, self.options, place, changed, env, timeout, on_tick=self._tick, without=without
+        )
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)
