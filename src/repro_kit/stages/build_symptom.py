@@ -73,7 +73,8 @@ class SymptomOracle(CommandOracle):
         """With the probe and the trace switched on."""
         (place / "trace").mkdir()
         env["TORCH_TRACE"] = str(place / "trace")
-        return probe_environment(env, "override", place / "probe", self.timeout, probes(self.symptom))
+        measured = {"measure": list(probes(self.symptom))} if probes(self.symptom) else {}
+        return probe_environment(env, "override", place / "probe", self.timeout, measured)
 
     def seen(self, run: Run, output: str, place: Path) -> Seen:
         """What was measured, against the limit."""
