@@ -31,7 +31,7 @@ EVENTS = {
 TOLD = EVENTS | {
     "create_symbol", "create_unbacked_symbol", "symbolic_shape_specialization", "describe_tensor", "describe_source",
     "dynamo_output_graph", "dynamo_cpp_guards_str", "aotautograd_cache_miss", "fx_graph_cache_miss", "chromium_event",
-    "fx_graph_runnable", "before_post_grad_graph",
+    "fx_graph_runnable", "before_post_grad_graph", "get_local_code_state", "put_local_code_state",
 }  # fmt: skip
 LOGS = "graph_breaks,recompiles,guards,dynamic"
 TEXTS = ("branch_on_size", "breaks_on_item", "breaks_on_print", "four_sizes_static", "hit_limit", "duck_shaped")

@@ -99,8 +99,8 @@ def main() -> None:
             repeat(logs, log, size * 10**6)
             ours = cost([sys.executable, "-c", GATHER, str(log)])
             theirs = cost([tlparse, str(log), "-o", f"{place}/out", "--no-browser", "--overwrite"]) if tlparse else None
-            shutil.rmtree(place / "out", ignore_errors=True)
             print(f"{size:>5} MB {shown(ours, size):>22} {shown(theirs, size):>26}", flush=True)
+            shutil.rmtree(place / "out", ignore_errors=True)
 
 
 def shown(it: Cost | None, size: int) -> str:

@@ -171,6 +171,27 @@ def test_the_limit_comes_last() -> None:
     assert len(found) == 3
 
 
+def test_the_limit_of_all_objects_together_has_a_setting_of_its_own() -> None:
+    one = replace(recompiled("L['k'] == 'a'"), hit=True, limit=256)
+    assert advice(Insights(recompiles=(one,)))[-1].change.config == {"dynamo.accumulated_recompile_limit": 512}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("guard", "words"),
+    [
+        ("tensor 'x' dtype mismatch. expected Float, actual Double", "in one dtype"),
+        ("tensor 'x' rank mismatch. expected 1, actual 2", "one number of dimensions"),
+        ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "one requires_grad"),
+        ("GLOBAL_STATE changed: grad_mode", "one state of torch"),
+        ("L['mode'] == 'train'", "same between calls"),
+        ("2 <= L['x'].size()[0] <= 9  # if x.shape[0] < 10:  # train.py:7 in forward", "not decide on"),
+    ],
+)
+def test_a_guard_of_another_kind_says_what_to_keep(guard: str, words: str) -> None:
+    (one,) = advice(Insights(recompiles=(recompiled(guard),)))
+    assert words in one.what and one.change is None
+
+
 def test_a_setting_that_keeps_something_constant_is_flipped() -> None:
     blocked = Blocked("L['self'].n", Block.INTEGER, ("1", "2", "3"))
     (one,) = advice(Insights(shapes=DynamicShapes(blocked=(blocked,))))
@@ -179,8 +200,9 @@ def test_a_setting_that_keeps_something_constant_is_flipped() -> None:
 
 def test_0_and_1_are_sizes_like_others_when_unbacked() -> None:
     special = Specialization(Cause.ZERO_ONE, ("L['x'].size()[0]",), "1", code=CODE)
-    (one,) = advice(Insights(specializations=(special,)))
+    one, two = advice(Insights(specializations=(special,)))
     assert one.change is not None and one.change.env == {"TORCH_COMPILE_UNBACKED_SOURCES": "L['x']:0"}
+    assert two.change is not None and two.change.config == {"shapes.backed_size_oblivious": True}
 
 
 def test_a_violated_mark_becomes_a_wish() -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from repro_kit.explain.judge import Ruling, judge
+from repro_kit.explain.combine import combined
+from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.measured import Call, Measured, steady
 from repro_kit.explain.results import compare
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
@@ -121,3 +122,46 @@ def test_how_to_apply_a_change_by_hand() -> None:
         "torch._dynamo.config.reorderable_logging_functions.add(print)",
         "torch.compile(…, dynamic=True)",
     ]
+
+
+def several(*names: str, aim: Aim = Aim.RECOMPILES) -> tuple[Suggestion, ...]:
+    return tuple(Suggestion(name, "", "", aim, Change(config={name: True})) for name in names)
+
+
+def trial(suggestions: tuple[Suggestion, ...], compiles: int, recompiles: int = 1, breaks: int = 0) -> Trial:
+    after = replace(BEFORE, compiles=compiles, recompiles=recompiles, graph_breaks=breaks)
+    return Trial(suggestions, Ruling.HELPS, "", BEFORE, after)
+
+
+def test_all_together_where_that_is_better() -> None:
+    (found,) = combined([trial(several("a"), 3), trial(several("b"), 2)], lambda them: trial(them, 1))
+    assert [it.what for it in found.suggestions] == ["b", "a"]
+
+
+def test_one_more_at_a_time_where_all_together_is_not() -> None:
+    asked: list[str] = []
+
+    def run(them: tuple[Suggestion, ...]) -> Trial:
+        names = "".join(it.what for it in them)
+        asked.append(names)
+        return trial(them, {"abc": 9, "ab": 9, "ac": 1}[names])
+
+    (found,) = combined([trial(several(name), at) for at, name in enumerate("abc", 2)], run)
+    assert asked == ["abc", "ab", "ac"] and [it.what for it in found.suggestions] == ["a", "c"]
+
+
+def test_what_has_nothing_left_to_lower_is_not_joined() -> None:
+    best = trial(several("a"), 1, recompiles=0)
+    assert combined([best, trial(several("b"), 2)], lambda them: trial(them, 0)) == []
+    breaks = trial(several("c", aim=Aim.GRAPH_BREAKS), 2)
+    assert combined([best, breaks], lambda them: trial(them, 0)) == []
+
+
+def test_contradictions_are_not_joined() -> None:
+    one, two = (Suggestion("d", "", "", Aim.RECOMPILES, Change(arguments={"dynamic": it})) for it in (True, None))
+    assert combined([trial((one,), 2), trial((two,), 3)], lambda them: trial(them, 0)) == []
+
+
+def test_calls_that_were_not_measured_are_no_evidence() -> None:
+    assert compare(replace(BEFORE, calls=(call(1.0),)), BEFORE).same is None
+    assert compare(replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.0),) * 2)).same is False

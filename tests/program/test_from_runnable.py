@@ -181,3 +181,59 @@ def test_values_at_hand_are_loaded():
     lines = render(from_runnable(shared, ["ef"]))
     assert 'buf1 = load("buf1_ef.pt")' in lines
     assert "arg1_1 = buf1.as_strided((3, 2), (2, 1), 4)" in lines
+
+
+def test_bodies_that_are_classes_of_the_text_become_functions():
+    text = """
+import torch
+class Body_a_b(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+    def forward(self, x: 'f32[2]'):
+        y = torch.ops.aten.sin.default(x);  x = None
+        return (y,)
+class Body_a(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = Body_a_b()
+    def forward(self, x):
+        b = self.b
+        y = torch.ops.higher_order.wrap(b, x);  b = x = None
+        return (y[0],)
+class Repro(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = Body_a()
+    def forward(self, x):
+        a = self.a
+        y = torch.ops.higher_order.cond(True, a, self.a, (x,));  a = x = None
+        return (y[0],)
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)
+"""
+    program = from_runnable(text)
+    assert [body.name for body in program.bodies] == ["body_a_b", "body_a"]
+    assert program.graph.statements[0].text == "torch.ops.higher_order.cond(True, body_a, body_a, (x,))"
+    assert "wrap(body_a_b, x)" in program.bodies[1].statements[0].text
+    assert parse(render(program)) == program
+
+
+def test_a_body_with_tensors_of_its_own_is_refused():
+    text = """
+class Body_a(torch.nn.Module):
+    def forward(self, x):
+        y = torch.ops.aten.add.Tensor(x, self._tensor_constant0)
+        return (y,)
+class Repro(torch.nn.Module):
+    def __init__(self):
+        self.a = Body_a()
+    def forward(self, x):
+        a = self.a
+        return (a,)
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)
+"""
+    with pytest.raises(ReproKitError, match="The body Body_a of the artifact uses tensors of its own"):
+        from_runnable(text)

@@ -244,6 +244,19 @@ def near_limit():
         h(x, mode)
 
 
+def pgo_warm():
+    torch.compiler.config.job_id = "insight_cases"
+    h = graph(lambda x: torch.relu(x) + 1)
+    child = os.fork()
+    if not child:  # the run before, which learns that the size changes
+        torch._logging._internal.LOG_TRACE_HANDLER.root_dir += "_cold"
+        h(torch.ones(3, 2))
+        h(torch.ones(4, 2))
+        os._exit(0)
+    os.waitpid(child, 0)
+    h(torch.ones(5, 2))
+
+
 CASES = [name for name, it in list(globals().items()) if getattr(it, "__module__", "") == __name__ and name[0] != "_"]
 
 

@@ -1,5 +1,7 @@
 """What insights tell of real traces (fixtures: scripts/record_traces.py), and that real torch still writes them so."""
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from repro_kit.model.serialize import from_data, to_data
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.overview import State
 
+HEAD = "V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:2350] "
 HERE = Path(__file__).parent
 FIXTURES = HERE / "fixtures" / "insights"
 CASES = sorted(path.stem for path in FIXTURES.glob("*.log"))
@@ -80,6 +83,7 @@ EXPECTED = {
         "states": "ok ok ok ok ok ok ok",
         "recompiles": {("value", "L['mode']", repr(mode)) for mode in "abcdef"},
     },
+    "pgo_warm": {"states": "ok"},
     "size_equals_or_bounded": {
         "states": "ok ok empty",
         "recompiles": {("size", "L['x'].size()[0]", "10"), ("size", "L['x'].size()[0]", "")},
@@ -109,6 +113,11 @@ EXPECTED = {
     "unbacked_check": {"states": "ok"},
     "wrong_arguments": {"states": "failed"},
 }
+
+
+def record(data: dict, payload: str) -> str:
+    data = {**data, "has_payload": hashlib.md5(payload.encode()).hexdigest()}
+    return HEAD + json.dumps(data) + "".join(f"\n\t{line}" for line in payload.split("\n")) + "\n"
 
 
 def told(insights: Insights) -> dict:
@@ -198,8 +207,25 @@ def test_symbols_with_source_range_and_what_made_them():
     assert one.origin == "automatic dynamic" and symbols.suggested == ("L['x']",)
     origins = {one.origin.value for one in gather(FIXTURES / "unbacked_check.log").shapes.symbols}
     assert origins == {"unbacked"}
+    (learned,) = gather(FIXTURES / "pgo_warm.log").shapes.symbols
+    assert learned.origin == "PGO" and learned.source == "L['x'].size()[0]"
     (marked, _) = gather(FIXTURES / "four_sizes_dynamic.log").shapes.symbols
     assert marked.origin == "dynamic=True or a mark"
+
+
+def test_constants_of_a_users_triton_kernels(tmp_path):
+    code = """async_compile.triton('add_kernel', \'\'\'
+@triton.jit
+def add_kernel(in_ptr0, out_ptr, n_elements, BLOCK_SIZE : "tl.constexpr", EVEN: tl.constexpr):
+\'\'\')
+@triton.jit
+def triton_poi_fused_add_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):
+"""
+    text = record({"artifact": {"name": "fx_graph_runnable"}, "frame_id": 0, "frame_compile_id": 1}, code)
+    (tmp_path / "a.log").write_text(text)
+    (one,) = gather(tmp_path / "a.log").shapes.kernels
+    assert (one.kernel, one.arguments) == ("add_kernel", ("BLOCK_SIZE", "EVEN"))
+    assert [str(ref) for ref in one.compiles] == ["0/1"]
 
 
 def test_guards_by_source_and_line_with_shapes_apart():

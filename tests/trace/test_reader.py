@@ -102,6 +102,28 @@ def test_ranks_in_order_of_their_first_record(tmp_path):
     assert [(one.event, one.rank) for one in read(tmp_path)] == [("early", 1), ("late", 0)]
 
 
+def test_forked_log_takes_names_from_its_parents(tmp_path):
+    stack = {"stack": [{"line": 7, "name": "f", "filename": 3}]}
+    log(tmp_path, record({"str": ["/home/me/train.py", 3]}) + record({"a": {}}), "parent.log")
+    log(tmp_path, record({"dynamo_start": stack}).replace("17:29", "17:30"), "child.log")
+    _, child = read(tmp_path)
+    assert child.frames("stack") == (Frame("/home/me/train.py", 7, "f"),)
+
+
+def test_processes_that_share_a_log_have_their_own_names(tmp_path):
+    stack = {"stack": [{"line": 7, "name": "f", "filename": 3}]}
+    other = HEAD.replace("4244", "4245")
+    texts = (record({"str": ["/a.py", 3]}), record({"str": ["/b.py", 3]}).replace(HEAD, other))
+    texts += (record({"dynamo_start": stack}), record({"dynamo_start": stack}).replace(HEAD, other))
+    assert [one.frames("stack")[0].file for one in read(log(tmp_path, "".join(texts)))] == ["/a.py", "/b.py"]
+
+
+@pytest.mark.parametrize("field", ['"frame_id": "0"', '"rank": [1]', '"attempt": {}', '"has_payload": 5'])
+def test_context_of_other_types_is_damage(tmp_path, field):
+    reader = read(log(tmp_path, HEAD + '{"a": {}, ' + field + "}\n" + HEAD + "[1]\n" + record({"b": {}})))
+    assert [one.event for one in reader] == ["b"] and reader.problems.damaged + reader.problems.stray == 2
+
+
 def test_no_trace_is_a_sentence(tmp_path):
     with pytest.raises(ReproKitError, match="There is no trace at"):
         read(tmp_path / "nowhere")

@@ -99,6 +99,23 @@ tensor([2., 2., 2., 2.])
     assert value.guard.source == "L['c']" and value.guard.where.code == "return x + c" and value.guard.where.line == 3
 
 
+def test_ranks_that_interleave_their_lines(tmp_path):
+    heads = [
+        f"[rank{rank}]:V0606 12:51:18.544000 7{rank} torch/_dynamo/guards.py:26] [1/1] [__recompiles]"
+        for rank in (0, 1)
+    ]
+    lines = [
+        "Recompiling function forward in /workspace/transformer.py:753",
+        "    triggered by the following guard failure(s):",
+        "    - 1/0: tensor 'L['x']' size mismatch at index 0. expected 4, actual 5",
+    ]
+    insights = of(tmp_path, "".join(f"{head} {line}\n" for line in lines for head in heads))
+    assert sorted((one.compiles[-1].rank, one.reasons[0].guard.actual) for one in insights.recompiles) == [
+        (0, "5"),
+        (1, "5"),
+    ]
+
+
 def test_limit_of_older_torch(tmp_path):
     head = "[rank6]:W1101 02:43:39.336000 143 site-packages/torch/_dynamo/convert_frame.py:896] [1/64]"
     insights = of(

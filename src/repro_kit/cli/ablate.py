@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from repro_kit.cli import options as shared
@@ -66,6 +68,8 @@ def command(
 
     report = Report.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)
+    if ctx.params["workarounds"] is None:
+        job = replace(job, options=replace(job.options, workarounds=True))
     if plan:
         show_plan(job)
         return

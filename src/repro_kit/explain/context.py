@@ -69,6 +69,14 @@ def compiled_name(function: str) -> str:
     return f"{plain_name(function)} from line {found['line']}" if found else function
 
 
+def headline(reason: str) -> str:
+    """The first line of a failure's message, with the second where the first only announces it."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1]}"
+    return lines[0] if lines else ""
+
+
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """``1 graph``, ``2 graphs``."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"

@@ -50,7 +50,7 @@ def judge(suggestions: tuple[Suggestion, ...], before: Measured, after: Measured
     against = _against(before, after, results, time, _noise(before, again))
     gains = [gain for aim in dict.fromkeys(it.aim for it in suggestions) if (gain := _gain(aim, before, after))]
     ruling = Ruling.HELPS if gains and not against else Ruling.WITHDRAWN
-    missing = "; ".join(f"still {_amount(aim, after)} {aim}" for aim in dict.fromkeys(it.aim for it in suggestions))
+    missing = "; ".join(f"still {amount(aim, after)} {aim}" for aim in dict.fromkeys(it.aim for it in suggestions))
     return Trial(
         suggestions, ruling, against or ", ".join(gains) or missing, before.bare(), after.bare(), time, results
     )
@@ -81,12 +81,13 @@ def _against(before: Measured, after: Measured, results: Results, time: Steady |
 
 
 def _gain(aim: Aim, before: Measured, after: Measured) -> str:
-    one, two = _amount(aim, before), _amount(aim, after)
+    one, two = amount(aim, before), amount(aim, after)
     enough = two < _FASTER_COMPILE * one if aim is Aim.COMPILE_SECONDS else two < one
     return f"{one:g} → {two:g} {aim}" if enough else ""
 
 
-def _amount(aim: Aim, measured: Measured) -> float:
+def amount(aim: Aim, measured: Measured) -> float:
+    """The number that `aim` is about."""
     match aim:
         case Aim.GRAPH_BREAKS:
             return measured.graph_breaks

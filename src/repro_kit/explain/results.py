@@ -34,9 +34,9 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
         return Results(False, f"it ended otherwise: {after.ended}, before: {before.ended}")
     unsteady = again is not None and _first_difference(before.calls, again.calls) is not None
     told = []
-    if not unsteady:
+    if not unsteady and before.calls and after.calls:
         if len(before.calls) != len(after.calls):
-            return Results(False, f"{len(after.calls)} calls of compiled functions, before {len(before.calls)}")
+            return Results(False, f"{counted(len(after.calls), 'compiled call')}, before {len(before.calls)}")
         different = _first_difference(before.calls, after.calls)
         if different:
             return Results(False, different)
@@ -52,7 +52,7 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
     if unsteady and not told:
         return Results(None, "two runs of the script as it is differ from each other")
     if not told:
-        return Results(None, "no compiled call returned a tensor, and nothing was printed")
+        return Results(None, "of no compiled call it is known what it returned, and nothing was printed")
     note = "; what calls returned differs between two runs of the script as it is" if unsteady else ""
     return Results(True, f"the same: {' and '.join(told)}{note}")
 

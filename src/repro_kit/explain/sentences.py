@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, compiled_name, counted, listed, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, headline, listed, seconds
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
@@ -64,7 +64,7 @@ def _failed(context: Context) -> Iterator[Sentence]:
     failures = context.insights.failures
     if failures:
         one = failures[0]
-        reason = one.reason.strip().partition("\n")[0][:200].rstrip(".")
+        reason = headline(one.reason)[:200].rstrip(".")
         at = f" at {context.place(one.where)}" if one.where else ""
         more = f"; {counted(len(failures) - 1, 'other failure')}" if len(failures) > 1 else ""
         yield Sentence(

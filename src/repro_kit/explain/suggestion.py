@@ -102,6 +102,7 @@ class Suggestion:
     edit: Edit | None = None
     place: str = ""  # file:line
     note: str = ""  # what to know before taking it
+    untried: str = "needs an edit"  # why it is not tried, where there is no `change`
     weight: float = 0.0  # what it may save, in compiles
 
 

@@ -19,6 +19,7 @@ from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
+from repro_kit.program.submodules import bodies, inlined, modules
 from repro_kit.program.values import contiguous, span
 
 _HOMES = {
@@ -34,8 +35,8 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
 
     `storages` are the names (hashes) of those whose values are at hand: what is in them is loaded, from a file named
     ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises ReproKitError when the text is no such
-    artifact, or when it holds what it cannot carry itself (bodies of higher-order operators, arguments that are no
-    tensors).
+    artifact, or when it holds what it cannot carry itself (bodies of higher-order operators that are not in the text,
+    arguments that are no tensors).
     """
     try:
         tree = ast.parse(text)
@@ -49,11 +50,13 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     if "forward" not in methods:
         raise ReproKitError("The artifact's class Repro has no forward.", Exit.FAILED)
     attributes = _attributes(methods.get("__init__"))
-    graph, constants = _graph(methods["forward"], attributes)
+    forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
+    graph, constants = _graph(forward, attributes)
     reader = _Reader(_symbols(tree.body), storages)
     reader.read(functions["load_args"], graph.params[: len(graph.params) - len(constants)])
     return Program(
         graph=graph,
+        bodies=bodies(classes, "Repro"),
         inputs=(*reader.lines, *constants),
         calls=((*reader.arguments, *(it.line.split(" = ")[0] for it in constants)),),
         recipe=_recipe(tree, reader),

@@ -19,6 +19,7 @@ from repro_kit.explain.suggestion import Suggestion
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
+from repro_kit.stages.observe import give_back
 from repro_kit.stages.options import Options
 from repro_kit.stages.registry import REGISTRY, Stage, settings_of
 from repro_kit.stages.running import run_subject
@@ -160,6 +161,7 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
         raise ReproKitError(
             f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.", Exit.FAILED
         )
+    give_back(place)
     write_atomic(place / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:

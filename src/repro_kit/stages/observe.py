@@ -48,7 +48,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     eager = None
     if found:
         ui.progress("running it without torch.compile")
-        eager, found, more = failures.compare_with_eager(case, options, found, observed)
+        eager, found, more = symptoms.compare_with_eager(case, options, found, observed)
         warnings += more
     _write(case, observed, findings, summary, found, eager, warnings)
     further.runs(case, options, ui, found)
@@ -72,7 +72,7 @@ def observe_once(
         copy_of=copy_of,
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
-    _give_back(place)
+    give_back(place)
     return observed, read_findings(place / "probe"), summarise(place / "trace")
 
 
@@ -86,7 +86,7 @@ def _logging(place: Path) -> dict[str, str]:
     }
 
 
-def _give_back(place: Path) -> None:
+def give_back(place: Path) -> None:
     """Copy trace and logs to where the user's own variables send them."""
     directory = os.environ.get("TORCH_TRACE") or os.environ.get("TORCH_DTRACE")
     if directory:
@@ -186,6 +186,8 @@ def _conclude(
     """The stage's last words; `told` is what was measured of the symptom that was asked for."""
     if not found:
         if options.check == str(Kind.ACCURACY):
+            if told:
+                ui.note(told)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
             return
         ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"

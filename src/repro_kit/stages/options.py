@@ -21,10 +21,13 @@ class Options:
     stop_early: bool = False  # no further cells once the layer is known
     repeat: int = 1  # runs of a cell that does not fail
     on: str = "auto"  # what the cells are run on: "program", "script", "auto" (the program where there is one)
+    workarounds: bool = False  # the ablation tries what makes the script work, and measures what that costs
     border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     events: str | None = None  # file that gets a reduction's events as JSON lines
     failure: int = 0  # which of the observed failures
     check: str | None = None  # symptom to look for (model/symptom.py): "accuracy", "recompiles>3", …
+    oracle: str | None = None  # a command that tells good (exit status 0) from bad; it runs the subject itself
+    oracle_matches: str | None = None  # regular expression for the output of a bad one
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION

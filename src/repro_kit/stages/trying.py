@@ -10,8 +10,9 @@ from pathlib import Path
 
 from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.explain.combine import change_of, combined
 from repro_kit.explain.further import first_specialization, told, variables
-from repro_kit.explain.judge import Ruling, Trial, better, judge
+from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.measured import Measured
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
@@ -25,7 +26,6 @@ from repro_kit.trace.insights.specializations import Specialization
 from repro_kit.ui import Ui
 
 _MOST = 8  # suggestions that are tried one by one
-_MOST_COMBINATIONS = 4
 _LARGEST_OUTPUT = 1 << 20  # bytes of stdout that are compared
 _JOB = "TORCH_COMPILE_JOB_ID"
 
@@ -53,7 +53,8 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
     if cold.recompiles:
         trials.append(judge((_keep_profile(),), cold, warm, None))
     trials += [judge((it,), cold, runs.one(it), warm) for it in chosen]
-    trials += _combined(trials, cold, warm, runs)
+    helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
+    trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
     trials += [Trial((it,), Ruling.UNTRIED, why_untried(it)) for it in suggestions if it not in chosen]
     first = first_specialization(insights)
     further = runs.further(first) if first else ""
@@ -62,7 +63,7 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
 
 def why_untried(suggestion: Suggestion) -> str:
     """Why nothing is known of what `suggestion` does."""
-    return "untried: needs an edit" if suggestion.change is None else "untried"
+    return f"untried: {suggestion.untried}" if suggestion.change is None else "untried"
 
 
 def _keep_profile() -> Suggestion:
@@ -74,46 +75,6 @@ def _keep_profile() -> Suggestion:
         Change(env={_JOB: "NAME-OF-THE-JOB"}),
         note="give each workload a name of its own; it stays in the compiler's cache directory",
     )
-
-
-def _combined(trials: Sequence[Trial], cold: Measured, warm: Measured, runs: _Runs) -> list[Trial]:
-    """Those that help, together: all at once, else the best one and one more at a time."""
-    helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in _change(it.suggestions).env]
-    if len(helpful) < 2:
-        return []
-    helpful = _compatible(sorted(helpful, key=lambda it: it.score))
-    if len(helpful) < 2:
-        return []
-    everything = tuple(it for trial in helpful for it in trial.suggestions)
-    together = _together(everything, cold, warm, runs)
-    if together.ruling is Ruling.HELPS and better(together, helpful[0]):
-        return [together]
-    best, found = helpful[0], [together] if len(helpful) == 2 else []
-    for trial in helpful[1 : 1 + _MOST_COMBINATIONS] if len(helpful) > 2 else []:
-        wider = _together((*best.suggestions, *trial.suggestions), cold, warm, runs)
-        if wider.ruling is Ruling.HELPS and better(wider, best):
-            best, found = wider, [wider]
-    return [it for it in found if it.ruling is Ruling.HELPS and better(it, helpful[0])]
-
-
-def _compatible(trials: Sequence[Trial]) -> list[Trial]:
-    """`trials` without those that contradict one before them."""
-    kept: list[Trial] = []
-    for trial in trials:
-        if not any(_change(trial.suggestions).contradicts(_change(other.suggestions)) for other in kept):
-            kept.append(trial)
-    return kept
-
-
-def _together(suggestions: tuple[Suggestion, ...], cold: Measured, warm: Measured, runs: _Runs) -> Trial:
-    return judge(suggestions, cold, runs.run(_change(suggestions), f"{len(suggestions)} together"), warm)
-
-
-def _change(suggestions: Sequence[Suggestion]) -> Change:
-    joined = Change()
-    for it in suggestions:
-        joined = joined.joined(it.change or Change())
-    return joined
 
 
 def _order(trial: Trial) -> tuple[int, tuple[int, ...]]:
@@ -138,6 +99,10 @@ class _Runs:
     def one(self, suggestion: Suggestion) -> Measured:
         """A run with one suggestion applied."""
         return self.run(suggestion.change or Change(), suggestion.what)
+
+    def together(self, suggestions: tuple[Suggestion, ...]) -> Measured:
+        """A run with several suggestions applied."""
+        return self.run(change_of(suggestions), f"{len(suggestions)} together")
 
     def run(self, change: Change, what: str) -> Measured:
         """A run with `change` applied, with empty caches."""

@@ -123,20 +123,20 @@ def _user_line(metrics: dict[str, Any]) -> Frame | None:
 class Compiles:
     """All compiles, in the order in which they began."""
 
-    seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+    seen: dict[tuple[str, int | None, str], _Seen] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Note a beginning, an end, an error or a graph break."""
         compile_id = record.compile_id
-        if record.event.endswith("compilation_metrics") and isinstance(record.data, dict):
-            compile_id = record.data.get("compile_id") or compile_id
+        if record.event.endswith("compilation_metrics"):
+            compile_id = record.text("compile_id") or compile_id
         if compile_id is None:
             return
-        one = self.seen.setdefault((record.file, compile_id), _Seen(record.file, compile_id, record.rank))
+        one = self.seen.setdefault((record.file, record.rank, compile_id), _Seen(record.file, compile_id, record.rank))
         if record.event == "compilation_metrics":
-            one.forward = {key: record.data.get(key) for key in _KEPT}
+            one.forward = {key: record.fields.get(key) for key in _KEPT}
         elif record.event == "bwd_compilation_metrics":
-            one.backward.append({key: record.data.get(key) for key in _KEPT})
+            one.backward.append({key: record.fields.get(key) for key in _KEPT})
         elif record.name == "dynamo_error":
             one.error = sys.intern(record.payload or "")  # one error of many compiles is kept once
         elif record.name == "dynamo_graph_break_reason":

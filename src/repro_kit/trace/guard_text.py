@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repro_kit.model.failure import Frame
 
-_PLACE = re.compile(r"# (?P<file>[^\s#()]+\.\w+|<[\w ./-]+>):(?P<line>\d+) in (?P<function>[\w.<>]+)")
+_PLACE = re.compile(r"# (?P<file>[^\s#()]+\.\w+|<[\w ./-]+>):(?P<line>\d{1,9}) in (?P<function>[\w.<>]+)")
 _SOURCE = re.compile(r"(?:[LG]\['[^']+'\]|\b[LG]\[\"[^\"]+\"\])(?:\.[A-Za-z_]\w*(?:\(\))?|\[[^\]]*\])*")
 _MISMATCH = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>[\w ]+?) mismatch"
@@ -17,7 +17,7 @@ _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(\)|\bsize mismatch")
 _COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
 _HINT = re.compile(r" \(HINT: (.*)\)$")
 _STACK_FRAME = re.compile(
-    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
+    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
 )
 _BARE = re.compile(
     r"(?<![\w.'\"(])(?!(?:not|len|type|hasattr|str|math|torch|utils_device)\b|___)"

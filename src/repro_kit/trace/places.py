@@ -16,6 +16,9 @@ _SHAPE_MACHINERY = re.compile(
 )
 
 
+CodeKey = tuple[str, int | None, str]
+
+
 @dataclass(frozen=True, order=True)
 class CompileRef:
     """One compile: torch's compile id, the rank, and the log that tells of it (one a process)."""
@@ -28,6 +31,11 @@ class CompileRef:
         return self.compile_id if self.rank is None else f"{self.compile_id} (rank {self.rank})"
 
     @property
+    def code_key(self) -> CodeKey:
+        """What tells all compiles of one code object in one process from others."""
+        return self.log, self.rank, self.frame_id
+
+    @property
     def frame_id(self) -> str:
         """What all compiles of one code object share: ``0`` of ``0/2``."""
         return self.compile_id.rpartition("/")[0] or self.compile_id
@@ -36,9 +44,9 @@ class CompileRef:
 def ref_of(record: Record) -> CompileRef | None:
     """The compile that `record` belongs to; metrics of a backward name theirs in the data."""
     compile_id = record.compile_id
-    if record.event.endswith("compilation_metrics") and isinstance(record.data, dict):
-        compile_id = record.data.get("compile_id") or compile_id
-    return CompileRef(str(compile_id), record.rank, record.file) if compile_id else None
+    if record.event.endswith("compilation_metrics"):
+        compile_id = record.text("compile_id") or compile_id
+    return CompileRef(compile_id, record.rank, record.file) if compile_id else None
 
 
 def is_torch(file: str) -> bool:

@@ -21,15 +21,18 @@ from repro_kit.errors import ReproKitError
 from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
 
 _HEADER = re.compile(
-    rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d+) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
+    rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d{1,18}) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
 )
+
+
+_NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt")
 
 
 @dataclass
 class Problems:
     """What was wrong with a trace that was read to its end nevertheless."""
 
-    damaged: int = 0  # records whose JSON or payload is cut off or changed
+    damaged: int = 0  # records whose JSON or payload is cut off, changed or of other types than torch writes
     stray: int = 0  # lines that belong to no record
     eventless: int = 0  # records without an event, or with several
 
@@ -43,13 +46,14 @@ class Reader:
     events: Counter[str] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[Record]:
-        earlier: ChainMap[int, str] = ChainMap()
+        earlier: dict[int, str] = {}
         for path in self.logs():
-            log = _Log(path, self.problems, earlier.new_child({}))
+            log = _Log(path, self.problems, earlier)
             for record in log.records():
                 self.events[record.event] += 1
                 yield record
-            earlier = log.strings
+            for table in log.tables.values():
+                earlier = {**table.maps[0], **earlier}
 
     def logs(self) -> list[Path]:
         """The logs, by the time of their first record."""
@@ -76,13 +80,20 @@ def _first_line(log: Path) -> bytes:
     return found[1] if found else b""
 
 
+def _sound(data: dict[str, Any]) -> bool:
+    """Whether the context is of the types that torch writes."""
+    whole = all(isinstance(data.get(key), int | None) for key in _NUMBERS)
+    return whole and isinstance(data.get("has_payload"), str | None)
+
+
 @dataclass
 class _Log:
-    """One log while it is read: the table of file names, and the record whose payload may still go on."""
+    """One log while it is read: the file names, and the record whose payload may still go on."""
 
     path: Path
     problems: Problems
-    strings: ChainMap[int, str]  # a forked process numbers on from its parent's table, and writes only what is new
+    earlier: dict[int, str]  # a forked process numbers on from its parent's table, and writes only what is new
+    tables: dict[int, ChainMap[int, str]] = field(default_factory=dict)  # by process, since several may share a log
 
     def records(self) -> Iterator[Record]:
         header: re.Match[bytes] | None = None
@@ -108,8 +119,11 @@ class _Log:
         except orjson.JSONDecodeError:
             self.problems.damaged += 1
             return
+        if not isinstance(data, dict) or not _sound(data):
+            self.problems.damaged += 1
+            return
         if isinstance(data.get("str"), list):
-            self._intern(data["str"])
+            self._intern(data["str"], self._strings(header))
             return
         events = [key for key in data if key not in CONTEXT]
         if len(events) != 1:
@@ -120,6 +134,7 @@ class _Log:
     def _typed(self, header: re.Match[bytes], data: dict[str, Any], event: str, payload: list[bytes]) -> Record:
         checksum = data.get("has_payload")
         body = b"\n".join(payload) if checksum else b""
+        strings = self._strings(header)
         intact = not checksum or hashlib.md5(body, usedforsecurity=False).hexdigest() == checksum
         self.problems.damaged += not intact
         return Record(
@@ -133,10 +148,17 @@ class _Log:
             rank=data.get("rank"),
             payload=body.decode("utf-8", "replace") if checksum else None,
             intact=intact,
-            stack=frames_of(data.get("stack"), self.strings) if "stack" in data else (),
-            strings=self.strings,
+            stack=frames_of(data.get("stack"), strings) if "stack" in data else (),
+            strings=strings,
         )
 
-    def _intern(self, entry: list[Any]) -> None:
+    def _strings(self, header: re.Match[bytes]) -> ChainMap[int, str]:
+        """The file names of the process that wrote a record."""
+        pid = int(header[2])
+        if pid not in self.tables:
+            self.tables[pid] = ChainMap({}, self.earlier)
+        return self.tables[pid]
+
+    def _intern(self, entry: list[Any], strings: ChainMap[int, str]) -> None:
         if len(entry) == 2 and isinstance(entry[1], int):
-            self.strings[entry[1]] = str(entry[0])
+            strings[entry[1]] = str(entry[0])

@@ -36,16 +36,29 @@ class Record:
     stack: tuple[Frame, ...] = ()  # outermost first
     strings: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)  # the log's file names
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The event's data where it is an object, as that of all known events is."""
+        return self.data if isinstance(self.data, dict) else {}
+
+    def text(self, key: str) -> str:
+        """A string of the event's data; empty where there is none."""
+        value = self.fields.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> float:
+        """A number of the event's data; 0 where there is none, or an impossible one."""
+        value = self.fields.get(key)
+        return value if isinstance(value, int | float) and abs(value) < 2**53 else 0
+
     def frames(self, key: str) -> tuple[Frame, ...]:
         """A stack within the event's data (``user_stack``), outermost first."""
-        return frames_of(self.data.get(key) if isinstance(self.data, dict) else None, self.strings)
+        return frames_of(self.fields.get(key), self.strings)
 
     @property
     def name(self) -> str:
         """Name of an artifact (``fx_graph_runnable``), else the event's."""
-        if self.event == "artifact" and isinstance(self.data, dict):
-            return str(self.data.get("name", ""))
-        return self.event
+        return self.text("name") if self.event == "artifact" else self.event
 
     def json(self) -> Any:
         """The payload as JSON; None when it is none."""
@@ -59,14 +72,18 @@ def frames_of(stack: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
     """A stack of the trace with its file names filled in; an unknown one is ``?``."""
     return tuple(
         Frame(
-            strings.get(frame.get("filename", -1), "?"),
-            frame.get("line") or 0,
+            strings.get(_whole(frame.get("filename")), "?"),
+            max(0, _whole(frame.get("line"))),
             str(frame.get("name", "")),
             str(frame.get("loc") or ""),
         )
-        for frame in stack or ()
+        for frame in (stack if isinstance(stack, list) else ())
         if isinstance(frame, dict)
     )
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else -1
 
 
 def compile_id_of(data: dict[str, Any]) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
+from repro_kit.trace.repair import bodies_in, repaired
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,19 @@ class Runnables:
     found: list[Runnable] = field(default_factory=list)
 
     def see(self, record: Record) -> None:
-        """Keep the payload of an `fx_graph_runnable` artifact."""
+        """Keep the payload of an `fx_graph_runnable` artifact, mended (`repair.py`) once its graph shows the bodies."""
         if record.name == "fx_graph_runnable" and record.payload and record.intact:
-            self.found.append(Runnable(record.compile_id or "-", record.payload, record.rank, record.attempt))
+            text, _ = repaired(record.payload, {})
+            self.found.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt))
+        elif record.name == "before_post_grad_graph" and record.payload:
+            self._mend(record.compile_id or "-", record.rank, record.payload)
+
+    def _mend(self, compile_id: str, rank: int | None, graph: str) -> None:
+        for at in reversed(range(len(self.found))):
+            one = self.found[at]
+            if (one.compile_id, one.rank) == (compile_id, rank):
+                self.found[at] = replace(one, text=repaired(one.text, bodies_in(graph))[0])
+                return
 
 
 def artifacts(records: Iterable[Record]) -> list[Runnable]:

@@ -19,11 +19,11 @@ import orjson
 from repro_kit.trace.record import Record
 
 _PREFIX = re.compile(
-    r"^(?:\[(?:rank|default)(?P<rank>\d+)\]:? ?)?"
-    r"(?:(?P<new>[VDIWEC](?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) (?P<pid>\d+) (?P<where>\S+:\d+)\] ?)"
+    r"^(?:\[(?:rank|default)(?P<rank>\d{1,9})\]:? ?)?"
+    r"(?:(?P<new>[VDIWEC](?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) (?P<pid>\d{1,18}) (?P<where>\S+:\d+)\] ?)"
     r"|(?P<old>\[\d{4}-\d\d-\d\d (?P<clock>\d\d:\d\d:\d\d[,.]\d+)\] ?))?"
 )
-_COMPILE = re.compile(r"^\[(?P<id>(?:!\d+/)?\d+/\d+)(?:_(?P<attempt>\d+))?\] ?")
+_COMPILE = re.compile(r"^\[(?P<id>(?:!\d+/)?\d+/\d+)(?:_(?P<attempt>\d{1,9}))?\] ?")
 _TAG = re.compile(r"^\[(?P<tag>__\w+)\] ?")
 _LOGGER = re.compile(r"^torch[\w.]*?(?:\.(?P<tag>__\w+))?: \[[A-Z]+\] ?")
 _STARTS = re.compile(
@@ -34,18 +34,18 @@ _STARTS = re.compile(
 _BREAK = re.compile(
     r"Graph break(?: in user code at|: (?!from user code at)|: from user code at.*(?:Traceback|Unsupported))", re.S
 )
-_RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)\s*(?:\n|$)")
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
-    r"hit config\.(?P<name>\w+) \((?P<n>\d+)\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d+)\)"
+    r"hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
     r"(?:\s+last reason: (?P<reason>.*))?"
 )
-_ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d+): ")
+_ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d{1,9}): ")
 _SYMBOL = re.compile(
     r"^create_symbol (?P<symbol>\w+) = (?P<val>\S+) for (?P<source>.+?) (?P<vr>\[[^\]]*\]) ?(?P<rest>.*)", re.S
 )
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
-_START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d+)")
-_SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d+) in (?P<name>\S+)")
+_START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
+_SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
 
 
 @dataclass
@@ -189,22 +189,27 @@ def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[
 
 
 def _messages(lines: Iterable[str]) -> Iterator[_Message]:
-    """`lines` by message: those with equal prefixes, in which a new message may begin; or those up to the next one."""
+    """`lines` by message: those with equal prefixes, in which a new message may begin; or those up to the next one.
+
+    Ranks that write to one terminal interleave their lines: each has a message of its own open.
+    """
     current = _Message()
+    opened: dict[str, _Message] = {"": current}
     for raw in lines:
         line = raw.rstrip("\n")
         found = _PREFIX.match(line)
         assert found
         key, rest = _stripped(found, line[found.end() :])
-        begins = bool(_STARTS.match(rest))
+        if key is not None:
+            current = opened.setdefault(key[0], _Message())
         goes_on = key in (current.key, None)  # older torch prefixes the first line only
-        if not goes_on or (begins and current.lines):
+        if not goes_on or (_STARTS.match(rest) and current.lines):
             if current.lines:
                 yield current
-            current = _Message(key, [], *_context(found, line[found.end() :]))
+            stream = key[0] if key is not None else ""
+            current = opened[stream] = _Message(key, [], *_context(found, line[found.end() :]))
         current.lines.append(rest)
-    if current.lines:
-        yield current
+    yield from (message for message in opened.values() if message.lines)
 
 
 def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None, str]:

@@ -42,7 +42,7 @@ def dynamic_source(source: str) -> str:
 
 def changing_sizes(one: Recompiled) -> list[str]:
     """The sizes that changed between compiles of one function, as sources."""
-    guarded = [reason.guard.source for reason in one.reasons if reason.size_related and reason.guard.kind == Kind.SIZE]
+    guarded = [reason.guard.source for reason in one.reasons if _mismatch(reason)]
     table = [it for it in one.values.sources if _SIZE.match(it)]
     chosen = table or [it for it in guarded if _SIZE.match(it)]
     return list(
@@ -52,11 +52,11 @@ def changing_sizes(one: Recompiled) -> list[str]:
 
 def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     sizes = [source for source in changing_sizes(one) if not _is_settled(context, one, source)]
-    if not sizes or not any(reason.size_related for reason in one.reasons):
+    if not sizes or not any(map(_mismatch, one.reasons)):
         return
     name = compiled_name(one.name)
     yield Suggestion(
-        f"Make {listed(sizes)} of `{name}` dynamic from the start",
+        f"Make {listed(sizes, 2)} of `{name}` dynamic from the start",
         f"`{name}` was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
         "recompiles",
         Aim.RECOMPILES,
@@ -76,6 +76,11 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             note="as applied here, to every torch.compile of the script",
             weight=one.count - 0.5,
         )
+
+
+def _mismatch(reason: Reason) -> bool:
+    """Whether a size was another constant; a size that is compared with something is a symbol already."""
+    return reason.size_related and reason.guard.kind == Kind.SIZE and bool(reason.guard.actual)
 
 
 def _is_settled(context: Context, one: Recompiled, source: str) -> bool:
@@ -149,7 +154,11 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         ):
             what = f"Let `{where.code or context.line(where) or guard.text}` not decide on {guard.source}"
             note = "each side of it is a compile: torch.cond traces both, torch._check(…) tells torch which one it is"
-        elif guard.kind in _ASKED and not (internal and guard.kind != Kind.STATE) and not _is_number(guard.expected):
+        elif (
+            guard.kind in _ASKED
+            and not (internal and guard.kind != Kind.STATE)
+            and not (guard.kind == Kind.VALUE and _is_number(guard.expected))
+        ):
             what = _ASKED[guard.kind].format(source=f"`{guard.source}`")
             note = ""
         else:
@@ -202,13 +211,15 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
 def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     if not one.hit:
         return
-    wanted = min(_MOST_LIMIT, max(2 * one.limit, one.count + 2))
+    total = one.limit > _MOST_LIMIT  # that of all compiles of a function, whatever object it is of
+    wanted = 2 * one.limit if total else min(_MOST_LIMIT, max(2 * one.limit, one.count + 2))
+    setting = "accumulated_recompile_limit" if total else "recompile_limit"
     yield Suggestion(
-        f"Raise the recompile limit to {wanted}, if every one of these compiles is needed",
+        f"Raise {setting} to {wanted}, if every one of these compiles is needed",
         f"`{compiled_name(one.name)}` hit the limit of {one.limit} compiles, and runs in eager where none fits",
         "recompiles",
         Aim.LIMIT_HITS,
-        Change(config={"dynamo.recompile_limit": wanted}),
+        Change(config={f"dynamo.{setting}": wanted}),
         place=context.place(one.code),
         note="it costs compile time, and time to find the right graph at each call; fewer recompiles are better",
         weight=0.5,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, counted
+from repro_kit.explain.context import Context, counted, headline
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
 
 #: Files of torch's that hold the forward of a wrapper.
@@ -20,11 +20,12 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             "Leave out fullgraph=True, or mend the graph break"
             if soft
             else "Collect the failure: repro-kit collect SCRIPT",
-            f"{failure.type}: {failure.reason.strip().partition(chr(10))[0][:200]}",
+            f"{failure.type}: {headline(failure.reason)[:200]}",
             "failures",
             Aim.FAILURES,
             Change(arguments={"fullgraph": False}) if soft else None,
             place=context.place(failure.where),
+            untried="needs an edit" if soft else "another command",
             weight=40.0,
         )
     if insights.ranks.divergences:

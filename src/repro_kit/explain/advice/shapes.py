@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from repro_kit.explain.advice.edits import edit
 from repro_kit.explain.advice.recompiles import changing_sizes, dynamic_source
-from repro_kit.explain.context import Context, counted, plain_name
+from repro_kit.explain.context import Context, counted, listed, plain_name
 from repro_kit.explain.sections.specializations import named
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
@@ -15,10 +15,9 @@ from repro_kit.trace.insights.specializations import Cause, Specialization
 def suggest(context: Context) -> Iterator[Suggestion]:
     """By cause: the setting or the mark that avoids the specialization."""
     for one in context.insights.specializations:
-        found = _RULES[one.cause](context, one)
-        if found:
-            yield found
+        yield from _RULES[one.cause](context, one)
     yield from _similar(context)
+    yield from _kernels(context)
 
 
 def _recompiled(context: Context, one: Specialization) -> int:
@@ -26,11 +25,11 @@ def _recompiled(context: Context, one: Specialization) -> int:
     return sum(it.count for it in context.insights.recompiles if one.code and it.code == one.code)
 
 
-def _code(context: Context, one: Specialization) -> Suggestion | None:
+def _code(context: Context, one: Specialization) -> Iterator[Suggestion]:
     again = _recompiled(context, one)
     if not again or one.where is None:
-        return None
-    return Suggestion(
+        return
+    yield Suggestion(
         f"Let `{one.where.code or context.line(one.where) or named(one)}` not decide on {named(one)}",
         f"that line makes it a constant, and each other value is a compile: {counted(again, 'recompile')} of "
         f"`{plain_name(one.code.function) if one.code else ''}`",
@@ -43,13 +42,14 @@ def _code(context: Context, one: Specialization) -> Suggestion | None:
     )
 
 
-def _zero_one(context: Context, one: Specialization) -> Suggestion | None:
+def _zero_one(context: Context, one: Specialization) -> Iterator[Suggestion]:
     sizes = [source for source in one.sources if ".size()" in source]
     if not sizes:
-        return None
-    return Suggestion(
+        return
+    why = f"it was {one.value} once, which is a compile of its own"
+    yield Suggestion(
         f"Give {sizes[0]} no value at compile time (mark_unbacked), so that 0 and 1 are sizes like others",
-        f"it was {one.value} once, which is a compile of its own",
+        why,
         "specializations",
         Aim.RECOMPILES,
         Change(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
@@ -58,9 +58,20 @@ def _zero_one(context: Context, one: Specialization) -> Suggestion | None:
         note="code that branches on the size fails to compile then; in code: "
         "torch._dynamo.decorators.mark_unbacked(tensor, dim)",
     )
+    yield Suggestion(
+        "Let torch not ask whether a dynamic size is 0 or 1 (backed_size_oblivious)",
+        why,
+        "specializations",
+        Aim.RECOMPILES,
+        Change(config={"shapes.backed_size_oblivious": True}, arguments={"dynamic": True}),
+        place=context.place(one.where),
+        weight=0.9,
+        note="it counts for every dynamic size, here with dynamic=True; code that asks whether a size is 0 or 1 may "
+        "behave otherwise",
+    )
 
 
-def _duck(context: Context, one: Specialization) -> Suggestion | None:
+def _duck(context: Context, one: Specialization) -> Iterator[Suggestion]:
     again = any(
         "duck" in reason.guard.note
         for it in context.insights.recompiles
@@ -68,8 +79,8 @@ def _duck(context: Context, one: Specialization) -> Suggestion | None:
         if it.code == one.code
     )
     if not again:
-        return None
-    return Suggestion(
+        return
+    yield Suggestion(
         "Tell sizes apart that happen to be equal",
         f"{named(one)}: once they differ, it is compiled again",
         "specializations",
@@ -80,8 +91,8 @@ def _duck(context: Context, one: Specialization) -> Suggestion | None:
     )
 
 
-def _violated(context: Context, one: Specialization) -> Suggestion | None:
-    return Suggestion(
+def _violated(context: Context, one: Specialization) -> Iterator[Suggestion]:
+    yield Suggestion(
         f"Mark {', '.join(one.sources)} with maybe_mark_dynamic, or change the code that makes it {one.value}",
         one.reason or "it was marked dynamic, and the code makes it a constant",
         "specializations",
@@ -118,3 +129,15 @@ def _similar(context: Context) -> Iterator[Suggestion]:
             Change(arguments={"dynamic": True}),
             note="each function is still compiled once; regional compilation of the repeated module shares the graph",
         )
+
+
+def _kernels(context: Context) -> Iterator[Suggestion]:
+    """Triton kernels of the user's that were compiled for several values of a constant."""
+    for one in context.insights.shapes.kernels:
+        if len(one.compiles) > 1:
+            yield Suggestion(
+                f"Take tl.constexpr from those of {listed(one.arguments)} that change between calls of `{one.kernel}`",
+                f"each value of a constexpr is a kernel of its own; it is in {counted(len(one.compiles), 'compile')}",
+                "shapes",
+                Aim.COMPILE_SECONDS,
+            )

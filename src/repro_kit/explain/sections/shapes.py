@@ -6,15 +6,19 @@ from repro_kit.explain.context import Context, compiled_name, counted, ids, list
 from repro_kit.explain.view import Item, Section, Table, Words
 from repro_kit.trace.insights.shapes import Symbol
 
+_ROWS = 100
+
 
 def section(context: Context) -> Section:
     """Symbols, blocked sources, kernels' constants, PGO's suggestion."""
     shapes = context.insights.shapes
     items = []
     if shapes.symbols:
-        rows = tuple(_row(context, one) for one in shapes.symbols)
+        rows = [_row(context, one) for one in shapes.symbols[:_ROWS]]
+        if len(shapes.symbols) > _ROWS:
+            rows.append((f"… {len(shapes.symbols) - _ROWS} more", "", "", "", "", ""))
         columns = ("symbol", "source", "made by", "seen as", "range", "first used")
-        items.append(Item("Sizes and numbers that are symbols", blocks=(Table(columns, rows),)))
+        items.append(Item("Sizes and numbers that are symbols", blocks=(Table(columns, tuple(rows)),)))
     items += [
         Item(
             f"{one.source} changes, and stays a constant",

@@ -13,7 +13,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import graphs, names, switches
+from repro_probe import disable, graphs, names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -49,6 +49,8 @@ def install(place, note, watch):
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
+    if "disable" in options:
+        disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")

@@ -12,9 +12,9 @@ from repro_kit.trace.places import CompileRef, ref_of, user_frame
 from repro_kit.trace.record import Record
 
 _LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")
-_AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.MULTILINE)
-_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$')
-_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
+_AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d{1,9})$", re.MULTILINE)
+_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+)$')
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d{1,9})$")
 _FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
 _STACKS = (

@@ -18,7 +18,7 @@ _LATENCY = re.compile(r"Guard (?:eval )?latency = ([\d.]+) us")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
 _ADDRESS = re.compile(r"\b\d{9,}\b|0x[0-9a-f]{6,}|(?<=___)\d+(?='\])")
 _SIZES = re.compile(r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]")
-_GROUPS = 4000  # groups of guards that are told apart
+_GROUPS = 10_000  # groups of guards that are told apart
 _EXAMPLES = 20
 _SLOWEST = 10
 _ON_SHAPES = ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD", "GUARD")
@@ -185,7 +185,7 @@ class GuardTrees:
         guard, leaf = group.guard, group.leaf
         kind = _NAMED.get(leaf.name, guard.kind)
         where = self.known.files.placed(guard.where)
-        source = leaf.source or guard.source
+        source = leaf.source or (guard.source if guard.source[:2] in ("L[", "G[") else "")
         return GuardGroup(leaf.name, kind, source, guard.text, where, group.count, tuple(group.compiles), guard.note)
 
     def _differing(self) -> Iterator[Differing]:

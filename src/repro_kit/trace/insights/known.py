@@ -8,7 +8,7 @@ from typing import Any
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.graph_text import GraphShape, shape_of
-from repro_kit.trace.places import CompileRef, Files, ref_of
+from repro_kit.trace.places import CodeKey, CompileRef, Files, ref_of
 from repro_kit.trace.record import Record
 
 #: What is kept of a compile's metrics: all but its settings and its long texts.
@@ -71,7 +71,7 @@ class Known:
     """Every compile in order, the code it is of, and the files that were seen."""
 
     compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
-    frames: dict[tuple[str, str], CodeFrame] = field(default_factory=dict)
+    frames: dict[CodeKey, CodeFrame] = field(default_factory=dict)
     files: Files = field(default_factory=Files.none)
     logs: dict[str, int | None] = field(default_factory=dict)  # and their ranks
     _pending: dict[tuple[str, int, int], TensorSpec] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Known:
 
     def frame(self, ref: CompileRef) -> CodeFrame:
         """The code object that `ref` is a compile of."""
-        return self.frames[ref.log, ref.frame_id]
+        return self.frames[ref.code_key]
 
     def code(self, ref: CompileRef) -> Frame | None:
         """Where the code that `ref` compiles is."""
@@ -109,7 +109,7 @@ class Known:
 
     def _begin(self, ref: CompileRef) -> Compiled:
         one = self.compiles[ref] = Compiled(ref)
-        self.frames.setdefault((ref.log, ref.frame_id), CodeFrame()).compiles.append(one)
+        self.frames.setdefault(ref.code_key, CodeFrame()).compiles.append(one)
         return one
 
     def _start(self, one: Compiled, record: Record) -> None:
@@ -126,7 +126,7 @@ class Known:
         one.code = frame.code if frame.code == code else code
 
     def _tensor(self, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
+        data = record.fields
         spec = TensorSpec(
             _sizes(data.get("size")),
             str(data.get("dtype", "")).removeprefix("torch."),
@@ -139,7 +139,7 @@ class Known:
         )
 
     def _source(self, one: Compiled, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
+        data = record.fields
         key = record.file, _number(data.get("describer_id")), _number(data.get("id"))
         spec = self._pending.pop(key, None)
         source = data.get("source")
@@ -158,17 +158,16 @@ class Known:
         one.shape = self._shapes.setdefault(shape, shape)
 
     def _metrics(self, one: Compiled, record: Record) -> None:
-        data = record.data if isinstance(record.data, dict) else {}
-        numbers = {key: data[key] for key in _NUMBERS if isinstance(data.get(key), int | float)}
+        data = record.fields
+        numbers = {key: value for key in _NUMBERS if (value := record.number(key))}
         if record.event == "bwd_compilation_metrics":
             one.backward_us += numbers.get("duration_us", 0)
             return
         one.numbers = numbers
         if one.code is None and data.get("co_filename"):
-            line = data.get("co_firstlineno") or 0
-            self._code(one, Frame(str(data["co_filename"]), int(line), str(data.get("co_name") or "")))
-        seconds = data.get("entire_frame_compile_time_s")
-        one.seconds = float(seconds) if isinstance(seconds, int | float) else numbers.get("duration_us", 0) / 1e6
+            line = int(record.number("co_firstlineno"))
+            self._code(one, Frame(str(data["co_filename"]), line, record.text("co_name")))
+        one.seconds = record.number("entire_frame_compile_time_s") or numbers.get("duration_us", 0) / 1e6
 
 
 def _sizes(value: Any) -> tuple[int | str, ...]:

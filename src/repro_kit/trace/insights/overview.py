@@ -16,15 +16,15 @@ from repro_kit.trace.insights.known import Compiled, Known
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
-#: Phases of a compile and the metric that times each; an inner one is part of the one before it.
+#: Phases of a forward compile and the metrics that time each.
 _PHASES = {
-    "dynamo": "dynamo_cumulative_compile_time_us",
-    "aot": "aot_autograd_cumulative_compile_time_us",
-    "inductor": "inductor_cumulative_compile_time_us",
-    "codegen": "inductor_code_gen_cumulative_compile_time_us",
-    "native": "triton_compile_time_us",
-    "before restarts": "dynamo_compile_time_before_restart_us",
+    "dynamo": ("dynamo_cumulative_compile_time_us",),
+    "aot": ("aot_autograd_cumulative_compile_time_us",),
+    "inductor": ("inductor_cumulative_compile_time_us",),
+    "codegen": ("inductor_code_gen_cumulative_compile_time_us",),
+    "native": ("triton_compile_time_us",),
     "passes": ("pre_grad_pass_time_us", "joint_graph_pass_time_us", "post_grad_pass_time_us"),
+    "before restarts": ("dynamo_compile_time_before_restart_us",),
 }
 _CACHES = {
     "aotautograd_cache_hit": ("AOTAutograd", "hits"),
@@ -94,7 +94,11 @@ class CacheCount:
 
 @dataclass(frozen=True)
 class Overview:
-    """The whole trace in numbers. `phases` are seconds, an inner phase being part of an outer one."""
+    """The whole trace in numbers.
+
+    `phases` are seconds: each of ``dynamo``, ``aot``, ``inductor``, ``codegen``, ``native`` (C++ or Triton) is part of
+    the one before it; ``backward`` is what was compiled later, when a backward ran.
+    """
 
     compiles: tuple[CompileInfo, ...] = ()
     tree: tuple[Node, ...] = ()
@@ -154,32 +158,31 @@ class Overviews:
             self.broken.add(ref)
         elif name == "torch_version":
             self._version(record.json())
-        elif record.event in ("compilation_metrics", "bwd_compilation_metrics") and isinstance(record.data, dict):
-            self._metrics(record.data, backward=record.event.startswith("bwd"))
+        elif record.event in ("compilation_metrics", "bwd_compilation_metrics"):
+            self._metrics(record)
 
     def _version(self, data: Any) -> None:
         for key, shown in (("pytorch_version", "torch"), ("commit", "commit")):
             if isinstance(data, dict) and data.get(key):
                 self.versions.setdefault(shown, str(data[key]))
 
-    def _metrics(self, data: dict[str, Any], *, backward: bool) -> None:
+    def _metrics(self, record: Record) -> None:
         for key in ("python_version", "cuda_version", "triton_version"):
-            if data.get(key):
-                self.versions.setdefault(key.removesuffix("_version"), str(data[key]).partition(" ")[0])
+            if record.text(key):
+                self.versions.setdefault(key.removesuffix("_version"), record.text(key).partition(" ")[0])
+        if record.event.startswith("bwd"):
+            self._spend("backward", record.number("duration_us"))
+            return
         for phase, keys in _PHASES.items():
-            for key in (keys,) if isinstance(keys, str) else keys:
-                self._spend(phase, data.get(key))
-        if backward:
-            self._spend("backward", data.get("duration_us"))
+            self._spend(phase, sum(record.number(key) for key in keys))
         for key, home in _CONFIGS.items():
-            text = data.get(key)
-            if isinstance(text, str) and hash(text) not in self._configs:
+            text = record.text(key)
+            if text and hash(text) not in self._configs:
                 self._configs.add(hash(text))
                 self._config(home, text)
 
-    def _spend(self, phase: str, microseconds: Any) -> None:
-        if isinstance(microseconds, int | float):
-            self.phases[phase] = self.phases.get(phase, 0.0) + microseconds / 1e6
+    def _spend(self, phase: str, microseconds: float) -> None:
+        self.phases[phase] = self.phases.get(phase, 0.0) + microseconds / 1e6
 
     def _config(self, home: str, text: str) -> None:
         try:

@@ -10,15 +10,15 @@ from typing import ClassVar
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
 from repro_kit.trace.insights.known import CodeFrame, Known
-from repro_kit.trace.places import CompileRef, ref_of
+from repro_kit.trace.places import CodeKey, CompileRef, ref_of
 from repro_kit.trace.record import Record
 
 _AGAINST = re.compile(r"^(?P<id>(?:!\d+/)?\d+/\d+): (?P<guard>.*)", re.DOTALL)
 _LIMIT = re.compile(
-    r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d+)", re.S
+    r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d{1,9})", re.S
 )
 _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
-_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d+)')
+_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # of a table of values
@@ -93,11 +93,11 @@ class Recompiles:
     names: ClassVar = ("recompile_reasons", "compilation_metrics", "dynamo_cpp_guards_str", "create_symbol")
 
     known: Known
-    groups: dict[tuple[str, str], dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
-    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    groups: dict[CodeKey, dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
+    times: Counter[CodeKey] = field(default_factory=Counter)
     scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
-    limits: dict[tuple[str, str], int] = field(default_factory=dict)
-    hits: set[tuple[str, str]] = field(default_factory=set)
+    limits: dict[CodeKey, int] = field(default_factory=dict)
+    hits: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
         """Take recompile reasons, and metrics that tell of the limit."""
@@ -106,16 +106,16 @@ class Recompiles:
             return
         if record.name == "recompile_reasons":
             self.add(ref, reasons_of(record))
-        elif record.event == "compilation_metrics" and isinstance(record.data, dict):
-            allowed = _ALLOWED.search(str(record.data.get("dynamo_config") or ""))
+        elif record.event == "compilation_metrics":
+            allowed = _ALLOWED.search(record.text("dynamo_config"))
             if allowed:
-                self.limits[ref.log, ref.frame_id] = int(allowed[1])
-            self._limit(ref, str(record.data.get("fail_reason") or ""))
+                self.limits[ref.code_key] = int(allowed[1])
+            self._limit(ref, record.text("fail_reason"))
         elif record.event == "dynamo_cpp_guards_str" and record.payload:
             self._values(ref, record.payload)
-        elif record.name == "create_symbol" and isinstance(record.data, dict):
-            source, value = record.data.get("source"), record.data.get("val")
-            if isinstance(source, str) and isinstance(value, str) and not self._described(ref, source):
+        elif record.name == "create_symbol":
+            source, value = record.text("source"), record.text("val")
+            if source and value and not self._described(ref, source):
                 self.scalars.setdefault(ref, {})[source] = value
 
     def _described(self, ref: CompileRef, source: str) -> bool:
@@ -124,7 +124,7 @@ class Recompiles:
 
     def add(self, ref: CompileRef, reasons: list[str]) -> None:
         """Note why `ref` was compiled; the first reason is the one against the newest entry."""
-        key = ref.log, ref.frame_id
+        key = ref.code_key
         self.times[key] += 1
         for text in reasons:
             found = _AGAINST.match(text)
@@ -151,7 +151,7 @@ class Recompiles:
 
     def _values(self, ref: CompileRef, tree: str) -> None:
         """What the guards of `ref` expect of sources whose value has made trouble before."""
-        for kind, source, _ in self.groups.get((ref.log, ref.frame_id), {}):
+        for kind, source, _ in self.groups.get(ref.code_key, {}):
             found = re.search(rf"EQUALS_MATCH: {re.escape(source)} == (.*?)(?:  #|$)", tree, re.MULTILINE)
             if kind == Kind.VALUE and found:
                 self.scalars.setdefault(ref, {}).setdefault(source, found[1].strip())
@@ -160,7 +160,7 @@ class Recompiles:
         """Whether `ref` failed for the limit, and which number that is."""
         if not _HIT.search(reason):
             return
-        key = ref.log, ref.frame_id
+        key = ref.code_key
         self.hits.add(key)
         found = _LIMIT.search(reason)
         if found:
@@ -175,7 +175,7 @@ class Recompiles:
                 found.append(self._function(key, frame))
         return tuple(sorted(found, key=lambda one: -one.count))
 
-    def _function(self, key: tuple[str, str], frame: CodeFrame) -> Recompiled:
+    def _function(self, key: CodeKey, frame: CodeFrame) -> Recompiled:
         reasons = [self._reason(group) for group in self.groups.get(key, {}).values()]
         limit = self.limits.get(key, _USUAL_LIMIT)
         made = len(frame.compiles)

@@ -12,14 +12,13 @@ from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
 from repro_kit.trace.insights.known import CodeFrame, Known
 from repro_kit.trace.insights.recompiles import reasons_of
-from repro_kit.trace.places import CompileRef, ref_of, user_frame
+from repro_kit.trace.places import CodeKey, CompileRef, ref_of, user_frame
 from repro_kit.trace.record import Record
 
 _PGO_SUGGESTS = re.compile(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]*)"')
 _PGO_SOURCE = re.compile(r"^  (?P<source>.+?): (?P<state>.*\?.*)$", re.MULTILINE)
-_CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*tl\.constexpr")
+_CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*[\"']?tl\.constexpr")
 _KERNEL = re.compile(r"@triton\.jit\s*\ndef (?P<name>\w+)\((?P<args>[^)]*)\)")
-_USER_KERNELS = re.compile(r"triton_kernel_wrapper|# (?:Original )?[Pp]ath: ")
 _ON_MODULE = re.compile(r"^L\['self'\]|^L\['(?:mod|module|model)'\]|\._modules\[|\._parameters\[|\._buffers\[")
 _EXAMPLES = 20
 
@@ -101,14 +100,14 @@ class Shapes:
 
     names: ClassVar = (
         "create_symbol", "create_unbacked_symbol", "chromium_event", "get_local_code_state", "get_remote_code_state",
-        "put_local_code_state", "recompile_reasons", "dynamo_output_graph", "inductor_output_code",
+        "put_local_code_state", "recompile_reasons", "fx_graph_runnable", "inductor_output_code",
     )  # fmt: skip
 
     known: Known
-    groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
+    groups: dict[tuple[CodeKey, str], _Group] = field(default_factory=dict)
     suggested: dict[str, None] = field(default_factory=dict)
     pgo: set[str] = field(default_factory=set)
-    values: dict[tuple[str, str], dict[str, dict[str, CompileRef]]] = field(default_factory=dict)
+    values: dict[CodeKey, dict[str, dict[str, CompileRef]]] = field(default_factory=dict)
     kernels: dict[str, tuple[tuple[str, ...], dict[CompileRef, None]]] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
@@ -117,7 +116,7 @@ class Shapes:
         if ref is None:
             return
         match record.name:
-            case "create_symbol" | "create_unbacked_symbol" if isinstance(record.data, dict):
+            case "create_symbol" | "create_unbacked_symbol":
                 self._symbol(ref, record)
             case "chromium_event" if record.payload and '"pgo.dynamic_whitelist"' in record.payload:
                 self._whitelist(record)
@@ -125,23 +124,22 @@ class Shapes:
                 self._pgo(record)
             case "recompile_reasons":
                 self.recompiled(ref, reasons_of(record))
-            case "dynamo_output_graph" | "inductor_output_code" if "triton" in (record.payload or ""):
+            case "inductor_output_code" | "fx_graph_runnable" if "@triton.jit" in (record.payload or ""):
                 self._kernels(ref, record.payload or "")
 
     def _symbol(self, ref: CompileRef, record: Record) -> None:
-        data = record.data
         unbacked = record.event == "create_unbacked_symbol"
-        symbol, source = str(data.get("symbol", "")), str(data.get("source") or "")
+        symbol, source = record.text("symbol"), record.text("source")
         stack = record.frames("user_stack")
         one = Symbol(
             symbol,
             source,
             Origin.UNBACKED if unbacked else self._origin(ref, source),
-            range=str(data.get("vr", "")),
+            range=record.text("vr"),
             where=user_frame(stack),
             code=self.known.code(ref),
         )
-        self.add(ref, one, str(data.get("val", "")))
+        self.add(ref, one, record.text("val"))
 
     def _origin(self, ref: CompileRef, source: str) -> Origin:
         first = self.known.frame(ref).compiles[0].ref == ref
@@ -151,7 +149,7 @@ class Shapes:
 
     def add(self, ref: CompileRef, one: Symbol, hint: str) -> None:
         """Count a symbol."""
-        key = ref.log, ref.frame_id, one.source or one.symbol
+        key = ref.code_key, one.source or one.symbol
         group = self.groups.setdefault(key, _Group(one))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
@@ -181,15 +179,13 @@ class Shapes:
             guard = parse_guard(text)
             if guard.kind == Kind.VALUE and guard.expected.lstrip("-").isdigit():
                 source = whole_source(guard.source)
-                values = self.values.setdefault((ref.log, ref.frame_id), {}).setdefault(source, {})
+                values = self.values.setdefault(ref.code_key, {}).setdefault(source, {})
                 values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
 
     def _kernels(self, ref: CompileRef, text: str) -> None:
-        if not _USER_KERNELS.search(text):
-            return
         for kernel in _KERNEL.finditer(text):
             names = tuple(_CONSTEXPR.findall(kernel["args"]))
-            if names and not kernel["name"].startswith("triton_"):
+            if names and not kernel["name"].startswith("triton_"):  # Inductor's own
                 found = self.kernels.setdefault(kernel["name"], (names, {}))
                 if len(found[1]) < _EXAMPLES:
                     found[1].setdefault(ref)
@@ -207,12 +203,12 @@ class Shapes:
         kernels = (KernelConstants(name, args, tuple(refs)) for name, (args, refs) in self.kernels.items())
         return DynamicShapes(symbols, tuple(self.suggested), tuple(blocked), tuple(kernels))
 
-    def _blocked(self, key: tuple[str, str], frame: CodeFrame) -> Iterator[Blocked]:
+    def _blocked(self, key: CodeKey, frame: CodeFrame) -> Iterator[Blocked]:
         """What changed at least twice and never became a symbol."""
         for source in dict.fromkeys(name for one in frame.compiles for name in one.tensors):
             specs = [tensors[source] for tensors in map(frame.tensors, frame.compiles) if source in tensors]
             sizes = dict.fromkeys(spec.sizes for spec in specs)
-            symbolic = any((*key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
+            symbolic = any((key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
             if len(sizes) < 3 or symbolic:
                 continue
             block = (
@@ -221,5 +217,5 @@ class Shapes:
             values = tuple(str(list(size)) for size in list(sizes)[:_EXAMPLES])
             yield Blocked(source, block, values, frame.code, tuple(one.ref for one in frame.compiles[:_EXAMPLES]))
         for source, seen in self.values.get(key, {}).items():
-            if len(seen) >= 2 and _ON_MODULE.match(source) and (*key, source) not in self.groups:
+            if len(seen) >= 2 and _ON_MODULE.match(source) and (key, source) not in self.groups:
                 yield Blocked(source, Block.INTEGER, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])

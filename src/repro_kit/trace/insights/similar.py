@@ -40,7 +40,7 @@ class SimilarGraphs:
     @property
     def one_function(self) -> bool:
         """Whether they are all compiles of the same code object."""
-        return len({(one.compile.log, one.compile.frame_id) for one in self.members}) == 1
+        return len({one.compile.code_key for one in self.members}) == 1
 
 
 def _concrete(it: GraphInput) -> tuple[str, ...]:
@@ -81,8 +81,8 @@ class Similar:
         """Groups of at least two whose sizes differ, those that took longest first."""
         found = []
         for shape, group in self.groups.items():
-            ranks = {ref.log for ref, _ in group.members}
-            alone = [(ref, it) for ref, it in group.members if ref.log == min(ranks)]
+            first, _ = group.members[0]
+            alone = [(ref, it) for ref, it in group.members if (ref.log, ref.rank) == (first.log, first.rank)]
             if len(alone) < 2:
                 continue
             columns = list(zip(*(it for _, it in alone), strict=False))

@@ -19,7 +19,7 @@ _EQUAL = re.compile(r"(?P<one>[^=<>!]+\.size\(\)\[\d+\]) == (?P<other>[^=<>!]+\.
 _MARKED = re.compile(
     r"You marked (?P<source>[LG]\[.*?) as dynamic but your code specialized it to be a constant \((?P<value>[^)]*)\)"
 )
-_DIMENSION = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
+_DIMENSION = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d{1,9})\]$")
 _EXAMPLES = 20
 _BOUNDED = 1000
 
@@ -73,7 +73,7 @@ class Specializations:
         ref = ref_of(record)
         if ref is None:
             return
-        if record.event == "symbolic_shape_specialization" and isinstance(record.data, dict):
+        if record.event == "symbolic_shape_specialization":
             self._outright(ref, record)
         elif record.name == "dynamo_error" and record.payload:
             self._violated(ref, record.payload)
@@ -83,20 +83,17 @@ class Specializations:
             self.ducks(ref, record.payload.split("\n"))
 
     def _outright(self, ref: CompileRef, record: Record) -> None:
-        data = record.data
-        sources = tuple(str(source) for source in data.get("sources") or ())
-        self.add(
-            ref,
-            Specialization(
-                Cause.CODE,
-                sources,
-                str(data.get("value", "")),
-                str(data.get("symbol", "")),
-                user_frame(record.frames("user_stack")) or user_frame(record.frames("stack")),
-                framework_frame(record.frames("stack")),
-                str(data.get("reason", "")),
-            ),
+        sources = record.fields.get("sources")
+        one = Specialization(
+            Cause.CODE,
+            tuple(str(source) for source in sources) if isinstance(sources, list) else (),
+            record.text("value"),
+            record.text("symbol"),
+            user_frame(record.frames("user_stack")) or user_frame(record.frames("stack")),
+            framework_frame(record.frames("stack")),
+            record.text("reason"),
         )
+        self.add(ref, one)
 
     def _violated(self, ref: CompileRef, text: str) -> None:
         for marked in _MARKED.finditer(text):
