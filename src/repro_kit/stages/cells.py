@@ -271,7 +271,7 @@ class OnScript(Cells):
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
-        with self._threads(jobs) as pool:
+        with self.threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
@@ -288,7 +288,7 @@ class OnScript(Cells):
                     yield running.pop(future), cell
 
     @contextmanager
-    def _threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
+    def threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
         """Threads that run scripts; where they are left early, the scripts are killed."""
         try:
             with ThreadPoolExecutor(jobs) as pool:
@@ -373,10 +373,10 @@ class OnScript(Cells):
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
-            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout)
+            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout, without)
         probes = symptoms.probes(self.symptom) if self.symptom else {}
         changed = {**override, **probes}
-        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without)
+        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without=without)
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)

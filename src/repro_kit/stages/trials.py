@@ -7,7 +7,6 @@ import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -192,7 +191,7 @@ class Trials:
             verdict = runner.verdict(probe, name, without=variables)
             return self._trial(verdict, _applied(runner.case.path / "ablate" / name / "probe"))
 
-        with ThreadPoolExecutor(self.jobs) as pool:
+        with runner.threads(self.jobs) as pool:
             return list(pool.map(one, changes))
 
     def _trial(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Trial:
