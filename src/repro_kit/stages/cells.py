@@ -281,7 +281,7 @@ class OnScript(Cells):
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = self.jobs
-        with self._threads(jobs) as pool:
+        with self.threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
@@ -298,7 +298,7 @@ class OnScript(Cells):
                     yield running.pop(future), cell
 
     @contextmanager
-    def _threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
+    def threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
         """Threads that run scripts; where they are left early, the scripts are killed."""
         try:
             with ThreadPoolExecutor(jobs) as pool:
