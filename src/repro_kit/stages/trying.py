@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case import Case
@@ -49,10 +49,9 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
     chosen = [it for it in suggestions if it.change][:_MOST]
     runs = _Runs(case, options, ui, planned=2 + len(chosen))
     cold, warm = runs.cold_and_warm()
-    trials = []
+    trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
     if cold.recompiles:
         trials.append(judge((_keep_profile(),), cold, warm, None))
-    trials += [judge((it,), cold, runs.one(it), warm) for it in chosen]
     helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
     trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
     trials += [Trial((it,), Ruling.UNTRIED, why_untried(it)) for it in suggestions if it not in chosen]
@@ -140,7 +139,7 @@ class _Runs:
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",
         )
-        if not any((place / "trace").iterdir()) and not change.env:
+        if not any((place / "trace").iterdir()) and change == Change():
             raise ReproKitError(
                 f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
             )
@@ -148,4 +147,5 @@ class _Runs:
         shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
         with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:
             printed = file.read(_LARGEST_OUTPUT)
-        return measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
+        found = measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
+        return replace(found, place=str(place))
