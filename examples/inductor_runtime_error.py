@@ -1,7 +1,7 @@
 """A custom operator whose output has other strides than Inductor was promised.
 
 kind:   runtime-error
-layer:  inductor
+layer:  user (the fake kernel lies; Inductor is the first to notice)
 source: planted; the fake kernel promises the input's strides, the real kernel returns a contiguous tensor
 run:    python examples/inductor_runtime_error.py
 seen:   torch 2.13.0, CPU: AssertionError: expected size 8==8, stride 32==1 at dim=0 ..., raised by the compiled

@@ -87,7 +87,7 @@ def by_hand(script: Path, place: Path) -> Cost:
 def with_repro_kit(case: Path, on: str, jobs: int, place: Path) -> Cost:
     """The full matrix, none of its cells known from before."""
     shutil.rmtree(case / "ablate", ignore_errors=True)
-    command = [*_TOOL, "ablate", "--preset", "full", "--on", on, "--jobs", str(jobs), str(case)]
+    command = [*_TOOL, "ablate", "--no-narrow", "--preset", "full", "--on", on, "--jobs", str(jobs), str(case)]
     cost = timed(command, place, os.environ)
     ablation = Case.open(case).read("ablation.json", Ablation)
     return Cost(cost.seconds, cost.cpu, f"{counts(ablation.cells)}; {ablation.layer}")

@@ -23,6 +23,8 @@ from rich.text import Text
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
 _HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
 _ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
+#: Colours of table cells that begin with a symbol and a space, which says the same.
+_STYLES = {"✓ ": "green", "✗ ": "red", "! ": "yellow", "≈ ": "dim", "· ": "dim"}
 _ASCII = {"✓": "ok", "✗": "FAILED", "!": "!", "·": "-", "●": "*"}
 
 
@@ -181,7 +183,7 @@ class Ui:
         self._console.print(Panel(grid, title=Text(title), title_align="left", expand=False))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; long cells fold."""
+        """A table; long cells fold, and those that begin with a symbol have its colour."""
         if self.quiet:
             return
         borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
@@ -189,7 +191,7 @@ class Ui:
         for column in columns:
             table.add_column(Text(column), overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(cell, _STYLES.get(cell[:2], "")) for cell in row))
         self._console.print(table)
 
     def confirm(self, question: str, default: bool = False) -> bool:

@@ -13,6 +13,7 @@ from wheelhouse import BAD, GOOD, SCRIPT, make_wheel
 from repro_kit.bisect.ranking import Clues, Commit, rank
 from repro_kit.builds.history import on_main
 from repro_kit.builds.installed import github_url
+from repro_kit.bundle.rendering import render
 from repro_kit.cli.main import main
 from repro_kit.stages.bisect import read_state
 from repro_kit.stages.bisect_commits import ops_in
@@ -65,6 +66,45 @@ def test_only_commits_that_touch_a_path_with_a_build_command(clone, project, cap
     assert (code, "change 8 is the first build that fails" in out, "change 6 is the last" in out) == (0, True, True)
     state = read_state(project / "found")
     assert state is not None and len(state.builds) == 7  # 0, 2, 4, 6, 8, 10, and the end that was named
+
+
+def test_into_the_branch_that_a_merge_brought_in(clone, project, capsys) -> None:
+    start = clone.head.commit
+    main_branch = clone.active_branch
+    clone.create_head("topic", start).checkout()
+    commit(clone, {"frob/__init__.py": GOOD}, "mend")
+    tip = commit(clone, {"docs/b.md": "b"}, "topic docs")
+    main_branch.checkout()
+    base = commit(clone, {"docs/c.md": "c"}, "main docs")
+    clone.git.merge("--no-ff", "-m", "merge topic", tip)
+    words = ["--package", "frob", "--git", "clone", "--find-fix", "--bad", base, "--all-parents", "-o", "found"]
+    code, out = run(capsys, *words, "use.py")
+    assert (code, "mend is the first build that no longer fails" in out) == (0, True), out
+    assert "It was merged by" in out and "merge topic" in out
+
+
+@pytest.mark.parametrize("find_fix", [False, True])
+def test_the_script_for_git_bisect_run_works(project, find_fix) -> None:
+    repo = git.Repo.init(project / "clone")
+    shas = []
+    for number in range(8):
+        broken = (number < 5) if find_fix else (number >= 5)
+        shas.append(commit(repo, {"frob.py": f"# {number}\nraise SystemExit({int(broken)})\n"}, f"change {number}"))
+    script = render(
+        "git_bisect.sh.j2",
+        title="t",
+        package="frob",
+        name="git-bisect.sh",
+        build="test -f frob.py",
+        test=f"{sys.executable} frob.py",
+        directory=project / "clone",
+        find_fix=find_fix,
+        old=shas[0],
+        new=shas[-1],
+    )
+    (project / "git-bisect.sh").write_text(script)
+    ran = subprocess.run(["sh", "../git-bisect.sh"], cwd=project / "clone", capture_output=True, text=True, check=False)
+    assert f"{shas[5]} is the first {'fixed' if find_fix else 'bad'} commit" in ran.stdout, ran
 
 
 def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> None:

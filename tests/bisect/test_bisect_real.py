@@ -46,10 +46,11 @@ def test_the_first_bad_wheel_of_a_directory(project, bisect) -> None:
     assert state.current["1.8"].commit == commit_of("1.8")
     assert state.current["1.7"].mark == "good"
     answer = (project / "use.bisect" / "answer.md").read_text()
-    assert answer.startswith("frob 1.8 is the first build that fails; 1.7 is the last one that still passes.")
+    assert answer.startswith("frob 1.8 is the first build that fails; frob 1.7 is the last one that still passes.")
     assert not list((project / "use.bisect" / "envs").iterdir()), "environments are removed"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_is_told_as_a_range(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:6], broken_from(4, _3=OTHER, _2=""))
     code, out = bisect("use.py", "--wheels", "dist", "--good", "1.0", "--json")
@@ -60,12 +61,13 @@ def test_what_cannot_be_judged_is_told_as_a_range(project, bisect) -> None:
     assert any("KeyError" in note for note in told["notes"])
 
 
+@pytest.mark.slow
 def test_the_fix_is_found_and_the_older_end_looked_for(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS, lambda number: GOOD if number >= 9 else BAD)
     code, out = bisect("use.py", "--wheels", "dist", "--find-fix", "--bad", "1.2")
-    assert (code, "frob 1.9 is the first build that no longer fails; 1.8" in out) == (0, True)
+    assert (code, "frob 1.9 is the first build that no longer fails; frob 1.8" in out) == (0, True)
     code, out = bisect("use.py", "--wheels", "dist", "--find-fix", "--fresh", "--mark", "1.11=good")
-    assert (code, "frob 1.9 is the first build that no longer fails; 1.8" in out) == (0, True)
+    assert (code, "frob 1.9 is the first build that no longer fails; frob 1.8" in out) == (0, True)
 
 
 def test_ends_that_are_alike_are_told_in_a_sentence(project, bisect) -> None:
@@ -84,7 +86,7 @@ def test_an_index_of_files_withdrawn_builds_and_companions(project, bisect, tmp_
     (project / "use.py").write_text("import frob, friend.version\nassert frob.answer() == 42\n")
     ends = ("--good", "2026-01-01", "--bad", "2026-01-06")
     code, out = bisect("use.py", "--index-url", url, *ends, "--with", "friend>=2.0.dev0")
-    assert (code, "frob 2.0.dev20260105 is the first build that fails; 2.0.dev20260104" in out) == (0, True)
+    assert (code, "frob 2.0.dev20260105 is the first build that fails; frob 2.0.dev20260104" in out) == (0, True)
     assert days[1] not in [build.name for build in state_in(project / "use.bisect").builds]
 
 
@@ -125,7 +127,7 @@ def test_a_server_dates_downloads_once_and_offline_when_cached(project, bisect, 
     wheels = make_wheels(tmp_path / "www" / "files", VERSIONS, broken_from(5))
     handler.page = json_page(wheels)
     code, out = bisect("use.py", "--index-url", url, "--good", "2026-01-01", "--bad", "2026-01-10")
-    assert (code, "frob 1.5 (2026-01-06) is the first build that fails; 1.4 (2026-01-05)" in out) == (0, True)
+    assert (code, "frob 1.5 (2026-01-06) is the first build that fails; frob 1.4 (2026-01-05)" in out) == (0, True)
     assert len(handler.downloads) == len(set(handler.downloads)), "nothing is downloaded twice"
     handler.page = b""
     handler.downloads.clear()
@@ -136,6 +138,7 @@ def test_a_server_dates_downloads_once_and_offline_when_cached(project, bisect, 
     assert (code, "Cannot list frob" in out or "no page" in out) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_download_that_is_not_what_the_index_states_is_a_skip(project, bisect, served, tmp_path) -> None:
     url, handler = served
     wheels = make_wheels(tmp_path / "www" / "files", VERSIONS[:5], broken_from(3))
@@ -148,6 +151,7 @@ def test_a_download_that_is_not_what_the_index_states_is_a_skip(project, bisect,
     assert first_json(out)["skipped"] == ["1.2"]
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_where_it_was(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS, broken_from(8))
     words = [sys.executable, "-m", "repro_kit", "bisect", "use.py", "--package", "frob", "--wheels", "dist"]
@@ -175,11 +179,12 @@ def test_the_log_and_a_mark_by_hand(project, bisect) -> None:
     assert code == 0
     assert "to verify the newer end" in out and "in the middle of" in out
     code, out = bisect("use.py", "--wheels", "dist", "--mark", "1.3=good")
-    assert (code, "frob 1.4 is the first build that fails; 1.3" in out) == (0, True)
+    assert (code, "frob 1.4 is the first build that fails; frob 1.3" in out) == (0, True)
     code, out = bisect("use.py", "--wheels", "dist", "--mark", "1.3=perhaps")
     assert (code, "--mark takes" in out) == (2, True)
 
 
+@pytest.mark.slow
 def test_one_package_after_the_other(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:3], lambda number: GOOD)
     for number, version in enumerate(VERSIONS[:5]):
@@ -189,9 +194,10 @@ def test_one_package_after_the_other(project, bisect) -> None:
     ends = ("--good", "1.0", "--bad", "1.2", "--good", "1.0", "--bad", "1.4")
     code, out = bisect("use.py", *words, *ends)
     assert (code, "frob 1.0 already fails, so both ends are alike" in out) == (0, True), out
-    assert "glub 1.2 is the first build that fails; 1.1 is the last one" in out
+    assert "glub 1.2 is the first build that fails; glub 1.1 is the last one" in out
 
 
+@pytest.mark.slow
 def test_a_failure_that_comes_and_goes_is_judged_by_repetition(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:5], broken_from(3))
     (project / "use.py").write_text(
@@ -236,3 +242,4 @@ def test_bad_input_is_one_sentence(project, bisect, words, told) -> None:
     make_wheels(project / "dist", VERSIONS[:3], broken_from(2))
     code, out = bisect(*words)
     assert (code, told in out, "Traceback" in out) == (2, True, False), out
+    assert not list(project.glob("*.bisect")), "nothing is left behind"

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 from programs import FAILING
 
+from repro_kit.bundle import prose
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program
 from repro_kit.bundle.facts import Facts, expected_line
 from repro_kit.bundle.program_repro import render_program, source_of
 from repro_kit.bundle.story import Story
 from repro_kit.model.cell import Ablation, Cell
+from repro_kit.model.evidence import Chain, Flip, Link, Side, Untried
 from repro_kit.model.failure import Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
@@ -18,6 +20,27 @@ ENV = Environment(
     "3.11.7", "/usr/bin/python3", "Linux", "2.13.0", collect_env="PyTorch version: 2.13.0\n" * 9,
     packages={"torch": "2.13.0", "numpy": "2.0"}, variables={"TORCH_LOGS": "<b>"},
 )  # fmt: skip
+
+
+CHAIN = Chain(
+    "program",
+    (
+        Link(
+            "backend", "inductor", "Inductor is at fault.", Side("eager", "passes", "python a.py"), Side("x<y", "fails")
+        ),
+        Link("flips", "inductor.simdlen", "`simdlen` matters to #5.", beside=True),
+    ),
+    (Untried("needs", "no settings of the user's"),),
+    (Flip("inductor.simdlen", 1, limits="slower"),),
+)
+
+
+def shown_issue(story):
+    """`issue.md` as a reader sees it."""
+    text = prose.issue(story)
+    for mark, code in prose.marks(story).items():
+        text = text.replace(mark, code)
+    return text
 
 
 def cells(signature):
@@ -47,7 +70,8 @@ def story_of(name, **changes):
         verified=True,
         layer=Layer.INDUCTOR,
         evidence="Inductor is at fault: backend 'eager' passes, 'inductor' fails.",
-        ablation=Ablation("program", tuple(cells(failing.signature)), Layer.INDUCTOR),
+        ablation=Ablation("program", tuple(cells(failing.signature)), Layer.INDUCTOR, chain=CHAIN),
+        insights=("2 graph breaks in `train.py`.",),
         recipe=program.recipe,
         command="python train.py",
         captured="Its graph fails alone: 9 statements.",

@@ -1,16 +1,20 @@
 """`issue.md` box by box, and what is told of a failure in it: rank, aspects, title, labels, links."""
 
 import re
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from programs import FAILING
-from stories import story_of
+from stories import shown_issue, story_of
 
 from repro_kit.bundle import filing, prose
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.signature import Signature
 from repro_kit.program import parse
+
+REPRO = "@@code 0@@"
 
 
 def named(name):
@@ -20,9 +24,40 @@ def named(name):
 def test_the_boxes_are_those_of_the_form_in_their_order():
     text = prose.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
-    assert text.index("#### Minimal reproducer") < text.index(prose.REPRO) < text.index("### Error logs")
+    assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
+    assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
+    assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
     assert "**Expected:** The compiled graph gives what eager gives" in text
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+
+
+def test_the_users_own_files_are_shown_where_they_are_what_runs():
+    files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
+    text = shown_issue(story_of("accuracy", level="script", sources=files, reason="no graph was compiled"))
+    assert "`files/train.py`:\n\n```python\nimport model\n```\n" in text
+    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
+    assert "def graph" not in text and "runs these files (`python train.py`)" in text
+    long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
+    assert len(long) < filing.LONGEST_BODY and "too long to show here" in long
+
+
+@pytest.mark.parametrize(
+    ("torch", "words"),
+    [
+        ("2.13.0", "not tried. `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`"),
+        ("2.13.0+cu130", "whl/nightly/cu130`"),
+        ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
+    ],
+)
+def test_whether_a_nightly_was_tried(torch, words):
+    story = story_of("accuracy")
+    assert words in prose.nightly(replace(story, environment=replace(story.environment, torch=torch)))
+
+
+def test_what_an_error_says_is_not_taken_for_markdown():
+    text = prose.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
+    assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
+    assert "fails: `wrong result: values differ from eager's`." in text
 
 
 def test_a_bisection_stands_in_the_issue():
@@ -34,9 +69,9 @@ def test_a_bisection_stands_in_the_issue():
 def test_an_issue_fits_githubs_limit(characters):
     story = story_of("accuracy", log="x\n" * characters, repro="# line\n" * (characters // 7))
     text = prose.issue(story)
-    shown = text.replace(prose.REPRO, story.repro)
+    shown = shown_issue(story)
     assert len(shown) <= filing.LONGEST_BODY
-    assert (prose.REPRO in text) or "too long to show here" in text
+    assert (REPRO in text) or "too long to show here" in text
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():
@@ -81,6 +116,22 @@ def test_title_and_labels():
     assert "module: correctness (silent)" in filing.labels_of(story)
     long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
     assert len(filing.title_of(long)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "expected"),
+    [
+        (Kind.MEMORY, "module: memory usage", "It stays below that limit."),
+        (Kind.OOM, "module: memory usage", "The memory suffices"),
+        (Kind.CRASH, "module: crash", "The process lives"),
+        (Kind.TIMEOUT, "oncall: pt2", "It ends"),
+        (Kind.RUNTIME_ERROR, "oncall: pt2", "It compiles and runs"),
+    ],
+)
+def test_what_should_happen_instead(kind, label, expected):
+    story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
+    assert label in filing.labels_of(story) and len(filing.labels_of(story)) == 1 + (label != "oncall: pt2")
+    assert f"**Expected:** {expected}" in prose.issue(story)
 
 
 def query(link):

@@ -7,9 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import CliRunner
-from stories import story_of
+from stories import shown_issue, story_of
 
-from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.filing import title_of
 from repro_kit.bundle.story import STORY, write_story
@@ -30,7 +29,7 @@ def files_of(story):
         "env.json": dumps(story.environment),
         "ablation.json": dumps(story.ablation),
         "repro.py": story.repro.encode(),
-        "issue.md": prose.issue(story).replace(prose.REPRO, story.repro).encode(),
+        "issue.md": shown_issue(story).encode(),
     }
     return {**files, CHECKSUMS: checksums(files)}
 

@@ -70,6 +70,11 @@ def test_a_commit_is_no_secret():
             r'{"at": "x\n/home/alice/proj/a.py\n/data/team/b.py\nalice"}',
             r'{"at": "x\n<cwd>/a.py\n<dir-1>/b.py\n<user>"}',
         ),
+        (
+            "g++ -I/home/alice/proj/inc -L/data/team/lib/x -isystem/home/alice/y",
+            "g++ -I<cwd>/inc -L<dir-1>/x -isystem<home>/y",
+        ),
+        ("-o &lt;scratch&gt;/tmp1/a/b.so", "-o &lt;scratch&gt;/tmp1/a/b.so"),
         ("/opt/corp/lib/python3.11/site-packages/torch/x.py", "<dir-1>/lib/python3.11/site-packages/torch/x.py"),
         (
             "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",

@@ -44,7 +44,7 @@ def test_what_a_bundle_holds_keeps_to_them(case: Case, level: str) -> None:
             data = tomllib.loads(path.read_text()) if path.suffix == ".toml" else json.loads(path.read_text())
             jsonschema.validate(data, schemas()[name])
             seen.add(name)
-    assert seen >= {"manifest", "environment", "redactions", *(["recipe"] if level == "program" else [])}
+    assert seen >= {"manifest", "environment", "redactions", "story", *(["recipe"] if level == "program" else [])}
 
 
 def test_a_full_ablation_keeps_to_its_schema() -> None:

@@ -42,12 +42,22 @@ def test_a_preamble_of_strings_that_span_lines_is_not_indented():
 
 
 def test_names_of_the_program_are_not_taken():
-    text = (
-        FAILING[0].text.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)").replace("(x,)]", "(main,)]")
-    )
-    text = text.replace("    x = torch.randn", "    main = torch.randn")
+    preamble = "def run():\n    return main\n\n\n"
+    text = FAILING[0].text.replace("def graph(x)", f"{preamble}def graph(x)").replace("relu(x)", "relu(x + run())")
     rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
     assert "def repro_run(" in rendered and "def repro_main(" in rendered and "    repro_main()" in rendered
+
+
+def test_a_name_within_a_function_is_not_in_the_way():
+    text = FAILING[0].text.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "def run(function)" in rendered and "graph(run):\n    relu = torch.relu(run)" in rendered
+
+
+def test_numbers_of_several_calls_stand_in_them():
+    text = next(it.text for it in FAILING if it.name == "several_calls")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "    return [(x, 1), (y, 1), (z, 1)]\n" in rendered and "n = 1" not in rendered
 
 
 def test_everything_of_a_recipe_is_written():

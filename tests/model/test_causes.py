@@ -102,6 +102,27 @@ def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
     assert diagnose(ladder("eager", torchs_own), Recipe()).layer is Layer.DYNAMO
 
 
+LIE = "When comparing the output of mine.scale.default on FakeTensor and concrete Tensors, found mismatched metadata"
+
+
+@pytest.mark.parametrize(
+    ("message", "layer", "cause"),
+    [
+        ("assert_size_stride failed. Error in op: torch.ops.mine.scale.default", Layer.USER, "custom-operator"),
+        ("something else", Layer.INDUCTOR, "lowering"),
+    ],
+)
+def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause: str) -> None:
+    checked = raised(type="torch._subclasses.fake_tensor.MetadataMismatchError", message=LIE)
+    cells = [
+        *ladder("inductor", raised("torch/_inductor/lowering.py", message=message)),
+        contrast(causes.OPERATORS_CHECKED, passes=False, failure=checked, same=False),
+    ]
+    found = diagnose(cells, Recipe())
+    assert (found.layer, found.cause) == (layer, cause)
+    assert "mine.scale.default promises what the operator does not keep" in found.sentence
+
+
 @pytest.mark.parametrize(
     ("files", "part"),
     [

@@ -34,7 +34,8 @@ def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
         "  - bad: up to #2: fails as observed",
         "- not tried: flips: it would take an hour",
     ]
-    assert chain_markdown(Chain("script")) == ""
+    assert "python x" not in chain_markdown(CHAIN, commands=False)
+    assert chain_markdown(Chain("script", CHAIN.links[:1])) == ""
 
 
 def test_it_survives_the_disk() -> None:

@@ -101,7 +101,18 @@ def test_a_failure_of_one_mode_alone_is_inductors() -> None:
 
 
 def test_no_failing_cell_leaves_the_layer_open() -> None:
-    assert name_layer([cell(name, False) for name in LADDER], Recipe())[0] is None
+    layer, sentence = name_layer([cell(name, False) for name in LADDER], Recipe())
+    assert layer is None
+    assert "comes and goes" in sentence
+    others = [cell(name, True, same=False) for name in LADDER]
+    assert "stays open" in name_layer(others, Recipe())[1]
+
+
+def test_a_backend_that_does_more_and_passes_is_told() -> None:
+    cells = [cell(name, name == "aot_eager") for name in LADDER]
+    layer, sentence = name_layer(cells, Recipe(backend="aot_eager"))
+    assert layer == Layer.AOT
+    assert sentence.endswith("fails, though 'aot_eager_decomp_partition' and 'inductor' pass.")
 
 
 def test_a_subject_with_a_mode_is_judged_in_that_mode() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_kit.reduce.first import Boundary, first_failing, needed
+from repro_kit.reduce.first import Boundary, curing, first_failing, needed
 
 
 @given(st.integers(1, 300), st.data(), st.integers(1, 4))
@@ -70,3 +70,22 @@ def test_a_budget_leaves_more_than_is_needed_and_says_so() -> None:
     kept, sure = needed(range(64), lambda sets: [{3, 40} <= set(it) for it in sets], budget=5)
     assert {3, 40} <= set(kept)
     assert not sure
+
+
+@given(st.integers(1, 200), st.data())
+def test_every_cure_is_found_by_groups(count: int, data: st.DataObject) -> None:
+    cures = data.draw(st.sets(st.integers(0, count - 1), max_size=3))
+    poison = data.draw(st.sets(st.integers(0, count - 1), max_size=2)) - cures
+    asked: list[Sequence[int]] = []
+
+    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
+        asked.extend(sets)
+        return [None if poison & set(it) else not cures & set(it) for it in sets]
+
+    groups = [range(at, min(at + 24, count)) for at in range(0, count, 24)]
+    assert curing(groups, ask) == (sorted(cures), True)
+    assert len(asked) <= len(groups) + 12 * len(cures | poison)
+
+
+def test_the_search_for_cures_ends_with_its_budget() -> None:
+    assert curing([[0, 1, 2, 3]], lambda sets: [0 not in it for it in sets], budget=2) == ([], False)

@@ -32,7 +32,10 @@ class BuildCommand:
 
 
 class CommitSource:
-    """Commits of the clone at `clone` between two of them, oldest first; `cwd` is where the user works."""
+    """Commits of the clone at `clone` between two of them along first parents, oldest first.
+
+    `cwd` is where the user works.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,6 @@ class CommitSource:
         wants: Wants,
         place: Path,
         command: BuildCommand,
-        first_parent: bool = True,
         paths: Sequence[str] = (),
         keep: bool = False,
     ) -> None:
@@ -59,7 +61,7 @@ class CommitSource:
         self._place = place
         self._command = command
         self._keep = keep
-        self._builds = _listed(self._repo, old, new, first_parent=first_parent, paths=paths)
+        self._builds = _listed(self._repo, old, new, paths=paths)
 
     def builds(self) -> Sequence[Build]:
         """The commits, the older end first."""
@@ -153,21 +155,29 @@ def build_of(commit: git.Commit) -> Build:
     return Build(commit.hexsha[:12], date=day, commit=commit.hexsha, title=str(commit.summary))
 
 
-def _listed(repo: git.Repo, old: str | None, new: str, *, first_parent: bool, paths: Sequence[str]) -> list[Build]:
+def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) -> list[Build]:
     end = commit_in(repo, new)
     start = commit_in(repo, old) if old else None
     if start is not None and not repo.is_ancestor(start, end):
         turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
         raise ReproKitError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
-    options = ["--first-parent"] if first_parent else ["--topo-order"]
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
-    shas = repo.git.rev_list(*options, f"--max-count={_MOST}", revisions, "--", *paths).split()
+    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST}", revisions, "--", *paths).split()
     commits = [repo.commit(sha) for sha in reversed(shas)]
     if start is not None:
         commits.insert(0, start)
     if not commits or commits[-1] != end:
         commits.append(end)  # a path filter may leave it out
     return [build_of(commit) for commit in commits]
+
+
+def merged_branch(clone: Path, sha: str) -> tuple[str, str] | None:
+    """Where the branch that merge `sha` brought in begins and ends; None for a commit that is no merge of two."""
+    commit = commit_in(opened(clone), sha)
+    if len(commit.parents) != 2:
+        return None
+    base = commit.repo.merge_base(*commit.parents)
+    return (base[0].hexsha, commit.parents[1].hexsha) if base else None
 
 
 def _last(text: str) -> str:

@@ -24,7 +24,8 @@ def index_files(index: str, package: str) -> list[WheelFile]:
         url, kind, text = persistently(lambda: _read(page))
     except WebError as error:
         hint = "check --index-url and --package" if error.missing else "check the network"
-        raise ReproKitError(f"Cannot list {package}: {error}; {hint}.", Exit.FAILED) from error
+        code = Exit.USAGE if error.missing else Exit.FAILED
+        raise ReproKitError(f"Cannot list {package}: {error}; {hint}.", code) from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", simple.APIVersionWarning)  # newer minor versions only add fields

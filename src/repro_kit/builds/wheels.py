@@ -59,13 +59,15 @@ def in_order(builds: Sequence[Build]) -> list[Build]:
     return [build for _, _, build in keyed]
 
 
-def is_fitting(build: Build, *, pre: bool, named: Sequence[str | None]) -> bool:
-    """Whether `build` is one to try: not withdrawn and no pre-release, unless asked for or named as an end."""
+def is_fitting(build: Build, *, pre: bool, named: Sequence[str | None], oldest: str | None = None) -> bool:
+    """Whether `build` is one to try: not withdrawn, no pre-release nor too old, unless asked for or named as an end."""
     if build.name in named or build.version in named:
         return True
     if build.yanked:
         return False
     version = Version(build.version or "0")
+    if oldest and version < Version(oldest):
+        return False
     return pre or not version.is_prerelease
 
 

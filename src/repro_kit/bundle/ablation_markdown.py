@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro_kit.model.cell import Ablation
+from repro_kit.model.evidence import chain_markdown
 from repro_kit.model.grid import layout
+from repro_kit.model.workaround import markdown as workarounds
 
 
 def markdown(ablation: Ablation) -> str:
@@ -14,6 +16,9 @@ def markdown(ablation: Ablation) -> str:
     version = f", torch {ablation.torch}" if ablation.torch else ""
     lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
     lines += [tables(ablation), "", *(f"- {note}" for note in ablation.notes)]
+    if ablation.chain is not None:
+        lines += ["", chain_markdown(ablation.chain)]
+    lines += ["", workarounds(ablation.workarounds)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -21,7 +26,8 @@ def tables(ablation: Ablation, most: int | None = None) -> str:
     """The grid of the cells, and a list of at most `most` of those that it has no place for."""
     made = layout(ablation)
     lines = _table(made.columns, made.rows)
-    lines += ["", *_table(("further cells", "verdict", ""), made.rest[:most])] if made.rest else []
+    header, *rest = made.listed()
+    lines += ["", *_table(header, rest[:most])] if made.rest else []
     if most is not None and len(made.rest) > most:
         lines += ["", f"{len(made.rest) - most} more are in `ablation.json` of the bundle."]
     return "\n".join([*lines, "", *made.notes, *filter(None, [made.legend])]).rstrip()

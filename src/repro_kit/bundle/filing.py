@@ -27,6 +27,14 @@ _LABELS = {
     Layer.DECOMPOSITION: ("module: decompositions",),
     Layer.INDUCTOR: ("module: inductor",),
 }
+_KIND_LABELS = {
+    Kind.ACCURACY: "module: correctness (silent)",
+    Kind.CRASH: "module: crash",
+    Kind.COMPILE_TIME: "module: startup-tracing-compile",
+    Kind.SLOWDOWN: "module: performance",
+    Kind.MEMORY: "module: memory usage",
+    Kind.OOM: "module: memory usage",
+}
 _CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
 
 
@@ -45,10 +53,7 @@ def labels_of(story: Story) -> tuple[str, ...]:
     labels = ["oncall: pt2", *(_LABELS.get(story.layer, ()) if story.layer else ())]
     if story.layer is Layer.INDUCTOR and not story.environment.accelerator:
         labels.append("module: cpu inductor")
-    if story.signature.kind is Kind.ACCURACY:
-        labels.append("module: correctness (silent)")
-    if story.signature.kind is Kind.CRASH:
-        labels.append("module: crash")
+    labels += filter(None, [_KIND_LABELS.get(story.signature.kind)])
     if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):
         labels.append("module: dynamic shapes")
     return tuple(labels)

@@ -11,9 +11,11 @@ _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users",
 _SYSTEMS = re.compile(
     r"/(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
 )
+#: What may stand right before a path though it is a letter: an escaped line end, a compiler's flag.
+_GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)"
 #: The directory of an absolute path; no URL's, and none that a token stands before.
 _DIRECTORY = re.compile(
-    r"(?:(?<![\w.<>/:\\~*)\]-])|(?<=\\[nrt]))(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])"
+    rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])"
     r"|(?<!\w)[A-Z]:\\{1,2}(?:[A-Za-z][\w.+@%~ -]+\\{1,2})+(?=\w)"
 )
 _INSTALLED = re.compile(r"/(?=(?:lib/python\d|site-packages/|dist-packages/))")
@@ -31,8 +33,7 @@ class Paths:
                 found.setdefault(plain.replace("\\", "\\\\"), token)
         ordered = sorted(found, key=len, reverse=True)  # the deepest first
         self._known = [
-            (re.compile(rf"(?:(?<![\w.-])|(?<=\\[nrt])){re.escape(path)}(?![\w-]|\.\w)"), found[path])
-            for path in ordered
+            (re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), found[path]) for path in ordered
         ]
         self._tokens = set(found.values())
         self._others: dict[str, str] = {}

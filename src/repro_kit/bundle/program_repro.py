@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.rendering import render
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import Program
+from repro_kit.program import Program, ScalarInput
+from repro_kit.program.inputs import names_of
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
@@ -55,15 +57,27 @@ class Source:
 def source_of(program: Program, *, regions: bool = True) -> Source:
     """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
     text_of = with_regions if regions else render_function
+    numbers = _numbers(program)
+    named = [it for it in program.inputs if numbers.keys().isdisjoint(names_of(it))]
+    calls = [[numbers.get(name, name) for name in call] for call in program.calls]
     return Source(
         recipe=program.recipe,
         functions=tuple(text_of(function) for function in program.functions()),
-        inputs=tuple(line for it in program.inputs for line in it.line.splitlines()),
-        calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls),
+        inputs=tuple(line for it in named for line in it.line.splitlines()),
+        calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in calls),
         imports=program.imports,
         preamble=program.preamble,
         stored=bool(program.stored) or bool(_LOADS.search(program.preamble)),
     )
+
+
+def _numbers(program: Program) -> dict[str, str]:
+    """Of several calls: the numbers that only stand in them, which then need no name of their own."""
+    if len(program.calls) == 1:
+        return {}
+    read = {name for it in program.inputs for name in it.reads}
+    scalars = [it for it in program.inputs if isinstance(it, ScalarInput) and it.name not in read]
+    return {it.name: it.line.partition(" = ")[2] for it in scalars}
 
 
 def render_program(source: Source, facts: Facts) -> str:
@@ -185,13 +199,26 @@ def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
 
 
 def _free_names(source: Source) -> dict[str, str]:
-    """Names for the script's own functions that mean nothing else in it."""
-    taken = _identifiers(source.text)
+    """Names for the script's own functions that mean nothing else at its top level."""
+    taken = _globals(source)
     wanted = {
         "inputs": "inputs" if len(source.calls) == 1 else "calls",
         **{name: name for name in ("run", "main", "watch", "differentiable", "aliases")},
     }
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
+
+
+def _globals(source: Source) -> set[str]:
+    """Names that the program binds at top level, or reads from there in a function."""
+    inputs = textwrap.indent("\n".join([*source.inputs, f"return [{', '.join(source.calls)}]"]), "    ")
+    text = "\n".join([source.preamble, *source.functions, f"def __inputs():\n{inputs}", *source.recipe.contexts])
+    found, tables = set(), [symtable.symtable(text, "program", "exec")]
+    while tables:
+        table = tables.pop()
+        top = table.get_type() == "module"
+        found |= {it.get_name() for it in table.get_symbols() if top or it.is_global()}
+        tables += table.get_children()
+    return found
 
 
 def _identifiers(text: str) -> set[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.bundle.ablation_markdown import tables
 from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, title_of
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
+from repro_kit.model.evidence import chain_markdown
 
-#: Stands for the text of `repro.py` in what `issue` returns.
-REPRO = "@@repro.py@@"
+_REPRO = "repro.py"
 
 _RANKS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
 _HEAD_LINES, _TAIL_LINES = 40, 80
@@ -21,6 +22,8 @@ _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MU
 _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
 _CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-[a-z0-9_]{8})")
+_WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
+_NUMBER = re.compile(r"(?<![`\w])#\d+\b")  # GitHub takes it for an issue
 _NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
@@ -44,12 +47,25 @@ _ROOMS = (
 
 
 def issue(story: Story) -> str:
-    """The text to paste into PyTorch's torch.compile bug form, box by box, with `REPRO` in the place of the script."""
+    """The text to paste into PyTorch's torch.compile bug form, box by box; `marks` stand for the code in it."""
+    code = sum(len(text) for text in marks(story).values())
     texts = (_issue(story, room) for room in _ROOMS)
-    return next((text for text in texts if len(text) + len(story.repro) <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+    return next((text for text in texts if len(text) + code <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+
+
+def marks(story: Story) -> dict[str, str]:
+    """The texts of `code_of`, which are redacted already, by the marks that stand for them."""
+    return {f"@@code {at}@@": text.rstrip() for at, (_, text) in enumerate(code_of(story))}
+
+
+def code_of(story: Story) -> Sequence[tuple[str, str]]:
+    """(name, text) of the code that a reader needs: `repro.py`, or the user's own files that it runs."""
+    return story.sources or ((_REPRO, story.repro),)
 
 
 def _issue(story: Story, room: _Room) -> str:
+    code = marks(story)
+    fits = sum(len(text) for text in code.values()) <= room.repro
     log = trim(without_warnings(steady(story.log)), room.log)
     twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
     return render(
@@ -62,14 +78,15 @@ def _issue(story: Story, room: _Room) -> str:
         attach=attachments(story),
         ranks_link=_RANKS,
         opening=_opening(story),
+        inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",
+        chain=_NUMBER.sub(r"`\g<0>`", chain_markdown(story.chain).rstrip()) if story.chain else "",
         aspect_words=aspect_words,
         nightly=nightly(story),
         trace=_trace(story),
         log=log,
         log_fence=fence(log),
-        repro=REPRO if len(story.repro) <= room.repro else "",
-        repro_fence=fence(story.repro),
+        code=[(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story), strict=True) if fits],
         twin_fence=fence(twin) if twin else "",
         versions=middle_cut(story.environment.collect_env.strip(), room.versions),
     )
@@ -91,13 +108,13 @@ def readme(story: Story) -> str:
 def _opening(story: Story) -> str:
     what = "the code below" if story.level == "program" else "the attached code"
     ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
-    return f"`torch.compile` of {what}{ops} fails: {story.title}."
+    return f"`torch.compile` of {what}{ops} fails: {inline(story.title)}."
 
 
 def attachments(story: Story) -> tuple[str, ...]:
     """What belongs to the issue as an attachment."""
     traced = any(name == "trace/" for name, _ in story.files)
-    return ("the bundle (.zip)", *(["it holds the trace that the form asks for"] if traced else []))
+    return ("the bundle", *(["it holds the trace that the form asks for"] if traced else []))
 
 
 def aspect_words(aspect: Aspect) -> str:
@@ -115,7 +132,8 @@ def nightly(story: Story) -> str:
         return f"seen on the nightly of {found['date']}."
     if story.bisected:
         return "builds were bisected, see above."
-    wheels = "https://download.pytorch.org/whl/nightly/cpu"
+    kind = _WHEELS.search(story.environment.torch or "")
+    wheels = f"https://download.pytorch.org/whl/nightly/{kind['kind'] if kind else 'cpu'}"
     return f"not tried. `pip install --pre torch --index-url {wheels}`, then `python repro.py`, tells."
 
 
@@ -161,6 +179,13 @@ def middle_cut(text: str, longest: int) -> str:
         return text
     half = longest // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def inline(text: str) -> str:
+    """`text` as code within a line of Markdown, whatever it holds."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks, space = "`" * (longest + 1), " " * (longest > 0)
+    return f"{ticks}{space}{' '.join(text.split())}{space}{ticks}"
 
 
 def fence(text: str) -> str:

@@ -46,11 +46,12 @@ class Picture:
 
 def report(story: Story) -> tuple[str, dict[str, str]]:
     """The page, and what belongs in the places of the marks in it."""
+    code = prose.marks(story)
     after, before = readable(story.program), readable(story.original)
     page = render(
         "report.html.j2",
         story=story,
-        repro=prose.REPRO,
+        files=[(name, mark) for mark, (name, _) in zip(code, prose.code_of(story), strict=True)],
         title=filing.title_of(story),
         labels=filing.labels_of(story),
         form=filing.FORM,
@@ -67,7 +68,7 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         log=prose.middle_cut(prose.without_warnings(prose.steady(story.log)), _LONGEST_LOG),
         nightly=prose.nightly(story),
     )
-    return page, {prose.REPRO: escape(story.repro.rstrip())}
+    return page, {mark: escape(text) for mark, text in code.items()}
 
 
 def _row(cell: Cell) -> Row:

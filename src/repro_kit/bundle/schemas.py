@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from repro_kit.bundle.manifest import Manifest, Redactions
+from repro_kit.bundle.story import ELSEWHERE, STORY, Story
 from repro_kit.model.cell import Ablation
 from repro_kit.model.json_schema import schema_of
 from repro_kit.model.recipe import Recipe
@@ -21,16 +22,21 @@ SCHEMAS: dict[str, tuple[str, type]] = {
     "environment": ("env.json", Environment),
     "ablation": ("ablation.json", Ablation),
     "recipe": ("recipe.toml", Recipe),
+    "story": (STORY, Story),
     "redactions": ("redactions.json", Redactions),
 }
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its name, as the classes have it now."""
-    return {
+    found = {
         name: schema_of(cls, name=f"bundle-1:{name}", title=f"{file} of a repro-kit bundle")
         for name, (file, cls) in SCHEMAS.items()
     }
+    story = found["story"]
+    story["properties"] = {name: it for name, it in story["properties"].items() if name not in ELSEWHERE}
+    story["required"] = [name for name in story["required"] if name not in ELSEWHERE]
+    return found
 
 
 def write() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from cattrs.errors import BaseValidationError
 
+from repro_kit.bundle.source_files import PLACE
 from repro_kit.errors import ReproKitError
 from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.evidence import Chain, in_one_line
+from repro_kit.model.failure import MEASURED, Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -21,7 +23,7 @@ from repro_kit.model.signature import Signature
 STORY = "story.json"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
-_ELSEWHERE = ("environment", "ablation", "repro")  # fields that are files of their own
+ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Story:
     environment: Environment
     level: str  # "program" or "script"
     repro: str = ""  # text of repro.py
+    sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's own files that it runs, the command's first
+    named: tuple[str, ...] = ()  # those of them that the command names
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"
@@ -63,6 +67,7 @@ class Story:
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
+    insights: tuple[str, ...] = ()  # what the trace says; only where the user's code may be shown
     bisected: str = ""  # which build broke it, as Markdown
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the graph that it was reduced from; only where model code may go in
@@ -93,7 +98,16 @@ class Story:
                 return "The process lives: eager runs to its end."
             case Kind.TIMEOUT:
                 return "It ends: eager does at once."
+            case Kind.OOM:
+                return "The memory suffices, as it does for eager."
+            case kind if kind in MEASURED:
+                return "It stays below that limit."
         return "It compiles and runs, as eager does."
+
+    @property
+    def chain(self) -> Chain | None:
+        """The chain of evidence, where the ablation was narrowed."""
+        return self.ablation.chain if self.ablation else None
 
     @property
     def chapters(self) -> Iterator[tuple[str, str]]:
@@ -104,6 +118,8 @@ class Story:
             yield "graph", self.captured
         if self.evidence:
             yield "layer", self.evidence
+        if self.chain and self.chain.links:
+            yield "cause", f"{in_one_line(self.chain)}."
         if self.minimized:
             yield "minimal", self.minimized
         if self.twin:
@@ -132,7 +148,7 @@ def seen_with(environment: Environment) -> str:
 
 def write_story(story: Story) -> str:
     """The text of `story.json`: all but what lies in files of its own."""
-    return dumps({name: value for name, value in to_data(story).items() if name not in _ELSEWHERE}).decode()
+    return dumps({name: value for name, value in to_data(story).items() if name not in ELSEWHERE}).decode()
 
 
 def read_story(files: Mapping[str, bytes], name: str) -> Story:
@@ -145,9 +161,16 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
         if _ABLATION in files:
             data["ablation"] = orjson.loads(files[_ABLATION])
         data["repro"] = files.get(_REPRO, b"").decode("utf-8", "replace")
+        data["sources"] = in_order(files, data.get("named", ()))
         return from_data(_without_controls(data), Story)
     except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReproKitError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
+
+
+def in_order(files: Mapping[str, bytes], named: Collection[str]) -> list[tuple[str, str]]:
+    """(name, text) of the user's own files among a bundle's `files`: those that the command has `named` first."""
+    found = [(name, data.decode("utf-8", "replace")) for name, data in files.items() if name.startswith(f"{PLACE}/")]
+    return sorted(found, key=lambda it: (it[0] not in named, it[0]))
 
 
 def _without_controls(data: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from repro_kit.cli import options as shared
@@ -15,7 +17,7 @@ from repro_kit.model.evidence import STEPS
 def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The steps as given; raises ReproKitError for one that there is not."""
     for name in filter(None, (value or "").split(",")):
-        if name not in STEPS[1:]:
+        if name not in (*STEPS[1:], "auto"):
             raise ReproKitError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
     return value
 
@@ -32,7 +34,11 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--markdown", is_flag=True, help="Print the ablation as Markdown, for an issue.")
 @shared.interface_options
 @click.option(
-    "--narrow", metavar="STEPS", callback=_steps, help=f"Which steps of narrowing to take: {', '.join(STEPS[1:])}."
+    "--narrow",
+    metavar="STEPS",
+    default="auto",
+    callback=_steps,
+    help=f"Steps of narrowing: {', '.join(STEPS[1:])}.  [all that take a few minutes at most]",
 )
 @click.option("--no-narrow", "narrow", flag_value="", help="Stop at the layer.")
 @click.argument("subject", nargs=-1, type=click.Path())
@@ -62,6 +68,8 @@ def command(
 
     report = Report.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)
+    if ctx.params["workarounds"] is None:
+        job = replace(job, options=replace(job.options, workarounds=True))
     if plan:
         show_plan(job)
         return

@@ -40,7 +40,7 @@ class BisectCommand(ReproCommand):
 @click.option("--git", "clone", type=click.Path(path_type=Path), metavar="CLONE", help="Commits of a local clone.")
 @click.option("--build", metavar="COMMAND", help="Makes a commit ready, in its work tree; $PYTHON is its interpreter.")
 @click.option("--path", "paths", multiple=True, metavar="PATH", help="Only commits that touch this.")
-@click.option("--all-parents", is_flag=True, help="Commits of merged branches too.  [default: first parents]")
+@click.option("--all-parents", is_flag=True, help="Go on into the branch that a merge brought in.")
 @click.option(
     "--python",
     "pythons",

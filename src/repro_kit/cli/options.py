@@ -82,6 +82,10 @@ stage_options = _decorate(
         help="Look for what raises nothing: accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, "
         "memory>X.",
     ),
+    click.option(
+        "--oracle", metavar="CMD", help="A command that runs it and tells: exit status 0 good, 125 skip, else bad."
+    ),
+    click.option("--oracle-matches", metavar="REGEX", help="Of a bad run the output matches this, or it is another."),
     click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in a further run."),
     click.option(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
@@ -112,6 +116,11 @@ matrix_options = _decorate(
     click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
     click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
     click.option("--repeat", type=_COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option(
+        "--workarounds/--no-workarounds",
+        default=None,
+        help="Try on the script what makes it work now, and measure what that costs.  [ablate: yes, collect: no]",
+    ),
     click.option("--stop-early", is_flag=True, default=None, help="Run no further cells once the layer is known."),
 )
 
@@ -135,9 +144,19 @@ def merged(ctx: click.Context) -> dict[str, Any]:
     return values
 
 
+def _check_oracle(values: dict[str, Any]) -> None:
+    """Raise ReproKitError where what is said of an oracle cannot be."""
+    if values.get("oracle") is None and values.get("oracle_matches") is None:
+        return
+    from repro_kit.stages.user_oracle import of_options
+
+    of_options(Options(check=values.get("check"), oracle=values["oracle"], oracle_matches=values["oracle_matches"]))
+
+
 def make_options(values: dict[str, Any]) -> Options:
     """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
     _check_axes(values.get("axes") or ())
+    _check_oracle(values)
     known = {field.name for field in dataclasses.fields(Options)}
     given = {name: value for name, value in values.items() if name in known and value is not None}
     given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

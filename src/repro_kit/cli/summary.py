@@ -47,6 +47,7 @@ def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "verified", _verified(outcome)
     yield "bundle", str(outcome.bundle)
     yield "report", f"paste {Path(outcome.case or '.') / 'bundle' / 'issue.md'} into {BUG_FORM} and attach the bundle"
+    yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"
     yield "check", f"repro-kit verify {outcome.bundle}"
     if outcome.others:
         yield "also", _others(outcome)

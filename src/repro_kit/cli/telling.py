@@ -12,10 +12,13 @@ from repro_kit.bundle.story import Story
 from repro_kit.model.grid import layout
 from repro_kit.ui import Ui
 
+_SHORT = 60  # lines of a file that are worth showing
+
 
 def tell(story: Story, ui: Ui) -> None:
     """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
-    ui.panel(story.title, [*_about(story)])
+    ui.print(story.title)
+    ui.panel("Story", [*_about(story)])
     if story.ablation:
         grid = layout(story.ablation)
         ui.table("Ablation", grid.columns, grid.rows)
@@ -23,9 +26,18 @@ def tell(story: Story, ui: Ui) -> None:
             ui.table("", ("further cells", "verdict", ""), grid.rest)
         for note in (*grid.notes, *filter(None, [grid.legend])):
             ui.note(note)
+    if story.chain and story.chain.links:
+        ui.panel("Evidence", [(link.step, link.claim) for link in story.chain.links])
+    if story.chain and story.chain.flips:
+        ui.panel("Workarounds", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
+    if story.insights:
+        ui.panel("Trace", [("", sentence) for sentence in story.insights])
     program = readable(story.program)
     if program is not None:
         _print(ui, "Graph", functions_of(program))
+    for name, text in story.sources:
+        if name in story.named and len(text.splitlines()) <= _SHORT:
+            _print(ui, name, text)
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:

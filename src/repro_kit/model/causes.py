@@ -18,6 +18,7 @@ NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
 DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
+OPERATORS_CHECKED = "operators-checked"  # fake kernels of custom operators are held against the real ones
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # both runs witnessed, see `model/witness.py`; ``changed["parting"]`` is what it found
 
@@ -28,7 +29,7 @@ _PARTS = tuple(
         (r"_decomp/|_refs/|_inductor/decomposition\.py", "decomposition"),
         (r"_meta_registrations\.py|_subclasses/fake_impls\.py|_library/fake_impl\.py", "fake-kernel"),
         (r"_functorch/partitioners\.py", "partitioner"),
-        (r"_functorch/_aot_autograd/functional_utils\.py|_subclasses/functional_tensor\.py", "functionalization"),
+        (r"_functorch/_aot_autograd/functional_utils\.py", "functionalization"),
         (r"_functorch/_aot_autograd/autograd_cache\.py", "graph-cache"),
         (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py", "runtime-wrappers"),
         (r"_dynamo/guards\.py", "guards"),
@@ -45,6 +46,7 @@ _PARTS = tuple(
 )
 #: What Python raises where a frame's code itself is wrong, and no user's code would after eager has passed.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
+_MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
 _WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
@@ -91,6 +93,18 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
         )
         return Diagnosis(Layer.USER, "custom-operator", told)
     contrasts = {str(it.changed["contrast"]): it for it in cells if "contrast" in it.changed}
+    lying = _lying_operator(contrasts)
+    if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
+        told = f"The fake kernel of {lying} promises what the operator does not keep: the compiler is not to blame."
+        return Diagnosis(Layer.USER, "custom-operator", told)
+    found = _in_layer(plain, layer, contrasts, failure)
+    if lying:
+        note = f" The fake kernel of {lying} promises what the operator does not keep; that may be the reason."
+        return replace(found, sentence=found.sentence + note)
+    return found
+
+
+def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
     match layer:
         case Layer.AOT:
             return _of_aot(plain, contrasts, failure)
@@ -160,6 +174,17 @@ def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
     witness = contrasts.get(WITNESS)
     parting = witness.changed.get("parting") if witness else None
     return {"state": "side-effects", "result": "tracing"}.get(str(parting), "")
+
+
+def _lying_operator(contrasts: dict[str, Cell]) -> str:
+    """The custom operator whose fake kernel was seen to promise other metadata than its results have; or empty."""
+    checked = contrasts.get(OPERATORS_CHECKED)
+    failure = checked.verdict.failure if checked and not checked.same else None
+    for link in failure.exceptions if failure else ():
+        found = _MISMATCH.search(link.message) if short(link.type) == "MetadataMismatchError" else None
+        if found:
+            return found.group(1)
+    return ""
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:

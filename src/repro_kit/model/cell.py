@@ -9,6 +9,7 @@ from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Layer, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
+from repro_kit.model.workaround import Workaround
 
 SCHEMA = 1
 
@@ -46,5 +47,6 @@ class Ablation:
     recipe: Recipe = field(default_factory=Recipe)  # the subject's own
     torch: str = ""  # version
     failure: str = ""  # the signature that is looked for, in one line
+    workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
     cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
     chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed

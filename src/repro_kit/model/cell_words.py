@@ -44,7 +44,7 @@ def remark(cell: Cell) -> str:
         return cell.verdict.note
     runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
     if cell.same:
-        return f"as described{runs}"
+        return f"{cell.verdict.note or 'as described'}{runs}"
     if cell.signature is not None and cell.verdict.status != Status.PASS:
         return f"{cell.signature.summary()}{runs}"
     return f"{cell.verdict.note}{runs}".strip()

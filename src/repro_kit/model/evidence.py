@@ -71,16 +71,17 @@ def in_one_line(chain: Chain) -> str:
     return " → ".join(link.culprit for link in chain.links if not link.beside)
 
 
-def chain_markdown(chain: Chain) -> str:
-    """The chain as a Markdown list; empty when nothing could be named."""
-    if not chain.links and not chain.untried:
+def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
+    """The chain as a Markdown list; empty when nothing could be named beyond the backend."""
+    if len(chain.links) < 2:
         return ""
-    lines = [f"**{in_one_line(chain)}**", ""] if chain.links else []
+    lines = [f"**{in_one_line(chain)}**", ""]
     for link in chain.links:
         lines.append(f"- {'also: ' if link.beside else ''}{link.claim}")
         for side, word in ((link.good, "good"), (link.bad, "bad")):
-            if side is not None:
-                command = f" (`{side.repeat}`)" if side.repeat else ""
-                lines.append(f"  - {word}: {side.what}: {side.outcome}{command}")
+            if commands and side is not None:
+                lines.append(
+                    f"  - {word}: {side.what}: {side.outcome}" + (f" (`{side.repeat}`)" if side.repeat else "")
+                )
     lines += [f"- not tried: {it.step}: {it.why}" for it in chain.untried]
     return "\n".join([*lines, ""])

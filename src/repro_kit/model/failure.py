@@ -21,10 +21,11 @@ class Kind(StrEnum):
     COMPILE_TIME = "compile-time"
     SLOWDOWN = "slowdown"
     MEMORY = "memory"
+    ORACLE = "oracle"  # a command of the user's calls the run bad
 
 
-#: Kinds that are a measurement above its limit; nothing is raised.
-MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY)
+#: Kinds that nothing raises: a measurement above its limit, a run that the user's oracle calls bad.
+MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
 
 
 class Layer(StrEnum):
@@ -143,3 +144,4 @@ class Verdict:
     seconds: float = 0.0
     note: str = ""
     fallback_random: bool = False  # it fails with that setting on, which its recipe lacks
+    measured: str = ""  # what was measured, in a word: "5", "1.24x"

@@ -31,6 +31,11 @@ class Layout:
     rest: tuple[tuple[str, str, str], ...]
     legend: str
 
+    def listed(self) -> tuple[tuple[str, ...], ...]:
+        """`rest` below its header, without a column that is empty."""
+        rows = (("further cells", "verdict", ""), *self.rest)
+        return rows if any(remark for _, _, remark in self.rest) else tuple(row[:2] for row in rows)
+
 
 def layout(ablation: Ablation) -> Layout:
     """The layout of all cells; what differs in nothing but backend and dynamic setting is in the grid."""
@@ -45,7 +50,7 @@ def layout(ablation: Ablation) -> Layout:
         row = [_short(gridded[backend, it], notes) if (backend, it) in gridded else "" for it in settings]
         rows.append((backend, *row))
     rest = [it for it in ablation.cells if it.compiled and it not in gridded.values()]
-    listed = tuple((it.name, f"{symbol(it)} {word(it)}", remark(it)) for it in rest)
+    listed = tuple(_listed(it, notes) for it in rest)
     used = {symbol(it) for it in (*gridded.values(), *rest)}
     legend = "   ".join(told for mark, told in _LEGEND.items() if mark in used)
     columns = ("backend", *(f"dynamic={it}" for it in settings))
@@ -70,10 +75,20 @@ def _baseline(cell: Cell, width: int) -> tuple[str, ...]:
     return (cell.name, f"{symbol(cell)} {word(cell)}", *[""] * (width - 1))
 
 
+def _listed(cell: Cell, notes: dict[str, int]) -> tuple[str, str, str]:
+    told = _short(cell, notes)
+    plain = cell.same and not cell.inferred and cell.runs == 1
+    return cell.name, told, "" if plain or told.endswith("]") else remark(cell)
+
+
 def _short(cell: Cell, notes: dict[str, int]) -> str:
     """One or two words; what there is to say of another failure is a numbered note."""
     told = word(cell).removesuffix(" (inferred)")
+    if "parting" in cell.changed:
+        return f"{symbol(cell)} {told} [{notes.setdefault(remark(cell), len(notes) + 1)}]"
     text = f"{symbol(cell)} {_SHORT.get(told, told)}"
+    if cell.verdict.measured and not cell.inferred:
+        return f"{text}: {cell.verdict.measured}"
     if told != "fails differently" or cell.inferred or not remark(cell):
         return text
     return f"{text} [{notes.setdefault(remark(cell), len(notes) + 1)}]"

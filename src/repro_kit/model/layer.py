@@ -34,7 +34,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
     first = first_failing(cells, recipe)
     if first is None:
-        return _by_mode(cells)
+        return _by_mode(cells, recipe)
     ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
@@ -44,7 +44,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
-    words = _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _uncertain_words(ladder, failing)
+    words = _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
+    words += _uncertain_words(ladder, failing)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
 
@@ -103,6 +104,13 @@ def _place(cell: Cell) -> int:
     return _rank(cell.recipe.backend)
 
 
+def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
+    """That a backend passes which does more than the failing one."""
+    later = [name for name in LADDER if _rank(name) > _rank(failing) and name in ladder]
+    passing = [repr(name) for name in later if ladder[name].verdict.status is Status.PASS]
+    return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
+
+
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
     unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
@@ -124,8 +132,11 @@ def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
     return ""
 
 
-def _by_mode(cells: Sequence[Cell]) -> tuple[Layer | None, str]:
+def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
     modes = [cell.recipe.mode for cell in cells if cell.same and cell.recipe.mode and cell.recipe.backend == "inductor"]
     if modes:
         return Layer.INDUCTOR, f"Inductor is at fault: it fails only with mode={' or '.join(map(repr, modes))}."
+    own = _ladder(cells, recipe).get(recipe.backend)
+    if own is not None and own.verdict.status is Status.PASS:
+        return None, "Its own settings pass as well: the failure comes and goes (--repeat tries each cell more often)."
     return None, "No cell of the matrix fails in the way the subject did: the layer stays open."

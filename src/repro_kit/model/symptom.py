@@ -63,7 +63,8 @@ class Symptom:
     unit: Unit = Unit.COUNT
     baseline: dict[str, Any] = field(default_factory=dict)
     reference: float | None = None
-    text: str = ""  # as the user wrote it
+    text: str = ""  # as the user wrote it; the oracle's command
+    pattern: str = ""  # what the oracle's output holds when it is this failure
 
     @property
     def threshold(self) -> float:
@@ -83,21 +84,24 @@ class Symptom:
         """What a measurement says: a failure beyond its noise, flaky where the threshold lies within the noise."""
         measured = replace(measured, limit=self.threshold)
         said = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
+        brief = self._brief(measured.value)
         if measured.low > self.threshold:
             detail = f": {measured.detail}" if measured.detail else ""
-            words = f"{said}, more than {self._limit()}{detail}"
-            return Verdict(Status.FAIL, Failure(self.kind, text=words, measured=measured), seconds, note=said)
+            words = f"{said}, more than {self._brief(self.threshold)}{detail}"
+            failure = Failure(self.kind, text=words, measured=measured)
+            return Verdict(Status.FAIL, failure, seconds, note=said, measured=brief)
         if measured.value > self.threshold or measured.high > self.threshold:
-            return Verdict(Status.FLAKY, seconds=seconds, note=f"{said}, too near the limit to tell")
-        return Verdict(Status.PASS, seconds=seconds, note=said)
+            note = f"{said}, too near the limit to tell"
+            return Verdict(Status.FLAKY, seconds=seconds, note=note, measured=brief)
+        return Verdict(Status.PASS, seconds=seconds, note=said, measured=brief)
 
-    def _limit(self) -> str:
+    def _brief(self, value: float) -> str:
         match self.unit:
             case Unit.BYTES:
-                return _bytes(self.threshold)
-            case Unit.SECONDS:
-                return f"{self.threshold:g} s"
-        return f"{self.threshold:.4g}{'x' if self.kind in _IN_EAGER else ''}"
+                return _bytes(value)
+            case _ if self.kind is Kind.COMPILE_TIME:
+                return f"{value:.3g} s"
+        return f"{value:.3g}{'x' if self.kind in _IN_EAGER else ''}"
 
 
 def parse_symptom(text: str) -> Symptom:

@@ -1,4 +1,4 @@
-"""From repeated measurements of compiled calls, taken by turns with eager's, to one ratio with its noise."""
+"""What the probe found of compiled calls: measurements taken by turns with eager's, and comparisons with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure import Measured
+from repro_kit.model.failure import Difference, Failure, Kind, Measured, Phase
 
 _FLOOR = 1 << 20  # bytes below which memory is no matter of the compiled code
 _MOST_NAMED = 3
@@ -24,6 +24,10 @@ class CompiledCall:
     backward: bool = False  # the script ran the backward as well, so that it is part of the measurement
     rounds: tuple[Pair, ...] = ()  # seconds of one call
     memory: tuple[Pair, ...] = ()  # bytes
+    compared: int = 0  # calls that were compared with eager
+    difference: Difference | None = None  # the worst that was found
+    also: tuple[Difference, ...] = ()
+    tolerance: tuple[float, float] | None = None
     note: str = ""
     problem: str = ""  # why it could not be measured
 
@@ -48,6 +52,21 @@ def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
     compiled, eager = (statistics.median(pair[at] for pair in worst.memory) / 2**20 for at in (0, 1))
     words = f"{worst.name} {compiled:.1f} MiB compiled, {eager:.1f} MiB in eager"
     return _ratio([(max(one, _FLOOR), max(other, _FLOOR)) for one, other in pairs], words)
+
+
+def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
+    """The first callable whose compiled calls differ from eager; None when none was seen to."""
+    call = next((call for call in calls if call.difference is not None), None)
+    if call is None:
+        return None
+    return Failure(
+        Kind.ACCURACY,
+        Phase.COMPARE,
+        text=f"of {call.name}",
+        difference=call.difference,
+        also=call.also,
+        tolerance=call.tolerance,
+    )
 
 
 def interval(values: Sequence[float]) -> Measured:

@@ -84,3 +84,24 @@ def needed(items: Sequence[int], ask: AskSet, width: int = 1, budget: int = 1 <<
             return kept, True
         size = max(1, size // 2)
     return kept, True
+
+
+def curing(groups: Sequence[Sequence[int]], ask: AskSet, budget: int = 1 << 30) -> tuple[list[int], bool]:
+    """Items each of which alone makes it pass, and whether all were looked at; at most `budget` questions.
+
+    A group that fails as before is taken to hold none; any other one is halved (group testing).
+    """
+    found: list[int] = []
+    waiting = [list(group) for group in groups]
+    while waiting:
+        if len(waiting) > budget:
+            return sorted(found), False
+        budget -= len(waiting)
+        split = []
+        for it, fails in zip(waiting, ask(waiting), strict=True):
+            if len(it) > 1 and not fails:
+                split += [it[: len(it) // 2], it[len(it) // 2 :]]
+            elif fails is False:
+                found += it
+        waiting = split
+    return sorted(found), True

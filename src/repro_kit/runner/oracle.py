@@ -131,7 +131,7 @@ class Oracle:
 
     def switched(
         self,
-        asked: Sequence[tuple[str, Mapping[str, Any]]],
+        asked: Sequence[tuple[str, Mapping[str, Any] | None]],
         inputs: Path | None,
         *,
         timeout: float = 120.0,
@@ -139,10 +139,9 @@ class Oracle:
         """For each (text, switch): the verdict, and the applications of the compiler's subsystems, in order.
 
         A switch (`repro_probe/switches.py`) turns some of these off; each is [backend, subsystem, name, user's line].
+        With None nothing is noted.
         """
-        requests = [
-            {**self._request("check", text, inputs, None, timeout), "switch": dict(switch)} for text, switch in asked
-        ]
+        requests = [{**self._request("check", text, inputs, None, timeout), "switch": switch} for text, switch in asked]
         found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(found)
 

@@ -27,21 +27,21 @@ def command(subject: Subject) -> list[str]:
             return list(subject.argv)
 
 
-def command_with_settings(subject: Subject, settings: Mapping[str, object]) -> list[str]:
-    """The command line that runs `subject` with torch's settings (``inductor.cpp.simdlen``) set first.
+def command_with(subject: Subject, settings: Mapping[str, object], imports: str = "", code: str = "") -> list[str]:
+    """The command line that runs `subject` with torch's settings (``inductor.cpp.simdlen``) and `code` before it.
 
     Empty for a command whose Python is not ours to start.
     """
     if subject.form == "command":
         return []
     words = [f"torch._{name} = {value!r}" for name, value in _qualified(settings)]
-    modules = sorted({"torch._" + name.split(".")[0] for name in settings})
-    imports = "import runpy, " + ", ".join(f"{module}.config" for module in modules)
+    modules = sorted({f"torch._{name.split('.')[0]}.config" for name in settings})
     name = subject.argv[0]
     run = f"runpy.run_path({name!r}, run_name='__main__')"
     if subject.form == "module":
         run = f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
-    return [subject.python, "-c", "; ".join([imports, *words, run]), *subject.argv[1:]]
+    first = "import " + ", ".join(filter(None, ["runpy", imports, *modules]))
+    return [subject.python, "-c", "; ".join(filter(None, [first, *words, code, run])), *subject.argv[1:]]
 
 
 def _qualified(settings: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -85,7 +85,8 @@ def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iter
             shutil.copytree(
                 copy_of,
                 directory / "inductor",
-                ignore=shutil.ignore_patterns("precompiled_headers"),  # large, and torch finds them where they are
+                # Headers are large, and torch finds them where they are; a bisection left there forces its backend.
+                ignore=shutil.ignore_patterns("precompiled_headers", "bisect"),
                 copy_function=_copy_what_stays,
                 ignore_dangling_symlinks=True,
             )

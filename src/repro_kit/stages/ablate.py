@@ -14,9 +14,9 @@ from repro_kit.model.cell_words import word
 from repro_kit.model.failure import Layer, Status
 from repro_kit.model.layer import is_decided, is_own
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.results import Capture, Environment
-from repro_kit.stages import narrow
-from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show
+from repro_kit.model.results import Capture, Environment, Observation
+from repro_kit.stages import leftovers, narrow, workarounds
+from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show, show_workarounds
 from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
@@ -38,6 +38,10 @@ class Work:
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `ablation.json`."""
+    told = case.read("observe/run.json", Observation).warnings if case.has("observe/run.json") else ()
+    for sentence in leftovers.warnings():
+        if sentence not in told:
+            ui.warn(sentence)
     work = planned(case, options, ui)
     ui.note(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
@@ -45,7 +49,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
-    cells += work.cells.run(contrasts(cells, work.recipe))
+    cells += work.cells.run(contrasts(cells, work.recipe, custom=work.cells.uses_custom_operators()))
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
     found = diagnose(cells, work.recipe)
@@ -70,8 +74,13 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     steps = narrow.steps_of(options)
     if steps and target is not None and found.layer not in (None, Layer.USER):
         chain = narrow.narrow(work.cells, matrix, work.recipe, target, steps, ui)
-        case.write("ablation.json", replace(ablation, chain=chain))
+        ablation = replace(ablation, chain=chain)
+        case.write("ablation.json", ablation)
         narrow.show(chain, ui)
+    if options.workarounds and found.layer is not Layer.USER:
+        ablation = replace(ablation, workarounds=workarounds.find(case, options, ui, ablation))
+        case.write("ablation.json", ablation)
+        show_workarounds(ablation.workarounds, ui)
     for note in notes:
         ui.warn(note)
     ui.done(found.sentence)

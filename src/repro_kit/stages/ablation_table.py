@@ -8,6 +8,7 @@ from math import ceil
 from repro_kit.model.cell import Ablation
 from repro_kit.model.cell_words import word
 from repro_kit.model.grid import counts, layout
+from repro_kit.model.workaround import Workaround, rows
 from repro_kit.stages.cells import Cells, Plan
 from repro_kit.ui import Ui
 
@@ -40,10 +41,22 @@ def show(ablation: Ablation, ui: Ui) -> None:
     made = layout(ablation)
     ui.table(f"Ablation on the {ablation.subject}, {counts(ablation.cells)}", made.columns, made.rows)
     if made.rest:
-        ui.table("", ["further cells", "verdict", ""], made.rest)
+        ui.table("", made.listed()[0], made.listed()[1:])
     if not ui.quiet:
         for line in filter(None, (*made.notes, made.legend)):
             ui.print(f"  {line}")
+
+
+def show_workarounds(found: Sequence[Workaround], ui: Ui) -> None:
+    """What was tried, and the lines of what works."""
+    ui.table(
+        "Workarounds, tried on the script",
+        ["least intrusive first", "", "time of a call, or what happens"],
+        rows(found),
+    )
+    for it in () if ui.quiet else found:
+        if it.works:
+            ui.print("\n".join([f"  {it.name}, {it.place}:", *(f"    {line}" for line in it.lines)]))
 
 
 def _time(seconds: float) -> str:

@@ -26,8 +26,10 @@ from repro_kit.builds.web import without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
+from repro_kit.stages.subject import find_python
 
 _GIB = 1024**3
+_OLDEST_TORCH = "2.0"  # with torch.compile
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,6 @@ class Where:
     clone: Path | None = None
     build: BuildCommand = field(default_factory=BuildCommand)
     paths: tuple[str, ...] = ()
-    all_parents: bool = False
     pre: bool = False
     packages: tuple[str, ...] = ()  # `--with`
     constraints: tuple[str, ...] = ()
@@ -81,6 +82,8 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
     where = _chosen(axis, where, target)
     if where.clone:
         axis = _as_commits(axis, where.clone)
+    elif len(where.pythons) > 1:
+        axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
     about = f"{ask.subject}; {axis.package}; {_what(axis, where)}; {'fix' if ask.find_fix else 'first failure'}"
     if known is not None and known.about != about:
         raise ReproKitError(
@@ -142,6 +145,17 @@ def _as_commits(axis: Axis, clone: Path) -> Axis:
     return replace(axis, good=sha(axis.good), bad=sha(axis.bad))
 
 
+def _as_interpreters(axis: Axis, pythons: Sequence[str], *, find_fix: bool) -> Axis:
+    """The ends as the interpreters' own paths; by default the first and the last one."""
+    first, last = (axis.bad, axis.good) if find_fix else (axis.good, axis.bad)
+
+    def path(word: str) -> str:
+        return find_python(word, Path.cwd(), os.environ)
+
+    old, new = path(first) if first else pythons[0], path(last) if last else pythons[-1]
+    return replace(axis, good=new if find_fix else old, bad=old if find_fix else new)
+
+
 def _what(axis: Axis, where: Where) -> str:
     if where.nightly:
         return f"nightlies for {where.nightly}"
@@ -179,7 +193,6 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
             wants=wants,
             place=place / "envs",
             command=where.build,
-            first_parent=not where.all_parents,
             paths=where.paths,
             keep=where.keep,
         )
@@ -211,7 +224,8 @@ def _wheels(axis: Axis, ask: Ask, where: Where, target: Target, known: State | N
     given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and _is_wheel(it)]
     listed = builds_of(axis.package, [*files, *given], target)
     pre = where.pre or bool(where.nightly or where.index or where.wheels)
-    wanted = [build for build in listed if is_fitting(build, pre=pre, named=words)]
+    oldest = _OLDEST_TORCH if axis.package == "torch" else None
+    wanted = [build for build in listed if is_fitting(build, pre=pre, named=words, oldest=oldest)]
     if not wanted:
         raise ReproKitError(_none(axis, where, target, files))
     old = axis.bad if ask.find_fix else axis.good

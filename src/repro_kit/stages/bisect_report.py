@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.bisect import Build, Ending, Judgement, Outcome
+from repro_kit.bisect import Build, Ending, Judgement, Outcome, next_step
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
 from repro_kit.case import Case
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+from repro_kit.stages.bisect import read_state
 
 DIRECTORY = "bisect"  # of a case
 ANSWER = "answer.md"
@@ -106,9 +107,12 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
 
 
 def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown; "" when there was none."""
-    path = case.path / DIRECTORY / ANSWER
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    """What a bisection of `case` has found, as Markdown; "" when there was none, or it has found nothing."""
+    place = case.path / DIRECTORY
+    state = read_state(place)
+    outcome = next_step(state.question, state.marks) if state else None
+    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
+    return (place / ANSWER).read_text(encoding="utf-8").strip() if found and (place / ANSWER).is_file() else ""
 
 
 def commits_in(text: str) -> list[str]:
@@ -153,29 +157,34 @@ def _side(state: State, index: int | None) -> Side | None:
 
 def _sentence(report: Report) -> str:
     state, outcome = report.state, report.outcome
-    package = state.package
     fails, passes = ("no longer fails", "still fails") if state.find_fix else ("fails", "still passes")
-    old = report.old.build.shown if report.old else ""
-    new = report.new.build.shown if report.new else ""
+    old = _called(report.old, state) if report.old else ""
+    new = _called(report.new, state) if report.new else ""
     match outcome.ending:
         case Ending.FOUND:
-            return f"{package} {new} is the first build that {fails}; {old} is the last one that {passes}."
+            return f"{new} is the first build that {fails}; {old} is the last one that {passes}."
         case Ending.RANGE:
             count = len(outcome.skipped) + len(outcome.untried)
             kind = "first build without the failure" if state.find_fix else "first build that fails"
             return (
-                f"The {kind} is {package} {new} or one of the {count} before it, which cannot be judged; {old} is the "
+                f"The {kind} is {new} or one of the {count} before it, which cannot be judged; {old} is the "
                 f"last one that {passes}."
             )
         case Ending.NEW_IS_OLD:
             what = "still fails" if state.find_fix else "passes"
-            return f"{package} {old} {what}, so both ends are alike and there is nothing to find: try a newer one."
+            return f"{old} {what}, so both ends are alike and there is nothing to find: try a newer one."
         case Ending.OLD_IS_NEW:
             what = "passes" if state.find_fix else "already fails"
-            return f"{package} {new} {what}, so both ends are alike and there is nothing to find: try an older one."
+            return f"{new} {what}, so both ends are alike and there is nothing to find: try an older one."
         case Ending.NO_NEW_END | Ending.NO_OLD_END:
             side = "newer" if outcome.ending is Ending.NO_NEW_END else "older"
-            return f"No build of {package} at the {side} end can be judged; the log says why (--log)."
+            return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."
+
+
+def _called(side: Side, state: State) -> str:
+    """``torch 2.13.0``; an interpreter and a commit say of themselves what they are."""
+    named = side.build.python or side.build.title
+    return side.build.shown if named else f"{state.package} {side.build.shown}"
 
 
 def _notes(state: State, outcome: Outcome, old: Side | None, new: Side | None) -> list[str]:

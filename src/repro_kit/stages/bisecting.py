@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from repro_kit.bisect import Ask as NextAsk
-from repro_kit.bisect import Mark, next_step
+from repro_kit.bisect import Ending, Mark, next_step
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import State
-from repro_kit.builds.commits import BuildCommand
+from repro_kit.builds.commits import BuildCommand, merged_branch
 from repro_kit.builds.target import target_of
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
@@ -51,14 +52,26 @@ def bisect(request: Request, ui: Ui) -> Exit:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
             return _logged(place, ui)
-        place.mkdir(parents=True, exist_ok=True)
-        with alone(place):
+        with _made(place), alone(place):
             reports = []
             for at, axis in enumerate(axes):
                 search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
                 reports.append(search)
     ui.result(as_json(reports[0]) if len(reports) == 1 else {"reports": [as_json(report) for report in reports]})
     return min((report.exit_code for report in reports), key=lambda code: code != Exit.OK)
+
+
+@contextmanager
+def _made(place: Path) -> Iterator[None]:
+    """Make the directory `place`; take it away again when the request turns out to be a mistake."""
+    new = not place.exists()
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except ReproKitError:
+        if new and not (place / STATE).exists():
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:
@@ -78,6 +91,30 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     values = request.values
     if values["fresh"]:
         _forget(place)
+    fixed = [f"{it.package}=={it.bad}" for it in axes if it.package != axis.package and it.bad]
+    where = _where(values, fixed)
+    report = _answer(axis, where, subject, place, request, ui, marks=values["mark"])
+    if values["all_parents"]:
+        report = _into_merge(report, where, subject, place / "merge", request, ui)
+    write_atomic(place / ANSWER, as_markdown(report).encode())
+    show(report, ui)
+    ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
+    if place == subject.place.absolute() and is_case(place.parent):
+        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
+    return report
+
+
+def _answer(
+    axis: Axis,
+    where: Where,
+    subject: BuildSubject,
+    place: Path,
+    request: Request,
+    ui: Ui,
+    marks: Sequence[str] = (),
+) -> Report:
+    """Search along one axis from what is known in `place`."""
+    values = request.values
     asked = Ask(
         subject.what,
         values["find_fix"],
@@ -85,15 +122,13 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
         None if values["any_failure"] else subject.signature,
         request.again,
     )
-    fixed = [f"{it.package}=={it.bad}" for it in axes if it.package != axis.package and it.bad]
-    target = target_of(_python(values, subject))
     with ui.stage("builds"):
-        state, source = plan(axis, asked, _where(values, fixed), target, place, read_state(place))
-        state = overridden(state, values["mark"], datetime.now(UTC).isoformat(timespec="seconds"))
+        state, source = plan(axis, asked, where, target_of(_python(values, subject)), place, read_state(place))
+        state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
     if not values["keep"]:
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
-    rules = Rules(None, values["any_failure"], Mark(values["on_timeout"]), values["repeat"])
+    rules = Rules(any_failure=values["any_failure"], on_timeout=Mark(values["on_timeout"]), repeats=values["repeat"])
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
     try:
         outcome = bisection.run()
@@ -102,13 +137,22 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
         raise
     report = make_report(bisection.state, outcome)
     clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
-    report = with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
-    write_atomic(place / ANSWER, as_markdown(report).encode())
-    show(report, ui)
-    ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
-    if place == subject.place.absolute() and is_case(place.parent):
-        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
-    return report
+    return with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
+
+
+def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path, request: Request, ui: Ui) -> Report:
+    """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
+    if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
+        return report
+    ends = merged_branch(where.clone, report.new.build.commit or "")
+    if ends is None:
+        return report
+    old, new = ends
+    axis = Axis(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
+    inside = _answer(axis, where, subject, place, request, ui)
+    if inside.outcome.ending not in (Ending.FOUND, Ending.RANGE):
+        return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
+    return replace(inside, notes=(*inside.notes, f"It was merged by {report.new.build.shown}."))
 
 
 def show(report: Report, ui: Ui) -> None:
@@ -170,7 +214,6 @@ def _where(values: dict[str, Any], fixed: Sequence[str]) -> Where:
         clone=values["clone"],
         build=BuildCommand(values["build"]),
         paths=values["paths"],
-        all_parents=values["all_parents"],
         pre=values["pre"],
         packages=(*values["packages"], *fixed),
         constraints=tuple(str(Path(it).absolute()) for it in values["constraint"]),

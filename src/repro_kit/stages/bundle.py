@@ -55,7 +55,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         if passed.code:
             ui.progress("pages about the trace")
             chosen.left_out.extend(add_pages(case, chosen.contents))
-        describe(case, told, chosen.candidate, chosen.check, chosen.contents, chosen.left_out, reason)
+        describe(case, told, chosen.candidate, chosen.check, chosen.contents, chosen.left_out, reason, code=passed.code)
         if not chosen.contents.settle():
             break
     contents = chosen.contents

@@ -9,30 +9,36 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from threading import Event
+from typing import Literal
 
 from repro_kit.case import Case
 from repro_kit.model.brief import brief
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.results import Environment, Observation
+from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.model.signature import Signature, Strength, signature_of
 from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, symptoms
+from repro_kit.stages import failures, symptoms, user_oracle
 from repro_kit.stages.known import Known
+from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, query_timeout
+from repro_kit.stages.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 STOPPED = "not run: the layer was known"
 
 _HANG = 120.0  # seconds for a cell of a script that hangs
+
+_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 
 Until = Callable[[Sequence[Cell]], bool]
 
@@ -80,6 +86,14 @@ class Cells(ABC):
     @abstractmethod
     def usual(self) -> float:
         """Seconds that a cell is expected to take."""
+
+    def uses_custom_operators(self) -> bool:
+        """Whether the subject's text names operators that are not torch's own, or makes some."""
+        return any(_CUSTOM.search(text) for text in self._texts())
+
+    @abstractmethod
+    def _texts(self) -> list[str]:
+        """The subject's text, as far as it is known."""
 
     @abstractmethod
     def about(self) -> list[object]:
@@ -164,10 +178,11 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """What the program took when it was captured."""
-        from repro_kit.model.results import Capture
-
         verdict = self.case.read("capture/capture.json", Capture).verdict
         return verdict.seconds if verdict else 1.0
+
+    def _texts(self) -> list[str]:
+        return [self.text]
 
     def about(self) -> list[object]:
         """The program's text and values, and this torch."""
@@ -203,7 +218,11 @@ class OnProgram(Cells):
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
         repeat = f"python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
-        return self._made(it, verdict, repeat + _setup_words(it))
+        return self._made(it, verdict, repeat + setup_words(it))
+
+
+class Abandoned(Exception):
+    """Nobody waits for the cell any more."""
 
 
 class OnScript(Cells):
@@ -219,6 +238,7 @@ class OnScript(Cells):
         self.symptom = symptoms.known(case)
         # What a backend costs is not in the one that does more: it may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
+        self._abandoned = Event()
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
@@ -237,6 +257,9 @@ class OnScript(Cells):
         """What the command took when it was observed."""
         return self.observation.seconds
 
+    def _texts(self) -> list[str]:
+        return texts(self.case)
+
     def about(self) -> list[object]:
         """The command, its files, and this torch."""
         from repro_kit.stages.registry import files
@@ -248,7 +271,7 @@ class OnScript(Cells):
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
-        with ThreadPoolExecutor(jobs) as pool:
+        with self._threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
@@ -263,6 +286,23 @@ class OnScript(Cells):
                     cell = future.result()
                     known.append(cell)
                     yield running.pop(future), cell
+
+    @contextmanager
+    def _threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
+        """Threads that run scripts; where they are left early, the scripts are killed."""
+        try:
+            with ThreadPoolExecutor(jobs) as pool:
+                try:
+                    yield pool
+                except BaseException:
+                    self._abandoned.set()
+                    raise
+        finally:
+            self._abandoned.clear()
+
+    def _tick(self, seconds: float) -> None:
+        if self._abandoned.is_set():
+            raise Abandoned
 
     def _inferred(self, it: Plan, known: Iterable[Cell]) -> Cell | None:
         """What follows from a known cell, with that one's outcome; the subject's own is always run."""
@@ -298,7 +338,7 @@ class OnScript(Cells):
         if not it.compiled:
             return Verdict(self.observation.eager or Status.INFRA), False
         env = it.recipe.env if "env" in it.overridden else {}
-        place = self.case.path / "ablate" / _slug(it.name)
+        place = self.case.path / "ablate" / slug(it.name)
         verdict = self.verdict(overrides(it), place.name, env)
         return verdict, summarise(place / "trace").static
 
@@ -310,13 +350,21 @@ class OnScript(Cells):
         elif it.overridden == ("backend",) and it.recipe.backend in LADDER:
             repeat = f"TORCH_BISECT_BACKEND={it.recipe.backend} {repeat}"
         elif changed.keys() - {"setup"}:
-            repeat += f"  # with {_by_hand(changed)}"
+            repeat += f"  # with {by_hand(changed)}"
         if "env" in it.overridden:
             repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
-        return self._made(it, verdict, repeat + _setup_words(it))
+        return self._made(it, verdict, repeat + setup_words(it))
 
-    def verdict(self, override: Mapping[str, object], name: str, env: Mapping[str, str] | None = None) -> Verdict:
+    def verdict(
+        self,
+        override: Mapping[str, object],
+        name: str,
+        env: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
+
+        `without` names variables of the user's that it does not get.
 
         What it leaves goes to `ablate/NAME` of the case.
         """
@@ -324,8 +372,11 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
+        if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
+            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout)
         probes = symptoms.probes(self.symptom) if self.symptom else {}
-        ran = symptoms.run_traced(self.case, self.options, place, {**override, **probes}, env, timeout)
+        changed = {**override, **probes}
+        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without)
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)
@@ -339,46 +390,6 @@ class OnScript(Cells):
         return Verdict(Status.FAIL, (like or found)[0].failure, ran.seconds)
 
 
-def overrides(it: Plan) -> dict[str, Any]:
-    """What the probe is asked to change of a script for the cell."""
-    changed: dict[str, Any] = {}
-    config: dict[str, Any] = {}
-    for name in it.overridden:
-        if name == "grad_mode":
-            changed["grad"] = it.recipe.grad_mode == "enabled"
-        elif name == "graph_caches":
-            config |= dict.fromkeys(
-                ("inductor.fx_graph_cache", "functorch.enable_autograd_cache"), it.recipe.graph_caches
-            )
-        elif name == "config":
-            config |= it.recipe.config
-        elif name != "env":
-            changed[name] = getattr(it.recipe, name)
-    changed |= {"config": config} if config else {}
-    return changed | ({"setup": it.setup} if it.setup else {})
-
-
-def _setup_words(it: Plan) -> str:
-    return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
-
-
-def _by_hand(changed: Mapping[str, Any]) -> str:
-    arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
-    parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []
-    if "grad" in changed:
-        parts.append(f"torch.set_grad_enabled({changed['grad']})")
-    modules = {"compiler": "torch.compiler.config", "shapes": "torch.fx.experimental._config"}
-    for key, value in changed.get("config", {}).items():
-        module, _, name = key.partition(".")
-        parts.append(f"{modules.get(module, f'torch._{module}.config')}.{name} = {value!r}")
-    return " and ".join(parts)
-
-
 def _torch(case: Case) -> list[object]:
     env = case.read("env.json", Environment)
     return [case.file.subject.python, env.torch, env.torch_git]
-
-
-def _slug(name: str) -> str:
-    """`name` as that of a directory."""
-    return re.sub(r"[^\w.=-]+", "-", name)

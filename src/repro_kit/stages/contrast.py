@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from repro_kit.model import causes
 from repro_kit.model.axis import field_of, varied
 from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.failure import MEASURED, Kind, Layer
 from repro_kit.model.layer import first_failing, name_layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.stages.cells import Plan
@@ -16,19 +16,24 @@ from repro_kit.stages.cells import Plan
 #: Python code that leaves a part out; it is run before anything is compiled, in the user's interpreter.
 _WITHOUT_PYTHON_DECOMPOSITIONS = '''\
 import torch._decomp, torch._refs
+from torch._dynamo.callback import callback_handler
 
-def without_python_decompositions():
-    """Let operators of torch be traced through their C++ kernels alone."""
-    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+def operators():
+    """All overloads of torch's own operators."""
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
         for overload in getattr(packet, "overloads", list)():
-            operator = getattr(packet, overload)
-            for key in keys:
-                operator.py_kernels.pop(key, None)
-            operator._dispatch_cache.clear()
+            yield getattr(packet, overload)
+
+def without_python_decompositions(*_, operators=list(operators())):
+    """Let them be traced through their C++ kernels alone."""
+    for operator in operators:
+        for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+            operator.py_kernels.pop(key, None)
+        operator._dispatch_cache.clear()
 
 without_python_decompositions()
+callback_handler.register_start_callback(without_python_decompositions)  # what is registered by then goes as well
 '''
 _WITHOUT_DECOMPOSITIONS = """\
 import torch._inductor.compile_fx
@@ -69,15 +74,25 @@ class Contrast:
         return Plan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
 
 
-def contrasts(cells: Sequence[Cell], recipe: Recipe) -> list[Plan]:
-    """Those that tell the parts of the layer apart which `cells` name."""
+_CHECKED = Contrast(
+    causes.OPERATORS_CHECKED,
+    "with custom operators checked",
+    axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
+)
+
+
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Plan]:
+    """Those that tell the parts of the layer apart which `cells` name; `custom`: operators not of torch may be used."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     if failing is None:
         return []
     failure = failing.verdict.failure
     kind = failure.kind if failure else Kind.ACCURACY
-    return [it.plan(failing.recipe, failing.changed) for it in _of(layer, kind, failing.recipe)]
+    if kind in MEASURED:
+        return []
+    checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
+    return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
 
 
 def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:

@@ -19,7 +19,8 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
-from repro_kit.bundle.story import STORY, Rank, Story, write_story
+from repro_kit.bundle.source_files import PLACE
+from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
@@ -28,11 +29,11 @@ from repro_kit.program import Program, parse
 from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
+from repro_kit.stages.explain import Explained
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
 _NAMING_OPS, _LONGEST_NAME = 3, 70
-_MODEL_CODE = ("trace", "artifact", "log")  # roles of files that are there only when model code may go in
 _FILES = {
     "repro.py": "run this",
     "test_repro.py": "the same as a test for PyTorch's own suite (needs expecttest and numpy)",
@@ -65,8 +66,10 @@ def describe(
     contents: Contents,
     left_out: Sequence[str],
     reason: str,
+    *,
+    code: bool,
 ) -> None:
-    """Add the data files, the issue, the report and the README."""
+    """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
     facts = candidate.facts
     contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
     if candidate.program is not None:
@@ -77,10 +80,9 @@ def describe(
         contents.add_text("test_repro.py", test, "test")
     if facts.ablation is not None:
         contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    story = _without_private(tell(case, told, candidate, contents, check, left_out, reason), contents)
+    story = _without_private(tell(case, told, candidate, contents, check, left_out, reason, code=code), contents)
     contents.add_text(STORY, write_story(story), "story")
-    shown = {prose.REPRO: story.repro.rstrip()}
-    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=shown)
+    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=prose.marks(story))
     page, shown = report(story)
     contents.add_text("report.html", page, "report", verbatim=shown)
     contents.add_text("README.md", prose.readme(story), "readme")
@@ -95,7 +97,7 @@ def _test_name(kind: Kind, program: Program) -> str:
 def _without_private(story: Story, contents: Contents) -> Story:
     """`story` as a reader of the bundle gets it."""
     data = contents.redactor(orjson.dumps(to_data(story)).decode())
-    return from_data({**orjson.loads(data), "repro": story.repro}, Story)
+    return from_data({**orjson.loads(data), "repro": story.repro, "sources": story.sources}, Story)
 
 
 def tell(
@@ -106,11 +108,17 @@ def tell(
     check: Check | None = None,
     left_out: Sequence[str] = (),
     reason: str = "",
+    *,
+    code: bool = False,
 ) -> Story:
-    """The story of `candidate`, whose files are in `contents`; without a `check` nothing is verified yet."""
+    """The story of `candidate`, whose files are in `contents`; without a `check` nothing is verified yet.
+
+    `code`: what shows the user's code may be told.
+    """
     facts, program = candidate.facts, candidate.program
     captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
-    modelled = any(entry.role in _MODEL_CODE for entry in contents.entries.values())
+    named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
+    sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
     return Story(
         signature=facts.signature,
@@ -118,6 +126,8 @@ def tell(
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
+        sources=tuple(sources),
+        named=tuple(name for name, _ in sources if name in named),
         verified=bool(check and check.verified),
         reason=reason,
         flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check and check.flaky else "",
@@ -132,8 +142,9 @@ def tell(
         reduction=facts.reduction if candidate.reduced else None,
         twin=_twin(case, candidate),
         bisected=bisected(case),
+        insights=_insights(case) if code else (),
         program=text,
-        original=(case.path / "capture/program.py").read_text(encoding="utf-8") if captured and modelled else "",
+        original=(case.path / "capture/program.py").read_text(encoding="utf-8") if captured and code else "",
         ops=ops_of(program) if program else (),
         rank=_rank(case, candidate, contents),
         aspects=aspects(captured, program) if captured and program else (),
@@ -150,6 +161,13 @@ def _error(facts: Facts, check: Check | None) -> str:
     told = check.failing.output.partition("FAIL accuracy: ")[2]
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
+
+
+def _insights(case: Case) -> tuple[str, ...]:
+    """The sentences of `explain`, where it ran."""
+    if not case.has("insights.json"):
+        return ()
+    return tuple(sentence.text for sentence in case.read("insights.json", Explained).sentences)
 
 
 def _twin(case: Case, candidate: Candidate) -> TwinFound | None:

@@ -39,8 +39,8 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
         raise ReproKitError(f"{python} could not tell its backends and settings: {error}.", Exit.FAILED) from error
     if unknown["settings"]:
         raise ReproKitError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
-    texts = _texts(case)
-    missing = [name for name in unknown["backends"] if not any(name in text for text in texts)]
+    known = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in known)]
     if missing:
         raise ReproKitError(
             f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
@@ -48,7 +48,7 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
         )
 
 
-def _texts(case: Case) -> list[str]:
+def texts(case: Case) -> list[str]:
     """The files named in the command."""
     paths = [Path(case.file.subject.cwd) / word for word in case.file.subject.argv]
     return [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,47 +15,73 @@ _WHOLE = 40  # runs that finding all operators of a fusion may take
 _OFF = -1  # after this number, all applications are off
 
 
-def subsystem_and_op(trials: Trials, base: Trial, ui: Ui, *, op: bool) -> tuple[list[Link], list[Untried]]:
-    """Links for the subsystem and for one of its applications; `base` is the failing run, which noted them all."""
+def subsystem_and_op(
+    trials: Trials, subsystems: Mapping[str, Sequence[Mapping[str, Any]]] | None, ui: Ui, *, op: bool
+) -> tuple[list[Link], list[Untried]]:
+    """Links for the subsystem and for one of its applications; `subsystems` by backend, as torch told them."""
     backend = trials.cell.recipe.backend
-    known = trials.levers().get("subsystems")
-    if not known:
+    if not subsystems:
         return [], [Untried("subsystem", "this torch has no CompilerBisector to switch subsystems with")]
-    if not known.get(backend):
+    known = subsystems.get(backend)
+    if not known:
         return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
-    counts = {it["name"]: _of(base, backend, it["name"]) for it in known[backend]}
-    tried = [it for it in known[backend] if "setting" in it or counts[it["name"]]]
-    ui.progress(f"narrowing: {len(tried)} subsystems of {backend}, one off at a time")
-    started = trials.seconds
-    answers = trials.ask([_off(backend, it) for it in tried])
-    gone = [it for it, trial in zip(tried, answers, strict=True) if trial.fails is False]
-    if not gone:
-        others = [f"{it['name']}: {trial.outcome}" for it, trial in zip(tried, answers, strict=True) if not trial.fails]
-        why = "; ".join(["no subsystem is it gone without", *others])
-        return [], [Untried("op", why)]
+    ui.progress("narrowing: once more, noting what each subsystem does")
+    (base,) = trials.ask([Change(switch={})])
+    if not base.fails:
+        return [], [Untried("subsystem", f"with code that comes from no cache it {base.outcome}")]
+    applied = {it["name"]: _of(base, backend, it["name"]) for it in known}
     # Without lowerings, what the passes made is run by eager's kernels: a wrong pass stays wrong then. So lowerings
-    # come first, and passes the failure also goes away without only make what is lowered wrongly.
-    main = min(gone, key=lambda it: ("setting" in it, it["name"] != "lowerings"))
-    links = []
-    for it in [main, *(other for other in gone if other is not main)]:
-        links.append(_subsystem_link(trials, backend, it, len(counts[it["name"]]), beside=it is not main))
-    links[0] = replace(links[0], runs=len(tried), seconds=round(trials.seconds - started, 1))
-    if not op or "setting" in main:
-        return links, []
-    found, missing = _op(trials, backend, main["name"], counts[main["name"]], ui)
-    links[1:1] = found
-    for it in gone:
-        if it is not main and "setting" not in it:
-            extra, _ = _op(trials, backend, it["name"], counts[it["name"]], ui)
-            links += [replace(link, beside=True) for link in extra]
-    return links, missing
+    # come first; a pass that the failure also goes away without only made what is lowered wrongly.
+    found = sorted((it for it in known if "setting" in it or applied[it["name"]]), key=_rank)
+    answers: list[tuple[str, Trial]] = []
+    for rank in sorted(set(map(_rank, found))):
+        tried = [it for it in found if _rank(it) == rank]
+        ui.progress(f"narrowing: {backend} without {', '.join(it['name'] for it in tried)}")
+        before = trials.spent()
+        trials_of = trials.ask([_off(backend, it) for it in tried])
+        answers += [(it["name"], trial) for it, trial in zip(tried, trials_of, strict=True)]
+        gone = [it for it, trial in zip(tried, trials_of, strict=True) if trial.fails is False]
+        if gone:
+            return _links(trials, backend, gone, applied, base, before, ui, op=op)
+    others = [f"without {name} {trial.outcome}" for name, trial in answers if not trial.fails]
+    words = f" ({'; '.join(others)})" if others else ""
+    return [], [Untried("op", f"it is gone without none of {len(answers)} subsystems{words}")]
+
+
+def _rank(it: Mapping[str, Any]) -> int:
+    return 2 if "setting" in it else 0 if it["name"] in ("lowerings", "decomposition") else 1
+
+
+def _links(
+    trials: Trials,
+    backend: str,
+    gone: Sequence[Mapping[str, Any]],
+    applied: Mapping[str, Sequence[Applied]],
+    base: Trial,
+    before: tuple[int, float],
+    ui: Ui,
+    *,
+    op: bool,
+) -> tuple[list[Link], list[Untried]]:
+    """Those of the subsystems without which it is gone, the first of them the one that is named."""
+    links: list[Link] = []
+    untried: list[Untried] = []
+    for number, it in enumerate(gone):
+        beside = number > 0
+        link = _subsystem_link(trials, backend, it, len(applied[it["name"]]), base, beside=beside)
+        links.append(trials.costed(link, before) if not beside else link)
+        if op and "setting" not in it:
+            found, missing = _op(trials, backend, it["name"], applied[it["name"]], ui)
+            links += [replace(one, beside=one.beside or beside) for one in found]
+            untried += missing
+    return links, untried
 
 
 def _of(trial: Trial, backend: str, subsystem: str) -> list[Applied]:
     return [it for it in trial.applied if (it.backend, it.subsystem) == (backend, subsystem)]
 
 
-def _off(backend: str, it: dict[str, Any]) -> Change:
+def _off(backend: str, it: Mapping[str, Any]) -> Change:
     if "setting" in it:
         return Change(config={it["setting"]: it["value"]})
     return _until(backend, it["name"], _OFF)
@@ -65,22 +91,24 @@ def _until(backend: str, subsystem: str, last: int) -> Change:
     return Change(switch={"backend": backend, "subsystem": subsystem, "last": last})
 
 
-def _subsystem_link(trials: Trials, backend: str, it: dict[str, Any], count: int, *, beside: bool) -> Link:
+def _subsystem_link(
+    trials: Trials, backend: str, it: Mapping[str, Any], count: int, base: Trial, *, beside: bool
+) -> Link:
     change = _off(backend, it)
     if "setting" in it:
         name = f"{it['setting']}={it['value']!r}"
         return Link("subsystem", name, f"It is gone with {name}.", good=trials.side(name, change), beside=beside)
-    what = f"all {count} {it['name']} off"
     claim = f"It is gone with {it['name']} off ({count} of them ran)."
-    bad = trials.side("all on", _until(backend, it["name"], count))
-    return Link("subsystem", it["name"], claim, good=trials.side(what, change), bad=bad, beside=beside)
+    good = trials.side(f"all {count} {it['name']} off", change)
+    bad = trials.side("all on", _until(backend, it["name"], count), base)
+    return Link("subsystem", it["name"], claim, good, bad, beside=beside)
 
 
 def _op(
     trials: Trials, backend: str, subsystem: str, applied: Sequence[Applied], ui: Ui
 ) -> tuple[list[Link], list[Untried]]:
     """The first application with which it fails, those before it on and those after it off."""
-    runs, seconds = trials.runs, trials.seconds
+    before = trials.spent()
 
     def ask(points: Sequence[int]) -> list[bool | None]:
         ui.progress(f"narrowing: which of {len(applied)} {subsystem} ({', '.join(map(str, points))})")
@@ -88,13 +116,11 @@ def _op(
 
     border = first_failing(_OFF, len(applied) - 1, ask, trials.jobs)
     name, claim = _named(subsystem, applied, border)
-    if border.sharp:
-        claim += _alone(trials, backend, subsystem, border.bad, applied)
     good = trials.side(_up_to(subsystem, border.good), _until(backend, subsystem, border.good))
     bad = trials.side(_up_to(subsystem, border.bad), _until(backend, subsystem, border.bad))
-    link = Link("op", name, claim, good, bad, runs=trials.runs - runs, seconds=round(trials.seconds - seconds, 1))
+    link = trials.costed(Link("op", name, claim, good, bad), before)
     if border.sharp:
-        return [link], []
+        return [link, _alone(trials, backend, subsystem, border.bad, applied)], []
     why = f"between #{border.good} and #{border.bad} of {subsystem} nothing told anything"
     return [link], [Untried("op", why)]
 
@@ -113,19 +139,26 @@ def _up_to(subsystem: str, last: int) -> str:
     return f"{subsystem} up to #{last} on, the rest off" if last >= 0 else f"all {subsystem} off"
 
 
-def _alone(trials: Trials, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> str:
+def _alone(trials: Trials, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> Link:
     """What is known of that application without the others, and of the others without it."""
     switch = {"backend": backend, "subsystem": subsystem}
-    without, only = trials.ask(
-        [Change(switch={**switch, "without": [number]}), Change(switch={**switch, "only": [number]})]
+    before = trials.spent()
+    off, on = Change(switch={**switch, "without": [number]}), Change(switch={**switch, "only": [number]})
+    without, only = trials.ask([off, on])
+    claim = f"With #{number} alone off it {without.outcome}; with #{number} alone on it {only.outcome}"
+    if only.fails is False:
+        claim += _together(trials, switch, number, applied)
+    mended = without.fails is False
+    instead = "eager's kernel for that operator" if subsystem == "lowerings" else "that one off"
+    link = Link(
+        "op",
+        f"gone with {instead}" if mended else f"not gone without #{number} alone",
+        f"{claim}.",
+        trials.side(f"#{number} alone off", off) if mended else None,
+        trials.side(f"#{number} alone on", on) if only.fails else None,
+        beside=not mended,
     )
-    words = f" With #{number} alone off it {_words(without)}"
-    if only.fails:
-        return f"{words}; with #{number} alone on it fails as observed."
-    words += f"; with #{number} alone on it {_words(only)}"
-    if only.fails is None or number > _WHOLE * 8:
-        return f"{words}."
-    return f"{words}{_together(trials, switch, number, applied)}."
+    return trials.costed(link, before)
 
 
 def _together(trials: Trials, switch: dict[str, Any], number: int, applied: Sequence[Applied]) -> str:
@@ -135,7 +168,7 @@ def _together(trials: Trials, switch: dict[str, Any], number: int, applied: Sequ
         changes = [Change(switch={**switch, "only": [*kept, number]}) for kept in sets]
         return [trial.fails for trial in trials.ask(changes)]
 
-    if ask([list(range(number))])[0] is not True:
+    if number == 0 or ask([list(range(number))])[0] is not True:
         return ""
     others, sure = needed(list(range(number)), ask, trials.jobs, _WHOLE)
     if not others:
@@ -143,7 +176,3 @@ def _together(trials: Trials, switch: dict[str, Any], number: int, applied: Sequ
     named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in others[:8])
     more = f" and {len(others) - 8} more" if len(others) > 8 else ""
     return f": it needs {'' if sure else 'no more than '}{named}{more} beside it"
-
-
-def _words(trial: Trial) -> str:
-    return "fails with " + trial.outcome if trial.fails is None else trial.outcome

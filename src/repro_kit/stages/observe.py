@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from repro_kit.model.symptom import FORMS
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, further, symptoms
+from repro_kit.stages import failures, further, leftovers, symptoms
 from repro_kit.stages.environment import environment
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
@@ -30,6 +29,9 @@ _LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a seco
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
+    left = leftovers.warnings()
+    for sentence in left:
+        ui.warn(sentence)
     ui.progress("running " + " ".join(command(case.file.subject)))
     observed, findings, summary = observe_once(case, options, ui)
     found = failures.found_in(case.path / "observe", observed, findings, summary)
@@ -42,11 +44,11 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             summary,
             found,
         )
-    warnings = [*_warnings(case, findings)]
+    warnings = [*_warnings(case, findings), *left]
     eager = None
     if found:
         ui.progress("running it without torch.compile")
-        eager, found, more = failures.compare_with_eager(case, options, found, observed)
+        eager, found, more = symptoms.compare_with_eager(case, options, found, observed)
         warnings += more
     _write(case, observed, findings, summary, found, eager, warnings)
     further.runs(case, options, ui, found)
@@ -94,18 +96,11 @@ def give_back(place: Path) -> None:
         shutil.copyfile(logs, target)
 
 
-def _users_cache() -> Path:
-    """Where Inductor keeps its cache (torch/_inductor/runtime/cache_dir_utils.py)."""
-    chosen = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    user = os.environ.get("LOGNAME") or os.environ.get("USER") or "root"
-    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-
-
 def _with_users_cache(
     case: Case, options: Options, ui: Ui
 ) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure]] | None:
     """Nothing failed with an empty cache: look again with a copy of the user's, which can be the bug."""
-    cache = _users_cache()
+    cache = leftovers.users_cache(os.environ)
     size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
     if not size or size > _LARGEST_CACHE:
         return None
@@ -122,9 +117,6 @@ def _warnings(case: Case, findings: Findings) -> list[str]:
     warnings = [
         f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()
     ]
-    status = Path(tempfile.gettempdir(), "torchinductor_bisect", "bisect_status.txt")
-    if status.exists():
-        warnings.append(f"{status} is left from a run of CompilerBisector and changes every later run; remove it.")
     if not findings.processes:
         warnings.append("torch was not imported where the probe could see it (python -I, -E or -S hide the probe).")
     return warnings
@@ -194,6 +186,8 @@ def _conclude(
     """The stage's last words; `told` is what was measured of the symptom that was asked for."""
     if not found:
         if options.check == str(Kind.ACCURACY):
+            if told:
+                ui.note(told)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
             return
         ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from repro_kit.case import Case
-from repro_kit.model.failure import MEASURED
+from repro_kit.model.failure import MEASURED, Kind
 from repro_kit.model.results import Capture
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
 #: Options that say which cells there are.
-MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow", "workarounds")
 
 _HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
 
@@ -56,6 +56,8 @@ def _is_measured(case: Case) -> str:
     signature = case.file.signature
     if signature is None or signature.kind not in MEASURED:
         return ""
+    if signature.kind is Kind.ORACLE:
+        return "the oracle judges runs of the script, not a graph of it"
     return f"{signature.kind} is measured on the script, not on a graph of it"
 
 
@@ -65,7 +67,7 @@ REGISTRY: dict[str, Stage] = {
         Stage(
             "observe",
             "repro_kit.stages.observe",
-            settings=("timeout", "logs", "debug_artifacts", "function", "check", "failure"),
+            settings=("timeout", "logs", "debug_artifacts", "function", "check", "oracle", "oracle_matches", "failure"),
         ),
         Stage("capture", "repro_kit.stages.capture", needs=("observe",), pointless=_is_measured),
         Stage("ablate", "repro_kit.stages.ablate", needs=("observe",), uses=("capture",), settings=MATRIX),

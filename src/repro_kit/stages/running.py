@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,22 @@ def run_subject(
     mode: str = "observe",
     probe: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
     findings: Path | None = None,
     copy_of: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
+    argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it; `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default)."""
+    """Run it, or `argv` in its place.
+
+    `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default), `without`
+    variables of the user's that it does not get.
+    """
     with private_caches(case.path, case.file.subject.python, copy_of) as caches:
-        full = {**os.environ, **caches, **(env or {})}
+        users = {name: value for name, value in os.environ.items() if name not in without}
+        full = {**users, **caches, **(env or {})}
         ran = launch(
-            command(case.file.subject),
+            argv or command(case.file.subject),
             cwd=Path(case.file.subject.cwd),
             env=probe_environment(full, mode, findings or place / "probe", timeout, probe),
             timeout=timeout,

@@ -7,6 +7,7 @@ from pathlib import Path
 from repro_kit.bundle import archive
 from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.source_files import PLACE
 from repro_kit.bundle.story import STORY, Story, read_story
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
@@ -35,12 +36,13 @@ def _of_case(case: Case) -> Story:
     candidate = next(candidates(case, told))
     contents = Contents(Redactor())
     left_out = fill(candidate, case, told, contents, include_values=False)
-    return tell(case, told, candidate, contents, left_out=left_out)
+    return tell(case, told, candidate, contents, left_out=left_out, code=True)
 
 
 def _files(directory: Path) -> dict[str, bytes]:
-    """The files right in `directory`."""
+    """The files of a bundle in `directory` that tell its story."""
     try:
-        return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+        paths = [*directory.iterdir(), *(directory / PLACE).rglob("*.py")]
+        return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths if path.is_file()}
     except OSError as error:
         raise ReproKitError(f"Cannot read {directory}: {error.strerror}.") from error

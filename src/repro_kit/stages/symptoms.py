@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from repro_kit.model.failure import Kind, Measured, Status, Verdict
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import signature_of
 from repro_kit.model.symptom import Symptom, Unit, parse_symptom
-from repro_kit.model.timing import extra_memory, slowdown
+from repro_kit.model.timing import extra_memory, slowdown, wrong_result
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
+from repro_kit.stages import failures, user_oracle
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
 from repro_kit.trace import TraceSummary, summarise
@@ -25,8 +26,8 @@ FILE = "observe/symptom.json"
 
 
 def wanted(options: Options) -> Symptom | None:
-    """The symptom that the user looks for."""
-    return parse_symptom(options.check) if options.check else None
+    """The symptom that the user looks for, or the oracle."""
+    return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
 
 
 def known(case: Case) -> Symptom | None:
@@ -59,8 +60,10 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     """Look for the symptom that the user asked for in a run that ended well."""
     (case.path / FILE).unlink(missing_ok=True)
     symptom = wanted(options)
-    if symptom is None or symptom.kind is Kind.ACCURACY:
+    if symptom is None:
         return Looked()
+    if symptom.kind is Kind.ORACLE:
+        return _asked(case, options, ui, symptom)
     if not ran.ok:
         return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
     symptom = settled(case, options, ui, symptom)
@@ -71,12 +74,42 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
         findings = read_findings(place / "probe")
     verdict = of_run(symptom, ran, findings, summary)
     if verdict.status is Status.INFRA:
+        if symptom.kind is Kind.ACCURACY:  # the graphs are still to be looked at
+            return Looked(words=f"No call of the script could be compared with eager: {verdict.note}")
         raise ReproKitError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.", Exit.FAILED)
     if verdict.status is Status.FLAKY:
         return Looked(words=f"{symptom.text} cannot be told: {verdict.note}")
+    if verdict.failure is None and symptom.kind is Kind.ACCURACY:
+        return Looked(words=f"In the script {verdict.note}")
     if verdict.failure is None:
         return Looked(words=f"{symptom.text} was not seen: {verdict.note}")
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
+    """What the user's oracle says of the subject as it is."""
+    ui.progress("asking the oracle")
+    case.write(FILE, oracle)
+    verdict = user_oracle.ask(case, options, oracle, case.path / "observe" / "oracle", {})
+    if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
+        return Looked(words=f"The oracle does not call it bad: {verdict.note}")
+    return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def compare_with_eager(
+    case: Case, options: Options, found: list[ObservedFailure], observed: Run
+) -> tuple[Status, list[ObservedFailure], list[str]]:
+    """As `failures.compare_with_eager`; what an oracle calls bad, it is asked about in eager."""
+    if found[0].failure.kind is not Kind.ORACLE:
+        return failures.compare_with_eager(case, options, found, observed)
+    place = case.path / "observe" / "eager"
+    env = {"TORCH_COMPILE_DISABLE": "1"}
+    verdict = user_oracle.ask(case, options, case.read(FILE, Symptom), place, {"fullgraph": False}, env)
+    if verdict.status is Status.INFRA:
+        return Status.INVALID, found, [f"Without torch.compile the oracle tells nothing: {verdict.note}."]
+    if verdict.failure is not None and verdict.failure.kind is not Kind.ORACLE:
+        return Status.INVALID, found, [f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."]
+    return verdict.status, found, []
 
 
 def probes(symptom: Symptom) -> dict[str, Any]:
@@ -85,15 +118,32 @@ def probes(symptom: Symptom) -> dict[str, Any]:
         return {"measure": ["time"]}
     if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
         return {"measure": ["memory"]}
+    if symptom.kind is Kind.ACCURACY:
+        return {"measure": ["accuracy"]}
     return {}
 
 
 def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary) -> Verdict:
     """What a run under the trace, with the probe as `probes` wants it, says about `symptom`."""
+    if symptom.kind is Kind.ACCURACY:
+        return _compared(ran, findings)
     measured = _reading(symptom, findings, summary)
     if measured is None:
         return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
     return symptom.verdict(measured, ran.seconds)
+
+
+def _compared(ran: Run, findings: Findings) -> Verdict:
+    """Whether the compiled calls do what they do in eager."""
+    failure = wrong_result(findings.compiled)
+    if failure is not None:
+        return Verdict(Status.FAIL, failure, ran.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
+    count = sum(call.compared for call in findings.compiled)
+    if not count:
+        return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
+    notes = dict.fromkeys(call.note for call in findings.compiled if call.note)
+    words = [f"{count} compiled call{'s agree' if count > 1 else ' agrees'} with eager", *notes]
+    return Verdict(Status.PASS, seconds=ran.seconds, note="; ".join(words))
 
 
 def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Measured | None:
@@ -147,8 +197,13 @@ def run_traced(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    on_tick: Callable[[float], None] | None = None,
+    without: Collection[str] = (),
 ) -> Run:
-    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace."""
+    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace.
+
+    `without` are variables of the user's that it does not get.
+    """
     (place / "trace").mkdir(parents=True, exist_ok=True)
     return run_subject(
         case,
@@ -157,4 +212,6 @@ def run_traced(
         mode="override",
         probe=override,
         env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
+        on_tick=on_tick,
+        without=without,
     )

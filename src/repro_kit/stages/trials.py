@@ -16,31 +16,33 @@ from typing import Any
 import orjson
 
 from repro_kit.model.cell import Cell
-from repro_kit.model.evidence import Side
+from repro_kit.model.evidence import Link, Side
 from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.recipe import LADDER
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import render, without_marks
-from repro_kit.runner.subject import command, command_with_settings
+from repro_kit.runner.subject import command, command_with
 from repro_kit.stages.cells import Cells, OnProgram, OnScript
 from repro_kit.stages.oracle import fresh_oracle, open_oracle
 
 #: Of a recipe, what the probe can change in a script from outside.
-_OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
+OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a trial changes; `switch` as in `repro_probe/switches.py`."""
+    """What a trial changes; `switch` as in `repro_probe/switches.py`, None without the probe's part in it."""
 
-    switch: Mapping[str, Any] = field(default_factory=dict)
+    switch: Mapping[str, Any] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)  # on a script only
+    unset: tuple[str, ...] = ()  # of the user's own settings and variables, back to their defaults
+    eager: str = ""  # on a script only: graphs that eager runs, as TORCH_COMPILE_OVERRIDE_BACKENDS names them: ">=3"
 
     @property
     def key(self) -> str:
         """The same for equal changes."""
-        return json.dumps([self.switch, self.config, self.env], sort_keys=True, default=repr)
+        return json.dumps([self.switch, self.config, self.unset, self.eager], sort_keys=True, default=repr)
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,14 @@ class Trials:
         """`change` as one side of a link."""
         return Side(what, (trial or self.ask([change])[0]).outcome, self.repeat(change))
 
+    def spent(self) -> tuple[int, float]:
+        """Runs and seconds so far."""
+        return self.runs, self.seconds
+
+    def costed(self, link: Link, before: tuple[int, float]) -> Link:
+        """`link` with what was spent since `before`."""
+        return replace(link, runs=self.runs - before[0], seconds=round(self.seconds - before[1], 1))
+
     def levers(self) -> dict[str, Any]:
         """What this torch lets one switch."""
         if isinstance(self.runner, OnProgram):
@@ -113,20 +123,36 @@ class Trials:
             return fresh.levers()
 
     def repeat(self, change: Change) -> str:
-        """The command that makes this trial by hand; empty where only the probe can make it."""
-        if not set(change.switch) <= {"backend", "subsystem", "last"}:
-            return ""
-        env = {"TORCH_BISECT_BACKEND": self.cell.recipe.backend, **change.env}
-        if change.switch:
-            env["TORCH_BISECT_SUBSYSTEM"] = change.switch["subsystem"]
-            env["TORCH_BISECT_MAX"] = str(change.switch["last"])
+        """The command that makes this trial by hand; empty where there is none."""
         subject = self.runner.case.file.subject
         if isinstance(self.runner, OnProgram):
             subject = replace(subject, form="script", argv=(str(self.runner.path),))
-        words = command_with_settings(subject, change.config) if change.config else command(subject)
+        env = {"TORCH_BISECT_BACKEND": self.cell.recipe.backend} if self.cell.recipe.backend in LADDER else {}
+        imports = code = ""
+        if change.eager:
+            env = {"TORCH_COMPILE_OVERRIDE_BACKENDS": f"{change.eager}:eager", **env}
+        if change.switch and "last" in change.switch:
+            env["TORCH_BISECT_SUBSYSTEM"] = change.switch["subsystem"]
+            env["TORCH_BISECT_MAX"] = str(change.switch["last"])
+        elif change.switch:
+            imports, code = "itertools, torch._inductor.compiler_bisector", _by_hand(change.switch)
+        plain = not (change.config or code)
+        words = command(subject) if plain else command_with(subject, change.config, imports, code)
         if not words:
             return ""
-        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in env.items()), shlex.join(words)])
+        unset = [name for name in change.unset if "." not in name]
+        first = ["env", *(f"-u {name}" for name in unset)] if unset else []
+        first += [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+        return " ".join([*first, shlex.join(words)]) + self._remark(change)
+
+    def _remark(self, change: Change) -> str:
+        """What a command line cannot say: a comment at its end."""
+        told = [f"{name} not set" for name in change.unset if "." in name]
+        own = self.runner.recipe()
+        for name in OVERRIDABLE[1:]:
+            value = getattr(self.cell.recipe, name)
+            told += [f"torch.compile(…, {name}={value!r})"] if value != getattr(own, name) else []
+        return f"  # with {' and '.join(told)}" if told else ""
 
     def _run(self, changes: Sequence[Change]) -> list[Trial]:
         if isinstance(self.runner, OnProgram):
@@ -137,7 +163,9 @@ class Trials:
     def _on_program(self, runner: OnProgram, changes: Sequence[Change]) -> list[Trial]:
         asked = []
         for change in changes:
-            recipe = self.cell.recipe.with_(config={**self.cell.recipe.config, **change.config})
+            own = {name: value for name, value in self.cell.recipe.config.items() if name not in change.unset}
+            env = {name: value for name, value in self.cell.recipe.env.items() if name not in change.unset}
+            recipe = self.cell.recipe.with_(config={**own, **change.config}, env=env)
             program = replace(runner.program, recipe=recipe)
             asked.append((render(without_marks(program) if recipe.dynamic is False else program), change.switch))
         with open_oracle(runner.case, runner.options) as oracle:
@@ -148,14 +176,20 @@ class Trials:
         own = runner.recipe()
         override = {
             name: getattr(self.cell.recipe, name)
-            for name in _OVERRIDABLE
+            for name in OVERRIDABLE
             if getattr(self.cell.recipe, name) != getattr(own, name)
         }
 
         def one(change: Change) -> Trial:
             name = "trial-" + hashlib.sha256(change.key.encode()).hexdigest()[:12]
-            probe = {**override, "switch": dict(change.switch), "config": dict(change.config)}
-            verdict = runner.verdict(probe, name, change.env)
+            settings = [it for it in change.unset if "." in it]
+            variables = tuple(it for it in change.unset if "." not in it)
+            probe = {**override, "config": dict(change.config), "defaults": settings}
+            if change.switch is not None:
+                probe["switch"] = dict(change.switch)
+            if change.eager:
+                probe["eager_graphs"] = change.eager
+            verdict = runner.verdict(probe, name, without=variables)
             return self._trial(verdict, _applied(runner.case.path / "ablate" / name / "probe"))
 
         with ThreadPoolExecutor(self.jobs) as pool:
@@ -203,6 +237,17 @@ class Trials:
         self._journal.parent.mkdir(parents=True, exist_ok=True)
         with self._journal.open("ab") as file:
             file.write(orjson.dumps(line) + b"\n")
+
+
+def _by_hand(switch: Mapping[str, Any]) -> str:
+    """Python statements that switch applications off in the way of `repro_probe/switches.py`."""
+    part, numbers, word = switch["subsystem"], switch.get("only", switch.get("without")), ""
+    word = "not in" if "only" in switch else "in"
+    return (
+        "b = torch._inductor.compiler_bisector.CompilerBisector; b.bisection_enabled = True; n = itertools.count(); "
+        f"b.disable_subsystem = staticmethod(lambda k, s, d=None: (k, s) == {(switch['backend'], part)!r}"
+        f" and next(n) {word} {list(numbers or ())!r})"
+    )
 
 
 def _applied(probe: Path) -> list[list[str]]:

@@ -13,10 +13,11 @@ _inside = threading.local()
 class Calls:
     """Everything that the script compiles, each with an observer of its calls."""
 
-    def __init__(self, place, observe):
-        """`observe(call)` is given the first two calls of everything compiled, as far as there are two."""
+    def __init__(self, place, observe, each=0):
+        """`observe(call)` is given the second call of everything compiled, or the only one; with `each`, so many."""
         self.place = place
         self.observe = observe
+        self.each = each
         self.compiled = []
         atexit.register(self._end)
 
@@ -70,9 +71,10 @@ class Compiled:
         self.found["calls"] += 1
         if self.found["calls"] == 2:
             self.first = None
+        if self.found["calls"] == 2 if not self.calls.each else self.found["calls"] <= self.calls.each:
             self._observe(Call(self, run, arguments, named))
         result = run(*arguments, **named)
-        if self.found["calls"] == 1:
+        if self.found["calls"] == 1 and not self.calls.each:
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
         return result
@@ -114,6 +116,7 @@ class Call:
         import torch
 
         self.found = owner.found
+        self.original = owner.original
         self.arguments = arguments, named
         self.run = run
         self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()

@@ -5,6 +5,15 @@ import typing
 
 from repro_probe.environment import CONFIG_MODULES, value_of
 
+#: Numbers that switch something off: fusion, vectors, threads, inlining.
+_NUMBERS = {
+    "inductor.max_fusion_size": 1,
+    "inductor.cpp.simdlen": 1,
+    "inductor.cpp.threads": 1,
+    "inductor.realize_opcount_threshold": 1,
+    "inductor.realize_reads_threshold": 1,
+}
+
 #: Their settings are tried; `compiler` and `shapes` have none that a user would set to go on working.
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
@@ -52,9 +61,11 @@ def _settings():
                 value = value_of(module, key)
             except AttributeError:
                 continue
-            others = [it for it in _values(getattr(entry, "value_type", None), value) if it != value]
+            name = short + "." + key
+            values = [_NUMBERS[name]] if name in _NUMBERS else _values(getattr(entry, "value_type", None), value)
+            others = [it for it in values if it != value]
             if others:
-                found.append({"name": short + "." + key, "value": value, "others": others})
+                found.append({"name": name, "value": value, "others": others})
     return found
 
 

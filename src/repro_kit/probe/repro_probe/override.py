@@ -4,7 +4,8 @@ Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``f
 with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
 ``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
 the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
-added to a setting that is a set of them. ``timeline``: see timeline.py.
+added to a setting that is a set of them. ``timeline``: see timeline.py, ``eager_graphs``:
+see graphs.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
 """
 
 import functools
@@ -12,7 +13,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import names, switches
+from repro_probe import disable, graphs, names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -48,10 +49,17 @@ def install(place, note, watch):
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
+    if "disable" in options:
+        disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    for key in options.get("defaults", ()):
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
+    if options.get("eager_graphs"):
+        graphs.install(options["eager_graphs"], _fix)
     for key, paths in options.get("functions", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
@@ -70,6 +78,12 @@ def _fix(module, name, value):
     entry = getattr(module, "_config", {}).get(name)
     if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
         entry.env_value_force = value
+
+
+def _fix_default(module, name):
+    entry = getattr(module, "_config", {}).get(name)
+    if entry is not None:
+        _fix(module, name, entry.default)
 
 
 def _add(module, name, paths):

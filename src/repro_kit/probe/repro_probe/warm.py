@@ -63,6 +63,16 @@ def _compute_what_never_changes():
             getattr(module, function)(*arguments)
         except Exception as error:  # it is only slower then
             print(f"repro-kit: {module.__name__}.{function} is left to the queries: {error!r}", file=sys.stderr)
+    _forget_decompositions()
+
+
+def _forget_decompositions():
+    """Those that were gathered on the way: a program may register its own (torch/_inductor/decomposition.py)."""
+    from torch._inductor import decomposition
+
+    clear = getattr(getattr(decomposition, "fast_random_decomps", None), "cache_clear", None)
+    if clear is not None:
+        clear()
 
 
 def _known_modules(scratch, threads):

@@ -1,0 +1,35 @@
+"""What an earlier debugging session left behind, and what changes every later run of the user's without a word."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def users_cache(env: Mapping[str, str]) -> Path:
+    """Where Inductor keeps its cache (torch/_inductor/runtime/cache_dir_utils.py)."""
+    chosen = env.get("TORCHINDUCTOR_CACHE_DIR")
+    user = env.get("LOGNAME") or env.get("USER") or "root"
+    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
+
+
+def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
+    """Of torch's CompilerBisector (torch/_inductor/compiler_bisector.py), one sentence each."""
+    found = []
+    status = users_cache(env) / "bisect" / "bisect_status.txt"
+    try:
+        lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    backend = next((line.removeprefix("backend=").strip() for line in lines if line.startswith("backend=")), "")
+    if backend:
+        found.append(
+            f"{status} is left from a run of torch's CompilerBisector: outside of repro-kit, every torch.compile of "
+            f"yours uses backend {backend!r} until you remove the directory {status.parent}."
+        )
+    for name in ("TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"):
+        if env.get(name):
+            found.append(f"{name}={env[name]} is set and changes what is compiled in every run; unset it.")
+    return found

@@ -1,0 +1,78 @@
+"""Which functions of the user's a trace's graphs come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from repro_kit.trace.insight import ask
+from repro_kit.trace.record import Record
+
+_AT = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>[^,]+), code:")
+_BREAK = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A statement of a graph, and the line that it was traced from."""
+
+    compile_id: str
+    statement: str
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class CompiledFrame:
+    """A frame that Dynamo compiled, as its code object tells it, and the seconds that took."""
+
+    compile_id: str
+    name: str
+    file: str
+    first_line: int
+    seconds: float = 0.0
+
+
+@dataclass
+class UserCode:
+    """All of them, in order; `breaks`: (file, line) of graph breaks."""
+
+    origins: list[Origin] = field(default_factory=list)
+    frames: list[CompiledFrame] = field(default_factory=list)
+    breaks: list[tuple[str, int]] = field(default_factory=list)
+
+    def see(self, record: Record) -> None:
+        """Take the comments of a graph, the frame of a finished compile, the place of a graph break."""
+        compile_id = record.compile_id or ""
+        if record.event == "dynamo_output_graph" and record.payload:
+            self.origins += _origins(compile_id, record.payload)
+        elif record.event == "compilation_metrics" and isinstance(record.data, dict):
+            metrics = record.data
+            name, file, line = (metrics.get(f"co_{key}") for key in ("name", "filename", "firstlineno"))
+            if name and file and line:
+                seconds = float(metrics.get("entire_frame_compile_time_s") or 0)
+                self.frames.append(
+                    CompiledFrame(str(metrics.get("compile_id") or compile_id), name, file, line, seconds)
+                )
+        elif record.name == "dynamo_graph_break_reason" and record.payload:
+            self.breaks += [(found["file"], int(found["line"])) for found in _BREAK.finditer(record.payload)]
+
+
+def user_code(records: Iterable[Record]) -> UserCode:
+    """What a trace tells of the user's functions."""
+    return ask(UserCode(), records)
+
+
+def _origins(compile_id: str, text: str) -> list[Origin]:
+    """The statements of a graph's text, each under the comment that stands before it."""
+    found: list[Origin] = []
+    at: re.Match[str] | None = None
+    for line in text.splitlines():
+        comment = _AT.match(line)
+        if comment:
+            at = comment
+        elif at is not None and " = " in line:
+            found.append(Origin(compile_id, line.strip(), at["file"], int(at["line"]), at["function"]))
+    return found

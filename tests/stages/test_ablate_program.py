@@ -1,0 +1,64 @@
+"""Ablations of whole programs with a bug planted in one part: that part is named."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case import Case, Subject
+from repro_kit.model.cell import Ablation
+from repro_kit.model.failure import Kind, Layer
+from repro_kit.model.results import Capture, Environment
+from repro_kit.model.signature import Signature
+from repro_kit.stages import ablate
+from repro_kit.stages.options import Options
+from repro_kit.stages.oracle import shared_oracles
+from repro_kit.ui import SilentUi
+
+PROGRAM = '''"""A planted bug."""
+# repro-kit program 1
+import torch
+
+RECIPE = {'backend': 'aot_eager'}
+%s
+def graph(x, y):
+    z = torch.nn.functional.silu(x) @ y
+    return (z,)
+
+
+def calls():
+    return [(torch.ones(2, 3), torch.ones(3, 2))]
+'''
+#: Used while tracing, whatever the backend.
+WHILE_TRACING = """
+key = torch._C.DispatchKey.CompositeImplicitAutograd
+torch.ops.aten.matmul.default.py_kernels[key] = lambda x, y: torch.mm(x, y) * 2
+"""
+#: In the table that Inductor and aot_eager_decomp_partition use.
+IN_THE_TABLE = """
+from torch._inductor import decomposition
+decomposition.decompositions[torch.ops.aten.silu.default] = lambda x: x * 2
+decomposition.fast_random_decomps.cache_clear()
+"""
+
+
+def ablated(place: Path, planted: str, backend: str) -> Ablation:
+    case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
+    wrong = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
+    case.write("capture/capture.json", Capture("program", signature=wrong))
+    case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
+    text = (PROGRAM % planted).replace("aot_eager", backend)
+    (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
+    with shared_oracles():
+        ablate.run(case, Options(preset="quick", stop_early=True, jobs=2), SilentUi())
+    return case.read("ablation.json", Ablation)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("planted", "backend"), [(WHILE_TRACING, "aot_eager"), (IN_THE_TABLE, "inductor")])
+def test_a_wrong_decomposition_is_named(tmp_path: Path, planted: str, backend: str) -> None:
+    found = ablated(tmp_path, planted, backend)
+    assert (found.layer, found.cause) == (Layer.DECOMPOSITION, "decomposition"), found
+    first = "aot_eager" if planted == WHILE_TRACING else "aot_eager_decomp_partition"
+    assert next(cell.recipe.backend for cell in found.cells if cell.same and "contrast" not in cell.changed) == first

@@ -1,0 +1,163 @@
+"""Cells of a script: which are run, which follow from others, which are known from before. No script is run here."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from time import sleep
+
+import pytest
+
+from repro_kit.case import Case, Subject
+from repro_kit.model.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.layer import is_decided
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.results import Environment, Observation
+from repro_kit.model.signature import signature_of
+from repro_kit.stages import symptoms
+from repro_kit.stages.cells import STOPPED, Abandoned, OnScript, Plan
+from repro_kit.stages.matrix import Matrix
+from repro_kit.stages.options import Options
+from repro_kit.ui import SilentUi
+
+FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")
+FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("RuntimeError", "no such thing", (FRAME,)),))
+OTHER = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("KeyError", "something else altogether", (FRAME,)),))
+Behaviour = Callable[[Recipe], Verdict]
+
+
+class Pretended(OnScript):
+    """Its cells behave as `behaviour` says; `asked` are the names of those that were run."""
+
+    behaviour: Behaviour
+    static = False
+
+    def _tried(self, it: Plan) -> tuple[Verdict, bool]:
+        self.asked.append(it.name)
+        return (type(self).behaviour(it.recipe) if it.compiled else Verdict(Status.PASS)), self.static
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    made = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
+    made.update(signature=signature_of(FAILURE))
+    made.write(
+        "observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", eager=Status.PASS)
+    )
+    made.write("env.json", Environment("3.11", "python", "linux", "2.13.0"))
+    return made
+
+
+def cells_of(case: Case, behaviour: Behaviour, options: Options | None = None, **more: bool) -> Pretended:
+    kind = type("P", (Pretended,), {"behaviour": staticmethod(behaviour), "static": more.pop("static", False)})
+    made: Pretended = kind(case, options or Options(), SilentUi(), **more)
+    made.asked = []
+    return made
+
+
+def from_(first: str) -> Behaviour:
+    """Fails alike from this backend of the ladder on."""
+    return lambda recipe: (
+        Verdict(Status.FAIL, FAILURE) if LADDER.index(recipe.backend) >= LADDER.index(first) else Verdict(Status.PASS)
+    )
+
+
+PLANS = Matrix("quick").cells(Recipe())
+
+
+def test_a_cell_that_was_judged_is_not_run_again(case: Case) -> None:
+    first = cells_of(case, from_("inductor"))
+    before = first.run(PLANS)
+    assert first.asked == [it.name for it in PLANS]
+    again = cells_of(case, from_("eager"))  # it would behave differently now
+    assert again.run(PLANS) == before
+    assert again.asked == []
+
+
+def test_half_a_line_of_the_journal_costs_that_cell_alone(case: Case) -> None:
+    cells_of(case, from_("inductor")).run(PLANS)
+    journal = case.path / "ablate" / "cells.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    again = cells_of(case, from_("inductor"))
+    again.run(PLANS)
+    assert again.asked == [PLANS[-1].name]
+
+
+def test_another_script_is_another_cell(case: Case) -> None:
+    script = Path(case.file.subject.cwd) / "a.py"
+    script.write_text("1")
+    cells_of(case, from_("inductor")).run(PLANS)
+    script.write_text("2")
+    again = cells_of(case, from_("inductor"))
+    again.run(PLANS)
+    assert len(again.asked) == len(PLANS)
+
+
+def test_what_could_not_be_run_is_tried_again(case: Case) -> None:
+    cells_of(case, lambda recipe: Verdict(Status.INFRA)).run(PLANS)
+    again = cells_of(case, from_("inductor"))
+    again.run(PLANS)
+    assert len(again.asked) == len(PLANS) - 1  # all but plain eager
+
+
+def test_a_backend_that_does_more_is_inferred_to_fail_but_the_subjects_own_is_run(case: Case) -> None:
+    runner = cells_of(case, from_("aot_eager"), infer=True)
+    found = {cell.recipe.backend: cell for cell in runner.run(PLANS) if cell.compiled}
+    inferred = found["aot_eager_decomp_partition"]
+    assert (inferred.same, inferred.inferred) == (True, "aot_eager dynamic=None")
+    assert runner.asked[-1] == "inductor dynamic=None"
+    assert not any(cell.inferred for cell in cells_of(case, from_("aot_eager")).run(PLANS[:3]))
+
+
+def test_another_failure_is_no_ground_to_infer(case: Case) -> None:
+    runner = cells_of(case, lambda recipe: Verdict(Status.FAIL, OTHER), infer=True)
+    assert not any(cell.inferred or cell.same for cell in runner.run(PLANS))
+
+
+def test_dynamic_false_follows_where_nothing_was_symbolic(case: Case) -> None:
+    plans = Matrix("full").cells(Recipe())[:13]
+    runner = cells_of(case, from_("inductor"), static=True)
+    found = {cell.name: cell for cell in runner.run(plans)}
+    inferred = {name for name, cell in found.items() if cell.inferred}
+    assert inferred == {f"{backend} dynamic=False" for backend in LADDER}
+    assert found["inductor dynamic=False"].same
+    assert found["eager dynamic=False"].verdict.status is Status.PASS
+    assert not inferred & set(runner.asked)
+
+
+def test_it_stops_early_only_when_told_to(case: Case) -> None:
+    plans = Matrix("full").cells(Recipe())
+    runner = cells_of(case, from_("inductor"))
+    found = runner.run(plans, until=lambda cells: is_decided(cells, Recipe()))
+    assert len(runner.asked) == 5
+    assert {cell.verdict.note for cell in found[5:] if not cell.no_effect} == {STOPPED}
+
+
+def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
+    outcomes = iter([Verdict(Status.PASS), Verdict(Status.PASS), Verdict(Status.FAIL, FAILURE)])
+    runner = cells_of(case, lambda recipe: next(outcomes), Options(repeat=5))
+    (cell,) = runner.run(PLANS[4:])
+    assert (cell.same, cell.runs) == (True, 3)
+
+
+def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, killed = Event(), Event()
+
+    def run_traced(*arguments: object, **named: object) -> None:
+        tick = arguments[-1]
+        started.set()
+        try:
+            while True:
+                tick(0.0)  # type: ignore[operator]
+                sleep(0.01)
+        except Abandoned:
+            killed.set()
+            raise
+
+    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    runner = OnScript(case, Options(jobs=2), SilentUi())
+    with pytest.raises(KeyboardInterrupt), runner._threads(2) as pool:
+        pool.submit(runner._one, PLANS[2])
+        assert started.wait(10)
+        raise KeyboardInterrupt
+    assert killed.is_set()
+    assert not runner._abandoned.is_set()  # the next cell runs again

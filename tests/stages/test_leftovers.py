@@ -1,0 +1,29 @@
+"""What a debugging session left is found where torch looks for it."""
+
+from pathlib import Path
+
+from repro_kit.stages.leftovers import users_cache, warnings
+
+
+def test_a_bisection_that_was_not_ended_is_told(tmp_path: Path) -> None:
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    assert warnings(env) == []
+    status = tmp_path / "bisect" / "bisect_status.txt"
+    status.parent.mkdir()
+    status.write_text("backend=eager\nsubsystem=\n")
+    (sentence,) = warnings(env)
+    assert str(status) in sentence and "'eager'" in sentence
+    status.write_text("")
+    assert warnings(env) == []
+
+
+def test_variables_of_a_bisection_are_told(tmp_path: Path) -> None:
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCH_BISECT_BACKEND": "aot_eager"}
+    assert warnings(env) == [
+        "TORCH_BISECT_BACKEND=aot_eager is set and changes what is compiled in every run; unset it."
+    ]
+
+
+def test_the_cache_is_the_users_own_unless_chosen() -> None:
+    assert users_cache({"USER": "ada"}).name == "torchinductor_ada"
+    assert users_cache({"USER": "ada", "TORCHINDUCTOR_CACHE_DIR": "/c"}) == Path("/c")
