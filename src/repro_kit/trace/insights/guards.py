@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -114,13 +115,13 @@ class GuardTrees:
 
     known: Known
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
-    of: dict[CompileRef, frozenset[int]] = field(default_factory=dict)
+    of: dict[CompileRef, bytes] = field(default_factory=dict)  # the numbers of its groups, four bytes each
     dynamic: dict[tuple[str, str], DynamicSize] = field(default_factory=dict)
     costs: list[GuardCost] = field(default_factory=list)
     total: int = 0
     left_out: int = 0
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _sets: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    _sets: dict[bytes, bytes] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Take a printed guard tree."""
@@ -137,7 +138,7 @@ class GuardTrees:
         self.total += count
         latency = _LATENCY.search(text)
         self._cost(GuardCost(ref, float(latency[1]) if latency else 0.0, count))
-        kept = frozenset(check for check in checks if check >= 0)
+        kept = array("I", sorted({check for check in checks if check >= 0})).tobytes()
         self.of[ref] = self._sets.setdefault(kept, kept)
 
     def _leaf(self, ref: CompileRef, leaf: Leaf) -> int:
@@ -197,7 +198,7 @@ class GuardTrees:
                 if one.shape is not None and one.ref in self.of:
                     alike.setdefault(one.shape, []).append(one.ref)
             for refs in alike.values():
-                sets = [self.of[ref] for ref in refs]
+                sets = [frozenset(array("I", self.of[ref])) for ref in refs]
                 apart = frozenset().union(*sets) - frozenset.intersection(*sets)
                 texts = [groups[at] for at in sorted(apart) if not _about_size(groups[at])]
                 if texts and frame.code:
