@@ -16,6 +16,7 @@ from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.measured import Measured
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.subject import command, private_caches, probe_environment
@@ -143,6 +144,10 @@ class _Runs:
             raise ReproKitError(
                 f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
             )
+        problems = read_findings(place / "probe").problems
+        if problems:
+            last = problems[0].strip().rpartition("\n")[2]
+            raise ReproKitError(f"The probe had a problem, so nothing can be tried: {last}.", Exit.FAILED)
         insights = gather(place / "trace")
         shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
         with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:

@@ -102,7 +102,18 @@ def _watch_calls(place):
     """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
     what = place.options.get("measure")
     if what:
-        from repro_probe import calls, measure
+        return _measured_calls(place, what)
+    if place.options.get("witness"):
+        from repro_probe.witness import Witness
+
+        made = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        return lambda compiled, original: made[0](original, compiled)
+    return lambda compiled, original: compiled
+
+
+def _measured_calls(place, what):
+    from repro_probe import calls, measure
 
     if "accuracy" not in what:
         return calls.Calls(place, measure.observer(what)).watch
@@ -116,13 +127,6 @@ def _watch_calls(place):
         return watching[0].watch(compiled, original)
 
     return watch
-    if place.options.get("witness"):
-        from repro_probe.witness import Witness
-
-        made = []
-        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
-        return lambda compiled, original: made[0](original, compiled)
-    return lambda compiled, original: compiled
 
 
 def _torch_seen(place, torch):
