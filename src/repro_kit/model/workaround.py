@@ -89,7 +89,7 @@ def _markdown(found: Sequence[Workaround]) -> Iterator[str]:
     if working:
         yield "Workarounds, least intrusive first, each tried; the time of a call as a ratio:\n"
     for it in working:
-        yield f"- {it.name}: {it.cost}. {it.place}:\n"
+        yield f"- {it.name}: {it.cost}; {it.place}:\n"
         yield from ("  ```python", *(f"  {line}" for line in it.lines), "  ```")
     failed = [it.name for it in found if not it.works and it.status is Status.FAIL]
     if working and failed:

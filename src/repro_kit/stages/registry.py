@@ -17,7 +17,7 @@ from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
 #: Options that say which cells there are.
-MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow", "workarounds")
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
 
 _HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
 
