@@ -154,7 +154,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
 
     monkeypatch.setattr(symptoms, "run_traced", run_traced)
     runner = OnScript(case, Options(jobs=2), SilentUi())
-    with pytest.raises(KeyboardInterrupt), runner._threads(2) as pool:
+    with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
         assert started.wait(10)
         raise KeyboardInterrupt

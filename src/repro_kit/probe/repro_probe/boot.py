@@ -100,22 +100,8 @@ def _note_settings(place, settings):
 
 def _watch_calls(place):
     """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
-    what = place.options.get("measure")
-    if what:
-        from repro_probe import calls, measure
-
-    if "accuracy" not in what:
-        return calls.Calls(place, measure.observer(what)).watch
-    watching = []
-
-    def watch(compiled, original):
-        if not watching:  # torch is there by now
-            from repro_probe import compare
-
-            watching.append(calls.Calls(place, compare.observe, compare.CALLS))
-        return watching[0].watch(compiled, original)
-
-    return watch
+    if place.options.get("measure"):
+        return _measured(place, place.options["measure"])
     if place.options.get("witness"):
         from repro_probe.witness import Witness
 
@@ -123,6 +109,25 @@ def _watch_calls(place):
         when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
+
+
+def _measured(place, what):
+    """Gives the script what it compiled, its calls observed for what is to be measured."""
+    from repro_probe import calls, measure
+
+    watching = []
+
+    def watch(compiled, original):
+        if not watching:
+            observers = [(measure.observer(what), None)] if {"time", "memory"} & set(what) else []
+            if "accuracy" in what:
+                from repro_probe import compare  # which needs torch, and it is there by now
+
+                observers.insert(0, (compare.observe, compare.CALLS))
+            watching.append(calls.Calls(place, observers))
+        return watching[0].watch(compiled, original)
+
+    return watch
 
 
 def _torch_seen(place, torch):
