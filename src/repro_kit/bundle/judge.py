@@ -15,6 +15,7 @@ from repro_kit.model.signature import Signature, signature_of
 _ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
 _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
+_MEASURED = re.compile(r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time): (?P<words>.+)$", re.MULTILINE)
 _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 
 CANNOT_RUN = 125  # exit status
@@ -67,6 +68,9 @@ def failure_in(output: str) -> Failure | None:
         return failure_from_signal(name, text=output[: crash.start()])
     if _TIMEOUT.search(output):
         return failure_from_timeout(native.faulthandler_stack(output), text=output)
+    measured = _MEASURED.search(output)
+    if measured:
+        return Failure(Kind(measured["kind"]), text=measured["words"])
     accuracy = _ACCURACY.search(output)
     if accuracy:
         difference = native.difference_in(accuracy["message"])

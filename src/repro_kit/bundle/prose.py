@@ -11,6 +11,7 @@ from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, tit
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
 from repro_kit.model.evidence import chain_markdown
+from repro_kit.model.workaround import markdown as workarounds
 
 _REPRO = "repro.py"
 
@@ -81,6 +82,7 @@ def _issue(story: Story, room: _Room) -> str:
         inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",
         chain=_NUMBER.sub(r"`\g<0>`", chain_markdown(story.chain).rstrip()) if story.chain else "",
+        workarounds=workarounds(story.ablation.workarounds) if story.ablation else "",
         aspect_words=aspect_words,
         nightly=nightly(story),
         trace=_trace(story),

@@ -19,6 +19,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")"""
 _RUN_MODULE = """del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 
+#: What torch's trace shows, so that a script can count it alone, and what is counted.
+_UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
 _WIDTH = 98
 _LONGEST = 160  # characters of the message that are looked for
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){2,}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
@@ -31,6 +33,7 @@ def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: 
     `why` says why there is no minimal program. `limit` in seconds. `traced`: the failure shows in torch's trace only,
     since the user's command goes on after it.
     """
+    measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
     return render(
         "script_repro.py.j2",
         header=_header(facts, why),
@@ -40,7 +43,10 @@ def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: 
         hangs=facts.signature.kind is Kind.TIMEOUT,
         crashes=facts.signature.kind is Kind.CRASH,
         limit=limit,
-        traced=traced,
+        traced=traced or bool(measure),
+        measure=measure,
+        most=facts.failure.measured.limit if facts.failure and facts.failure.measured else 0,
+        unit=_UNITS.get(facts.signature.kind, ""),
         place=PLACE,
         eager_runner=_eager_runner(subject, sources),
         skipped=2 if subject.form == "module" else 1,

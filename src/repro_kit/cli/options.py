@@ -119,7 +119,7 @@ matrix_options = _decorate(
     click.option(
         "--workarounds/--no-workarounds",
         default=None,
-        help="Try on the script what makes it work now, and measure what that costs.  [ablate: yes, collect: no]",
+        help="Try on the script what makes it work now, and measure what that costs.  [yes]",
     ),
     click.option("--stop-early", is_flag=True, default=None, help="Run no further cells once the layer is known."),
 )

@@ -62,7 +62,7 @@ def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
     return Failure(
         Kind.ACCURACY,
         Phase.COMPARE,
-        text=f"of {call.name}",
+        text=f"in {call.name}",
         difference=call.difference,
         also=call.also,
         tolerance=call.tolerance,

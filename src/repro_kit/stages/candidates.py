@@ -16,7 +16,7 @@ from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
 from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Kind
+from repro_kit.model.failure import MEASURED, Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.program import Program, parse, size
@@ -178,7 +178,13 @@ def _script(told: Known) -> Candidate:
     limit = max(3 * told.observation.seconds, _SHORTEST_SCRIPT)
     if told.observation.timed_out:
         limit = min(told.observation.seconds, _LONGEST_HANG)
-    if told.capture is not None and told.capture.subject == "program":
+    kind = told.facts.signature.kind
+    if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
+        what = "your oracle tells it" if kind is Kind.ORACLE else "repro-kit measures it"
+        reason = f"repro.py runs the script, and does not show the {kind} alone: {what}"
+    elif kind in MEASURED:
+        reason = f"{kind} is counted over a run of the script, not of a graph"
+    elif told.capture is not None and told.capture.subject == "program":
         reason = ""  # why the program will not do shows in its check
     else:
         reason = (told.capture.note if told.capture else "") or "no graph was captured"

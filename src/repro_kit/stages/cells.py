@@ -103,6 +103,11 @@ class Cells(ABC):
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         """The cell of a plan that has a verdict."""
 
+    @property
+    def jobs(self) -> int:
+        """Runs at the same time."""
+        return max(1, self.options.jobs)
+
     @abstractmethod
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         """The cells of `plans`, judged, in any order; `done` are those that are known already."""
@@ -253,6 +258,11 @@ class OnScript(Cells):
                 )
         return Recipe()
 
+    @property
+    def jobs(self) -> int:
+        """Runs at the same time; one where time is measured."""
+        return 1 if self.symptom is not None and self.symptom.timed else super().jobs
+
     def usual(self) -> float:
         """What the command took when it was observed."""
         return self.observation.seconds
@@ -270,7 +280,7 @@ class OnScript(Cells):
     def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
-        jobs = 1 if self.symptom is not None and self.symptom.timed else max(1, self.options.jobs)
+        jobs = self.jobs
         with self.threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -361,10 +371,11 @@ class OnScript(Cells):
         name: str,
         env: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
+        measure: Sequence[str] = (),
     ) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
 
-        `without` names variables of the user's that it does not get.
+        `without` names variables of the user's that it does not get, `measure` what to measure beside the symptom.
 
         What it leaves goes to `ablate/NAME` of the case.
         """
@@ -372,11 +383,13 @@ class OnScript(Cells):
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
+        measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
+        changed = {**override, **({"measure": list(measured)} if measured else {})}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
-            return user_oracle.ask(self.case, self.options, self.symptom, place, override, env, timeout, without)
-        probes = symptoms.probes(self.symptom) if self.symptom else {}
-        changed = {**override, **probes}
-        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without=without)
+            return user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
+        ran = symptoms.run_traced(
+            self.case, self.options, place, changed, env, timeout, on_tick=self._tick, without=without
+        )
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)

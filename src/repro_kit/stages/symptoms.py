@@ -70,7 +70,7 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     place = case.path / "observe" / "measured"
     if probes(symptom):
         ui.progress("measuring the compiled calls")
-        ran = run_traced(case, options, place, probes(symptom))
+        ran = run_traced(case, options, place, {"measure": probes(symptom)})
         findings = read_findings(place / "probe")
     verdict = of_run(symptom, ran, findings, summary)
     if verdict.status is Status.INFRA:
@@ -112,15 +112,13 @@ def compare_with_eager(
     return verdict.status, found, []
 
 
-def probes(symptom: Symptom) -> dict[str, Any]:
-    """The probe's options (mode `override`) without which `symptom` cannot be measured; empty: any run shows it."""
+def probes(symptom: Symptom) -> tuple[str, ...]:
+    """What the probe must measure (mode `override`) for `symptom`; empty: any run shows it."""
     if symptom.kind is Kind.SLOWDOWN:
-        return {"measure": ["time"]}
+        return ("time",)
     if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
-        return {"measure": ["memory"]}
-    if symptom.kind is Kind.ACCURACY:
-        return {"measure": ["accuracy"]}
-    return {}
+        return ("memory",)
+    return ("accuracy",) if symptom.kind is Kind.ACCURACY else ()
 
 
 def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary) -> Verdict:
@@ -174,7 +172,7 @@ def _why_not(ran: Run, findings: Findings) -> str:
 def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
-    ran = run_traced(case, options, place, {**override_of(symptom.baseline), **probes(symptom)})
+    ran = run_traced(case, options, place, {**override_of(symptom.baseline), "measure": probes(symptom)})
     findings = read_findings(place / "probe")
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
     if measured is None:

@@ -88,7 +88,7 @@ class Trials:
     @property
     def jobs(self) -> int:
         """Trials at the same time."""
-        return max(1, self.runner.options.jobs)
+        return self.runner.jobs
 
     def ask(self, changes: Sequence[Change]) -> list[Trial]:
         """The answers to `changes`, in order."""

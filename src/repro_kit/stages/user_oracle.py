@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def ask(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    without: Collection[str] = (),
+    without: Sequence[str] = (),
 ) -> Verdict:
     """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says.
 

@@ -34,7 +34,7 @@ _MOST_TRIES = {
     Intrusion.BACKEND: 2,
     Intrusion.DYNAMIC: 2,
 }
-_TIMED = {"measure": ["time"]}
+_TIMED = ("time",)
 
 
 def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
@@ -86,7 +86,7 @@ class _Trial:
         """`it`, once tried."""
         self.ui.progress(f"trying a workaround: {it.name}")
         name = self._name()
-        verdict = self.script.verdict({**it.override, **_TIMED}, name)
+        verdict = self.script.verdict(it.override, name, measure=_TIMED)
         if verdict.status is not Status.PASS:
             outcome = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
             return replace(it, status=verdict.status, outcome=outcome)
@@ -96,7 +96,7 @@ class _Trial:
         """The time of the script's compiled calls as they are, as a ratio to eager's; None where they have none."""
         self.ui.progress("timing the compiled calls as they are")
         name = self._name()
-        self.script.verdict(_TIMED, name)
+        self.script.verdict({}, name, measure=_TIMED)
         return self._time(name)
 
     def _name(self) -> str:
@@ -112,7 +112,7 @@ def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Work
     code = user_code(read(trace)) if trace.is_dir() else UserCode()
     yield from map(_disabled, suspects(failure, code))
     flips = ablation.chain.flips if ablation.chain else ()
-    yield from (config(flip.name, flip.value) for flip in flips)
+    yield from (config(flip.name, flip.value) for flip in flips if not flip.limits)
     passing = [it for it in ablation.cells if it.compiled and it.verdict.status is Status.PASS and not it.no_effect]
     yield from _settings([cell.changed for cell in passing if cell.changed])
     backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}

@@ -115,15 +115,16 @@ def _measured(place, what):
     """Gives the script what it compiled, its calls observed for what is to be measured."""
     from repro_probe import calls, measure
 
-    if "accuracy" not in what:
-        return calls.Calls(place, measure.observer(what)).watch
     watching = []
 
     def watch(compiled, original):
-        if not watching:  # torch is there by now
-            from repro_probe import compare
+        if not watching:
+            observers = [(measure.observer(what), None)] if {"time", "memory"} & set(what) else []
+            if "accuracy" in what:
+                from repro_probe import compare  # which needs torch, and it is there by now
 
-            watching.append(calls.Calls(place, compare.observe, compare.CALLS))
+                observers.insert(0, (compare.observe, compare.CALLS))
+            watching.append(calls.Calls(place, observers))
         return watching[0].watch(compiled, original)
 
     return watch

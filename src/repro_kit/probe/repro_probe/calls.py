@@ -13,11 +13,13 @@ _inside = threading.local()
 class Calls:
     """Everything that the script compiles, each with an observer of its calls."""
 
-    def __init__(self, place, observe, each=0):
-        """`observe(call)` is given the second call of everything compiled, or the only one; with `each`, so many."""
+    def __init__(self, place, observers):
+        """`observers`: (function, number); it is given so many first calls of everything compiled.
+
+        With None for the number it is given the second call, or the only one once the script is over.
+        """
         self.place = place
-        self.observe = observe
-        self.each = each
+        self.observers = observers
         self.compiled = []
         atexit.register(self._end)
 
@@ -71,10 +73,11 @@ class Compiled:
         self.found["calls"] += 1
         if self.found["calls"] == 2:
             self.first = None
-        if self.found["calls"] == 2 if not self.calls.each else self.found["calls"] <= self.calls.each:
-            self._observe(Call(self, run, arguments, named))
+        for observe, number in self.calls.observers:
+            if self.found["calls"] == 2 if number is None else self.found["calls"] <= number:
+                self._observe(observe, Call(self, run, arguments, named))
         result = run(*arguments, **named)
-        if self.found["calls"] == 1 and not self.calls.each:
+        if self.found["calls"] == 1 and any(number is None for _, number in self.calls.observers):
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
         return result
@@ -83,11 +86,13 @@ class Compiled:
         """The script is over: a callable that was called once is observed now."""
         if self.first is not None:
             _inside.flag = True
-            self._observe(self.first)
+            for observe, number in self.calls.observers:
+                if number is None:
+                    self._observe(observe, self.first)
 
-    def _observe(self, call):
+    def _observe(self, observe, call):
         try:
-            self.calls.observe(call)
+            observe(call)
         except Exception as error:
             self.found["problem"] = f"{type(error).__name__}: {error}"[:300]
         self.calls.write()

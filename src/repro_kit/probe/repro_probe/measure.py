@@ -11,13 +11,13 @@ import statistics
 import sys
 import time
 
-_BLOCK = 0.02  # seconds that one measurement takes at least
+_BLOCK = 0.01  # seconds that one measurement takes at least
 _WARM = 3  # calls before measuring, and as many more while something is still being compiled
 _MOST_WARM = 20
-_ROUNDS, _LEAST_ROUNDS = 60, 9
-_SECONDS = 8.0  # for the rounds beyond the least number
+_ROUNDS, _LEAST_ROUNDS = 60, 7
+_SECONDS = 4.0  # for the rounds beyond the least number
 _PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there are rounds enough
-_MEMORY_CALLS, _MEMORY_ROUNDS = 4, 9
+_MEMORY_CALLS, _MEMORY_ROUNDS = 3, 7
 
 
 def observer(what):

@@ -1,0 +1,108 @@
+"""What the probe finds of the compiled calls of a real script: wrong results, time and memory, functions left out."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.model.failure import Kind
+from repro_kit.model.timing import extra_memory, slowdown, wrong_result
+from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.runner.launch import launch
+from repro_kit.runner.subject import probe_environment
+
+SCRIPT = """
+import time
+import torch
+
+def wrong(gm, inputs):
+    if "erf" not in gm.code:
+        return gm
+    return lambda *args: [out * 1.5 for out in gm(*args)]
+
+def slow(gm, inputs):
+    kept = []
+    def run(*args):
+        time.sleep(0.002)
+        out = gm(*args)
+        kept.append([it.clone() for it in out])
+        return out
+    return run
+
+def inner(x):
+    return torch.erf(x)
+
+def outer(x):
+    return inner(x * 2) + 1
+
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+right = torch.compile(net, backend="eager")
+differs = torch.compile(outer, backend=wrong)
+big = torch.compile(lambda x: x + 1, backend=slow)
+
+torch.manual_seed(0)
+for _ in range(3):
+    right(torch.ones(8, 4)).sum().backward()
+differs(torch.ones(4))
+big(torch.ones(1 << 19))
+print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0].weight.grad is not None)
+"""
+
+
+def run(tmp_path: Path, options: dict[str, object]) -> tuple[list[str], Findings]:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, options)
+    ran = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**env, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
+    findings = read_findings(tmp_path / "probe")
+    assert findings.problems == ()
+    return (tmp_path / "out.txt").read_text().split(), findings
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as_it_would(tmp_path: Path) -> None:
+    printed, findings = run(tmp_path, {"measure": ["accuracy"]})
+    found = {call.name.partition(" ")[0]: call for call in findings.compiled}
+    failure = wrong_result(findings.compiled)
+    assert failure is not None
+    assert (failure.kind, failure.text[:8]) == (Kind.ACCURACY, "in outer")
+    assert failure.difference is not None
+    assert failure.difference.where == "output 0"
+    # Chance (dropout), gradients and what a call writes to its module's buffers: all agree, and are put back.
+    assert (found["Sequential"].compared, found["Sequential"].difference) == (3, None)
+    assert printed[1:] == ["3", "True"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_time_and_memory_are_measured_against_eager(tmp_path: Path) -> None:
+    _, findings = run(tmp_path, {"measure": ["memory", "time"]})
+    found = {call.name.partition(" ")[0]: call for call in findings.compiled}
+    slow = slowdown([found["<lambda>"]])
+    memory = extra_memory([found["<lambda>"]])
+    assert slow is not None
+    assert slow.low > 1.1
+    assert memory is not None
+    assert memory.low > 1.2
+    assert found["Sequential"].backward
+    assert not found["<lambda>"].backward
+    assert [call.calls for call in findings.compiled] == [3, 2, 1]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_function_that_is_inlined_can_be_left_to_eager_from_outside(tmp_path: Path) -> None:
+    line = SCRIPT.splitlines().index("def inner(x):") + 1
+    wrong, _ = run(tmp_path, {})
+    right, _ = run(tmp_path, {"disable": [{"name": "inner", "file": str(tmp_path / "script.py"), "line": line}]})
+    assert float(wrong[0]) == pytest.approx(1.5 * float(right[0]))

@@ -1,0 +1,63 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case import Case, Subject
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure import Kind, Status
+from repro_kit.stages.options import Options
+from repro_kit.stages.user_oracle import ask, of_options
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    subject = Subject("script", ("train.py",), str(tmp_path), sys.executable)
+    return Case.create(tmp_path / "x.repro", subject, "2030-01-01T00:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "kind", "note"),
+    [
+        ("exit 0", Status.PASS, None, "good"),
+        ("exit 125", Status.INFRA, None, "the oracle skips it (exit status 125)"),
+        ("echo loss; echo DRIFT of 3 >&2; exit 1", Status.FAIL, Kind.ORACLE, "bad: DRIFT of 3"),
+        ("echo other; exit 1", Status.FAIL, Kind.RUNTIME_ERROR, "exit status 1, but no output matches 'DRIFT'"),
+        ("kill -9 $$", Status.FAIL, Kind.RUNTIME_ERROR, "killed by SIGKILL, but no output matches 'DRIFT'"),
+    ],
+)
+def test_exit_status_and_output_decide(case, command, status, kind, note):
+    oracle = of_options(Options(oracle=command, oracle_matches="DRIFT"))
+    assert oracle is not None
+    verdict = ask(case, Options(), oracle, case.path / "asked", {})
+    assert (verdict.status, verdict.failure.kind if verdict.failure else None) == (status, kind)
+    assert verdict.note == note
+
+
+def test_the_cell_s_settings_reach_it_from_outside(case):
+    oracle = of_options(Options(oracle='echo "$REPRO_PROBE_OPTIONS $MINE"; exit 1'))
+    assert oracle is not None
+    verdict = ask(case, Options(), oracle, case.path / "asked", {"backend": "aot_eager"}, {"MINE": "7"})
+    assert verdict.failure is not None
+    assert '"backend": "aot_eager"' in verdict.failure.text
+    assert verdict.failure.text.endswith("7")
+
+
+def test_one_that_cannot_be_run_ends_the_command(case):
+    oracle = of_options(Options(oracle="./nowhere.sh"))
+    assert oracle is not None
+    with pytest.raises(ReproKitError, match="The oracle cannot be run"):
+        ask(case, Options(), oracle, case.path / "asked", {})
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (Options(oracle_matches="x"), "needs --oracle"),
+        (Options(oracle="true", check="accuracy"), "give one of them"),
+        (Options(oracle="true", oracle_matches="("), "no regular expression"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(options, word):
+    with pytest.raises(ReproKitError, match=word):
+        of_options(options)
