@@ -387,7 +387,9 @@ class OnScript(Cells):
         changed = {**override, **({"measure": list(measured)} if measured else {})}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             return user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
-        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without)
+        ran = symptoms.run_traced(
+            self.case, self.options, place, changed, env, timeout, on_tick=self._tick, without=without
+        )
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)
