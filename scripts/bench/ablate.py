@@ -6,8 +6,8 @@
 The matrix is 4 backends × dynamic left open, on and off, and Inductor's 4 modes: 16 cells. By hand, each is a fresh
 `python script.py` with that backend, dynamic setting or mode, and empty caches. `repro-kit ablate --preset full` is
 timed on the captured program and on the script, with the cells that no run is needed for (on a CPU two of the modes
-change nothing) and those that it adds (fullgraph, grad mode, graph caches, contrasts). Observing and capturing are not
-timed.
+change nothing) and those that it adds (fullgraph, grad mode, graph caches, contrasts). Observing, capturing and
+narrowing are not timed.
 In brackets: CPU seconds of all processes, which other work on the machine changes little.
 """
 

@@ -22,6 +22,7 @@ from rich.text import Text
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
 _HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
+_ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
 #: Colours of table cells that begin with a symbol and a space, which says the same.
 _STYLES = {"✓ ": "green", "✗ ": "red", "! ": "yellow", "≈ ": "dim", "· ": "dim"}
 _ASCII = {"✓": "ok", "✗": "FAILED", "!": "!", "·": "-", "●": "*"}
@@ -163,8 +164,10 @@ class Ui:
                 return
             with console.capture() as captured:
                 console.print(drawn)
-            lines = captured.get().splitlines()
-            console.print(Text("\n".join(line.rstrip() for line in lines)), soft_wrap=True)
+            text = "\n".join(line.rstrip() for line in captured.get().splitlines())
+            if not (console.encoding or "ascii").lower().startswith("utf"):
+                text = text.translate(_ASCII_LETTERS)
+            console.print(Text(text), soft_wrap=True)
 
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Labelled lines, framed on a terminal; shown even when quiet."""

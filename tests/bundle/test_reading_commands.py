@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -157,5 +158,7 @@ def test_gh_that_fails_or_is_missing_is_one_sentence(tmp_path, monkeypatch):
 def test_nothing_is_filed_of_a_bundle_that_was_not_made(tmp_path):
     ui = SilentUi(yes=True)
     ending = Ending(Exit.NOTHING_FAILED, "Nothing failed.")
-    assert Filing(open=True, gh=True)(job_at(tmp_path / "x.repro", ui, story_of("accuracy")), ending) is ending
+    job = job_at(tmp_path / "x.repro", ui, story_of("accuracy"))
+    assert Filing(open=True, gh=True)(job, ending) is ending
+    Filing(open=True, gh=True)(replace(job, options=Options(dry_run=True)), Ending(Exit.OK))
     assert ui.notes == []

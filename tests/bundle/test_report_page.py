@@ -90,6 +90,12 @@ def test_the_essentials_are_there_without_javascript():
     assert '<span class="added">+    x = 1 &lt; 2</span>' in without
 
 
+def test_a_program_that_cannot_be_read_is_left_out():
+    for text in ("no program", HEAD + "x = " + "(" * 100_000):
+        page = page_of(story_of("accuracy", program=text))
+        assert "Graph, before and after" not in page and "import torch" in page
+
+
 def test_repro_is_marked_so_that_it_is_not_redacted_twice():
     page, marks = report(full())
     mark = "@@code 0@@"

@@ -36,6 +36,15 @@ def test_a_rendered_program_is_short_python_with_the_programs_own_code(failing):
     assert len(graph.body) == len(program.graph.statements) + 1
 
 
+def test_a_long_script_says_so():
+    text = FAILING[0].text.replace(
+        "    relu = ", "".join(f"    v{at} = x + {at}\n" for at in range(60)) + "    relu = "
+    )
+    known = facts(FAILING[0].signature)
+    assert "not under 100 lines" in " ".join(render_program(source_of(parse(text)), known).split())
+    assert "not under 100 lines" not in render_program(source_of(parse(FAILING[0].text)), known)
+
+
 def test_a_preamble_of_strings_that_span_lines_is_not_indented():
     text = next(it.text for it in FAILING if it.name == "user_backend")
     assert '    """One of\nmy own."""' in render_program(source_of(parse(text)), facts(Signature(Kind.COMPILE_ERROR)))

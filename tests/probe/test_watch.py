@@ -54,6 +54,32 @@ def watched(path, call):
 
 assert fails(watched, "own.repro", own_bug) == "KeyError"
 
+with repro_kit.watch("swallowed.repro"):
+    assert fails(broken, torch.ones(3)) == "AssertionError"
+
+def third(gm, inputs, calls=[]):
+    def run(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise RuntimeError("the third call")
+        return gm.forward(*arguments)
+    return run
+
+later = torch.compile(lambda x: x.sin(), backend=third)
+
+@repro_kit.watch("later.repro")
+def step():
+    later(torch.ones(3))
+
+assert [fails(step) for _ in range(3)] == [None, None, "RuntimeError"]
+
+@repro_kit.watch("after.repro")
+def after():
+    fails(broken, torch.ones(3))
+    raise KeyError("of the user's own")
+
+assert fails(after) == "KeyError"
+
 @repro_kit.watch("decorated.repro")
 def train():
     with repro_kit.watch("outer.repro"):
@@ -87,13 +113,20 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
     (tmp_path / "train.py").write_text(HEAD + BODY)
     done = python(tmp_path, "train.py", SECRET_OF_MINE="hunter2-hunter2", TORCH_LOGS="-inductor")
     assert done.returncode == 0, done.stderr
-    assert sorted(it.name for it in tmp_path.glob("*.repro")) == ["outer.repro", "saved-2.repro", "saved.repro"]
+    assert sorted(it.name for it in tmp_path.glob("*.repro")) == [
+        "later.repro",
+        "outer.repro",
+        "saved-2.repro",
+        "saved.repro",
+    ]
+    assert any("sin" in it.read_text() for it in tmp_path.glob("later.repro/watched/graph-*.json"))
+    assert not list(tmp_path.glob("*.part*"))
     assert "could not be kept at /proc/nothing/here.repro" in done.stderr
     place = tmp_path / "outer.repro"
     assert "hunter2" not in "".join(it.read_text() for it in place.rglob("*") if it.is_file())
     assert not list(place.rglob("*.pt")) and list(place.glob("watched/trace/*.log"))
     seen = read_watched(place)
-    assert seen.variables["TORCH_LOGS"] == "-inductor" and seen.command[-1] == "train.py" and seen.graphs == 1
+    assert seen.variables["TORCH_LOGS"] == "-inductor" and seen.command[-1] == "train.py" and seen.graphs >= 1
 
     case = take_up(place, sys.executable, Options(), SilentUi())
     (failure,) = case.read("observe/run.json", Observation).failures

@@ -24,12 +24,12 @@ def test_autocast_with_what_is_not_at_its_default():
     entered = f"a = {ENTER}('cpu', torch.bfloat16, False, None)"
     assert body("w = x + 1", entered, "y = x @ x", f"b = {EXIT}(a)", "z = y * 2") == [
         "    w = x + 1",
-        "    with torch.autocast('cpu', dtype=torch.bfloat16, enabled=False):",
+        '    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=False):',
         "        y = x @ x",
         "    z = y * 2",
     ]
     assert body(f"a = {ENTER}('cpu', None, True)", f"b = {EXIT}(a)") == [
-        "    with torch.autocast('cpu'):",
+        '    with torch.autocast("cpu"):',
         "        pass",
     ]
 
@@ -37,7 +37,7 @@ def test_autocast_with_what_is_not_at_its_default():
 def test_regions_within_regions():
     lines = (f"a = {ENTER}('cpu')", f"g = {GRAD}(False)", "y = x @ x", f"h = {GRAD}(True)", f"b = {EXIT}(a)")
     assert body(*lines) == [
-        "    with torch.autocast('cpu'):",
+        '    with torch.autocast("cpu"):',
         "        with torch.no_grad():",
         "            y = x @ x",
     ]

@@ -142,12 +142,11 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     started, killed = Event(), Event()
 
-    def run_traced(*arguments: object, **named: object) -> None:
-        tick = arguments[-1]
+    def run_traced(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
         started.set()
         try:
             while True:
-                tick(0.0)  # type: ignore[operator]
+                on_tick(0.0)
                 sleep(0.01)
         except Abandoned:
             killed.set()
@@ -155,7 +154,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
 
     monkeypatch.setattr(symptoms, "run_traced", run_traced)
     runner = OnScript(case, Options(jobs=2), SilentUi())
-    with pytest.raises(KeyboardInterrupt), runner._threads(2) as pool:
+    with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
         assert started.wait(10)
         raise KeyboardInterrupt

@@ -3,6 +3,8 @@
 import io
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -100,6 +102,25 @@ def test_several_make_a_table_and_a_bad_one_stops_none(tmp_path: Path) -> None:
     assert [it["answer"] for it in said.data["results"]] == ["SAME", "REFUSED", "REFUSED", "FIXED"]
     assert said.exit == Exit.USAGE and "does not exist" in said.data["results"][2]["sentence"]
     assert run(tmp_path / "a.zip", tmp_path / "b.zip").exit == Exit.NOTHING_FAILED
+
+
+def test_against_the_nightly_it_runs_with_the_nightlys_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "nightly" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    asked = []
+
+    @contextmanager
+    def newest(base: str | None, ui: Ui) -> Iterator[str]:
+        asked.append(base)
+        yield str(python)
+
+    monkeypatch.setattr(module, "newest_nightly", newest)
+    look = "import sys\nprint(sys.executable)\nassert 'nightly' in sys.executable\n" + PASSES
+    assert run(bundle(tmp_path / "a.zip", look), nightly=True).data["answer"] == "FIXED"
+    assert asked == [sys.executable]
 
 
 def test_what_is_shown_obeys_no_terminal(tmp_path: Path) -> None:

@@ -244,6 +244,20 @@ def near_limit():
         h(x, mode)
 
 
+def breaks_in_a_loop():
+    def inner(x):
+        print("y is made")
+        return x + 1
+
+    @graph
+    def f(x):
+        for _ in range(2):
+            x = inner(x) * 2
+        return x
+
+    f(x)
+
+
 def pgo_warm():
     torch.compiler.config.job_id = "insight_cases"
     h = graph(lambda x: torch.relu(x) + 1)

@@ -31,6 +31,7 @@ PARAMETERS, PROPERTY, INTEGER, STATIC = (
 #: (cause, source, value), blocked as (source, setting)); what is not named is empty.
 EXPECTED = {
     "branch_on_size": {"states": "ok ok", "recompiles": {("size", "L['x'].size()[0]", "")}},
+    "breaks_in_a_loop": {"states": "eager broken ok", "breaks": {("GB0059", 0), ("GB0059", 1)}},
     "breaks_on_data": {"states": "broken ok", "breaks": {("GB0170", 1)}},
     "breaks_on_item": {"states": "broken ok", "breaks": {("GB0124", 1)}},
     "breaks_on_open": {"states": "broken eager", "breaks": {("GB0059", 0), ("GB0142", 0)}},
@@ -166,6 +167,14 @@ def test_break_says_where_why_and_what_to_do():
     assert one.link.endswith("gb0124.html") and not one.skipped and one.count == 1
 
 
+def test_a_break_in_a_loop_leaves_the_frame_to_eager_and_breaks_what_it_calls():
+    broken, skipped = gather(FIXTURES / "breaks_in_a_loop.log").breaks
+    assert not broken.skipped and broken.where == skipped.where and broken.where.code == 'print("y is made")'
+    assert skipped.skipped and skipped.skip_reason.startswith("graph break in loop: ")
+    assert "earlier graph break" in skipped.hints[-1] and skipped.count == broken.count == 1
+    assert [str(ref) for ref in skipped.compiles] == ["0/0"]
+
+
 def test_a_frame_that_is_skipped_is_one_break():
     (one,) = gather(HERE / "fixtures" / "graph_break_skips_frame.log").breaks
     assert one.code == "GB0025" and one.count == 1
@@ -183,6 +192,8 @@ def test_sizes_seen_over_time():
 def test_limit_hit_and_near():
     (hit,) = gather(FIXTURES / "hit_limit.log").recompiles
     assert hit.hit and hit.limit == 2 and [row.values for row in hit.values.rows] == [("2",), ("3",), ("4",)]
+    (fullgraph,) = gather(HERE / "fixtures" / "recompile_limit_fullgraph.log").recompiles
+    assert fullgraph.hit
     (near,) = gather(FIXTURES / "near_limit.log").recompiles
     assert near.near and not near.hit and not near.size_related
     assert [row.values for row in near.values.rows] == [(repr(mode),) for mode in "abcdefg"]
@@ -209,6 +220,8 @@ def test_symbols_with_source_range_and_what_made_them():
     assert origins == {"unbacked"}
     (learned,) = gather(FIXTURES / "pgo_warm.log").shapes.symbols
     assert learned.origin == "PGO" and learned.source == "L['x'].size()[0]"
+    both = gather(FIXTURES / "size_one.log").shapes.symbols
+    assert {one.origin.value for one in both} == {"dynamic=True or a mark"}
     (marked, _) = gather(FIXTURES / "four_sizes_dynamic.log").shapes.symbols
     assert marked.origin == "dynamic=True or a mark"
 

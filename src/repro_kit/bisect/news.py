@@ -89,6 +89,7 @@ class Group:
     news: tuple[News, ...]
     bisected: str = ""  # the answer, in one sentence
     answer: str = ""  # the same as Markdown
+    facts: tuple[tuple[str, str], ...] = ()  # and in parts, each with its name
 
     @property
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dynamo": ("torch/_dynamo/", "torch/csrc/dynamo/", "torch/_guards.py", "torch/_higher_order_ops/", "torch/fx/"),
     "aot": ("torch/_functorch/", "torch/_subclasses/", "torch/fx/", "torch/csrc/autograd/"),
     "decomposition": ("torch/_decomp/", "torch/_refs/", "torch/_prims", "torch/_inductor/decomposition.py"),
-    "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/", "third_party/xpu.txt"),
+    "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/"),
 }
 _KERNELS = "aten/src/ATen/"
 #: Nothing that is installed comes from here.

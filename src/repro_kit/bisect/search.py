@@ -92,7 +92,8 @@ def next_step(question: Question, marks: Marks) -> Ask | Outcome:
     untried = [index for index in inside if index not in marks]
     skipped = [index for index in inside if marks.get(index) is Mark.SKIP]
     if untried and len(skipped) < question.patience:
-        return Ask(_middle(untried), f"in the middle of the {len(inside)} builds between")
+        among = f"in the middle of the {len(inside)} builds between" if len(inside) > 1 else "the only one between"
+        return Ask(_middle(untried), among)
     after = range(high + 1, question.last + 1)
     return Outcome(
         Ending.RANGE if skipped or untried else Ending.FOUND,

@@ -29,6 +29,7 @@ class State:
     signature: Signature | None = None  # that a build must fail with; None: not known yet, or any failure counts
     repeats: int = 1  # runs that must all pass before a build counts as good
     flaky: str = ""  # how often the failure was seen at the bad end
+    reference: float | None = None  # what the good end measures, of a symptom that is relative to it
     repository: str | None = None  # URL on GitHub, where the builds name one
     command: str = ""  # to do it all again
     judgements: tuple[Judgement, ...] = ()

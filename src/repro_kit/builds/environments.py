@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +45,7 @@ class WheelSource:
         self._wants = wants
         self._place = place
         self._keep = keep
+        self._removing: list[threading.Thread] = []
 
     def builds(self) -> Sequence[Build]:
         """All builds, oldest first."""
@@ -60,9 +63,8 @@ class WheelSource:
             yield self._checked(python, place)
         finally:
             if not self._keep:
-                shutil.rmtree(place, ignore_errors=True)
-            self._uv.forget(self._package)
-            self._uv.trim(self._cache.limit)
+                self._remove(place)
+            self._uv.trim(self._cache.limit, self._package)
 
     def fetch(self, build: Build) -> None:
         """Download the wheel of `build`."""
@@ -70,8 +72,19 @@ class WheelSource:
             self._cache.fetch(build)
 
     def close(self) -> None:
-        """End downloads."""
+        """End downloads; wait until environments are gone."""
         self._cache.stop.set()
+        for thread in self._removing:
+            thread.join()
+
+    def _remove(self, place: Path) -> None:
+        """Remove an environment while the next one is made: torch's has tens of thousands of files."""
+        aside = place.with_name(f".gone-{time.monotonic_ns()}")
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+        thread = threading.Thread(target=shutil.rmtree, args=(aside, True), name=f"remove {place.name}")
+        thread.start()
+        self._removing.append(thread)
 
     def _checked(self, python: str, place: Path) -> Ready:
         variables = activated(place, os.environ)

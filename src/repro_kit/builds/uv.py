@@ -72,16 +72,12 @@ class Uv:
                 return
         self._run(ways[-1], place)
 
-    def forget(self, package: str) -> None:
-        """Drop the unpacked copies of `package`, of which each build leaves one."""
-        with suppress(UnusableError):
-            self._run(["cache", "clean", "--quiet", package], Path.cwd())
-
-    def trim(self, limit: int) -> None:
-        """Drop all that is cached when that is more than `limit` bytes."""
-        if _size(self.cache) > limit:
-            with suppress(UnusableError):
-                self._run(["cache", "clean", "--quiet"], Path.cwd())
+    def trim(self, limit: int, package: str) -> None:
+        """Bring the cache below `limit` bytes: first goes `package`, of which each build leaves a copy, then all."""
+        for what in ([package], []):
+            if _size(self.cache) > limit:
+                with suppress(UnusableError):
+                    self._run(["cache", "clean", "--quiet", *what], Path.cwd())
 
     def _choices(self, wants: Wants) -> list[str]:
         chosen: list[str] = []

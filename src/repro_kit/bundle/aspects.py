@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from repro_kit.bundle.program_repro import SMALL
 from repro_kit.bundle.story import Aspect, Rank
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Mark, Program, TensorInput
 from repro_kit.program.effects import effects_of, op_name
 
-_SMALL = 100  # lines, of PyTorch's first rank
 _CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
 
@@ -99,8 +99,8 @@ def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:
         return Rank(3, f"it needs {', '.join(packages)}")
     if stored:
         return Rank(2, f"self-contained with the tensor values attached, {lines} lines")
-    if lines >= _SMALL:
-        return Rank(2, f"self-contained, {lines} lines: not under {_SMALL}")
+    if lines >= SMALL:
+        return Rank(2, f"self-contained, {lines} lines: not under {SMALL}")
     return Rank(1, f"self-contained, needs torch only, {lines} lines")
 
 
@@ -113,7 +113,7 @@ def rank_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool
         return Rank(3, f"the user's own files, which need {', '.join(packages)}")
     lines = sum(len(text.splitlines()) for text in sources)
     why = f"the user's own files, {lines} lines, which import torch only"
-    return Rank(1 if lines < _SMALL else 2, why)
+    return Rank(1 if lines < SMALL else 2, why)
 
 
 def packages_of(sources: Iterable[str]) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.trace_text import blank_payload_sums, recompute_payload_sums
 from repro_kit.model.serialize import dumps, from_data, to_data
 
+_TOKEN = re.compile(r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>|&lt;[a-z]+(?:-\d+)?&gt;")
 _RUN = ("repro", "source", "values")  # roles of what a check of the bundle executes or loads
 
 
@@ -91,7 +94,17 @@ class Contents:
             del self.entries[before], self._sources[before]
             place = self.redactor.file_name(source.name)
             self.entries[place], self._sources[place] = self._entry(source), source
+        self.entries = {name: self._counted(entry) for name, entry in self.entries.items()}
         return self._executed() != executed
+
+    def _counted(self, entry: Entry) -> Entry:
+        """`entry` with the tokens that stand in it: some of its text may have been redacted before it was added."""
+        if entry.role == "values":
+            return entry
+        found = Counter(html.unescape(it) for it in _TOKEN.findall(entry.data.decode("utf-8", "replace")))
+        known = Counter({token: places for token, places in found.items() if self.redactor.knows(token)})
+        others = Counter({token: places for token, places in entry.tokens.items() if not _TOKEN.fullmatch(token)})
+        return replace(entry, tokens=known + others)
 
     def _executed(self) -> dict[str, bytes]:
         return {name: entry.data for name, entry in self.entries.items() if entry.role in _RUN}

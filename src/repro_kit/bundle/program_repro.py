@@ -20,11 +20,13 @@ from repro_kit.program.inputs import names_of
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
+SMALL = 100  # lines; PyTorch asks for reproducers under that
 #: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
 HANG = 20
 LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
 
 _EXIT_STATUS = "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run."
+_LONG = f"This is not under {SMALL} lines."
 _ENDINGS = {
     Kind.CRASH: "While the bug is there, the test takes its process down.",
     Kind.TIMEOUT: "While the bug is there, the test does not end.",
@@ -86,10 +88,8 @@ def render_program(source: Source, facts: Facts) -> str:
     child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
     preamble = _close_up(source.preamble.strip("\n"))
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
-    return render(
-        "repro.py.j2",
-        **pieces(source, facts),
-        header=header(facts, recipe),
+    values = dict(
+        pieces(source, facts),
         stdlib=_stdlib(recipe, child=child, stored=source.stored),
         config=settings.config_lines(recipe),
         guarded_preamble=preamble if guarded else "",
@@ -98,6 +98,10 @@ def render_program(source: Source, facts: Facts) -> str:
         fullgraph=recipe.fullgraph,
         limit=(HANG if facts.signature.kind is Kind.TIMEOUT else LIMIT) if child else None,
     )
+    text = render("repro.py.j2", **values, header=header(facts, recipe))
+    if len(text.splitlines()) < SMALL:
+        return text
+    return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
 
 
 def render_test(source: Source, facts: Facts, name: str) -> str:

@@ -114,6 +114,10 @@ class Redactor:
         self.learn(text)
         return self.redact(text).text
 
+    def knows(self, token: str) -> bool:
+        """Whether `token` is one of this redactor's."""
+        return token in self._given.values() or token in self._names.values() or bool(self.paths.what(token))
+
     def what(self, token: str) -> str:
         """What `token` stands for, in words."""
         kinds = {given: secret.kind for secret, given in self._given.items()}

@@ -76,10 +76,10 @@ def _row(cell: Cell) -> Row:
 
 
 def readable(text: str) -> Program | None:
-    """The program; None for none, and for one that redaction has broken."""
+    """The program; None for none, and for one that redaction has broken or nobody vouches for."""
     try:
         return parse(text) if text else None
-    except ReproKitError:
+    except (ReproKitError, RecursionError, MemoryError):
         return None
 
 

@@ -53,6 +53,7 @@ class BisectCommand(ReproCommand):
 @click.option("--constraint", multiple=True, metavar="FILE", help="Constraints on what is installed.")
 @click.option("--timeout", type=_POSITIVE, metavar="S", help="Seconds for one run.  [600]")
 @click.option("--on-timeout", type=_SIDES, default="skip", help="What a build is whose run does not end.  [skip]")
+@click.option("--check", "symptom", metavar="SYMPTOM", help="Not a failure, but accuracy, recompiles>N, slowdown>X …")
 @click.option("--any-failure", is_flag=True, help="Every failure counts, not only the one that is looked for.")
 @click.option("--repeat", type=_COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
 @click.option("--max-skips", type=_COUNT, metavar="N", help="Give up on a gap after N builds of no use.  [16]")

@@ -33,7 +33,8 @@ class Filing:
 
     def __call__(self, job: Job, ending: Ending) -> Ending:
         """Show where the issue goes, or file it; nothing is sent without a yes."""
-        if not (self.open or self.gh) or ending.exit_code not in (Exit.OK, Exit.UNVERIFIED):
+        made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.dry_run
+        if not (made and (self.open or self.gh)):
             return ending
         from repro_kit.bundle.filing import body_of, new_issue_link
         from repro_kit.stages.stories import story_at

@@ -33,6 +33,7 @@ class Measured:
     failures: int = 0
     ops: int = 0
     compile_seconds: float = 0.0
+    place: str = ""  # where its output is
     calls: tuple[Call, ...] = field(default=(), repr=False)
     stdout: str = field(default="", repr=False)
 

@@ -91,5 +91,7 @@ def _step(statement: Statement) -> tuple[str, str, str] | None:
 def _autocast(values: Sequence[ast.expr]) -> Iterator[str]:
     for (name, usual), value in zip(_AUTOCAST, values, strict=False):
         text = ast.unparse(value)
+        if isinstance(value, ast.Constant) and text[1:-1].isidentifier() and isinstance(value.value, str):
+            text = f'"{text[1:-1]}"'  # as the rest of a script has strings
         if text != repr(usual):
             yield text if usual is ... else f"{name}={text}"

@@ -110,6 +110,7 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
             repeats=known.repeats,
             flaky=known.flaky,
             repository=known.repository,
+            reference=known.reference,
         )
     return _with_ends(state, axis), source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.bisect.ranking import Clues
@@ -12,10 +12,12 @@ from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.model.signature import Signature
+from repro_kit.model.symptom import Symptom
 from repro_kit.runner.subject import command
 from repro_kit.stages.bisect_commits import Hand, clues_of
 from repro_kit.stages.bisect_report import DIRECTORY
 from repro_kit.stages.build_oracle import BuildOracle, CommandOracle, ReproOracle
+from repro_kit.stages.build_symptom import SymptomOracle
 from repro_kit.stages.foreign import ask, claim_of, opened
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
@@ -39,8 +41,26 @@ class BuildSubject:
 
 
 @contextmanager
-def build_subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) -> Iterator[BuildSubject]:
-    """What `words` name. Foreign code is shown, and asked about, first. Raises ReproKitError for what cannot be run."""
+def build_subject(
+    words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui, symptom: Symptom | None = None
+) -> Iterator[BuildSubject]:
+    """What `words` name, judged by `symptom` where one is given.
+
+    Foreign code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
+    """
+    with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
+        yield subject if symptom is None else _measured(subject, symptom, timeout)
+
+
+def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
+    """The same command, judged by a symptom."""
+    hand = subject.hand
+    oracle = SymptomOracle(subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom)
+    return replace(subject, what=oracle.what, oracle=oracle, signature=oracle.signature)
+
+
+@contextmanager
+def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) -> Iterator[BuildSubject]:
     if not words:
         raise ReproKitError("Nothing to run: give a case, a bundle, a repro.py, a script, or -- COMMAND.")
     if is_command:

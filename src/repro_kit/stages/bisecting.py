@@ -24,6 +24,7 @@ from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
+from repro_kit.stages.build_symptom import SymptomOracle, build_symptom, with_reference
 from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
 from repro_kit.stages.place import is_case
@@ -48,7 +49,10 @@ def bisect(request: Request, ui: Ui) -> Exit:
     values = request.values
     axes = axes_of(values["package"], values["good"], values["bad"])
     timeout = values["timeout"] or _TIMEOUT
-    with build_subject(request.words, is_command=request.is_command, timeout=timeout, ui=ui) as subject:
+    symptom = build_symptom(values["symptom"]) if values["symptom"] else None
+    with build_subject(
+        request.words, is_command=request.is_command, timeout=timeout, ui=ui, symptom=symptom
+    ) as subject:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
             return _logged(place, ui)
@@ -128,6 +132,8 @@ def _answer(
         ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
     if not values["keep"]:
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
+    if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
+        state = with_reference(state, source, subject.oracle, ui)
     rules = Rules(any_failure=values["any_failure"], on_timeout=Mark(values["on_timeout"]), repeats=values["repeat"])
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
     try:

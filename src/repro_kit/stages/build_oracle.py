@@ -41,6 +41,7 @@ class Seen:
     signature: Signature | None = None
     seconds: float = 0.0
     output: str = ""
+    measured: float | None = None  # of a symptom
 
 
 class BuildOracle(Protocol):
@@ -81,7 +82,7 @@ class CommandOracle:
         self.what = what
         self._argv = tuple(argv)
         self._cwd = cwd
-        self._timeout = timeout
+        self.timeout = timeout
 
     def run(self, ready: Ready) -> Seen:
         """One run of the command, with the compiler's caches empty."""
@@ -96,12 +97,22 @@ class CommandOracle:
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", **caches, **ready.variables},
-                timeout=self._timeout,
+                env=self.environment(
+                    {**os.environ, "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, Path(place)
+                ),
+                timeout=self.timeout,
                 stdout=out,
                 stderr=err,
             )
             output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
+            return self.seen(run, output, Path(place))
+
+    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
+        """The variables of the run; `place` is a directory that is there as long as it is looked at."""
+        return env
+
+    def seen(self, run: Run, output: str, place: Path) -> Seen:
+        """What the run shows."""
         return read(run, output)
 
     def _carry(self, cwd: Path) -> None:

@@ -273,7 +273,7 @@ class OnScript(Cells):
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = max(1, self.options.jobs)
-        with self._threads(jobs) as pool:
+        with self.threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     at, it = waiting.popleft()
@@ -290,7 +290,7 @@ class OnScript(Cells):
                     yield running.pop(future), cell
 
     @contextmanager
-    def _threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
+    def threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
         """Threads that run scripts; where they are left early, the scripts are killed."""
         try:
             with ThreadPoolExecutor(jobs) as pool:
@@ -378,7 +378,9 @@ class OnScript(Cells):
         changed = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             return user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
-        ran = symptoms.run_traced(self.case, self.options, place, changed, env, timeout, self._tick, without)
+        ran = symptoms.run_traced(
+            self.case, self.options, place, changed, env, timeout, on_tick=self._tick, without=without
+        )
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
         found = failures.found_in(place, ran, findings, summary)

@@ -15,7 +15,7 @@ from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.facts import Facts, expected_line
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import report
@@ -155,9 +155,11 @@ def tell(
 
 
 def _error(facts: Facts, check: Check | None) -> str:
-    """The failure in the words of the run; of a wrong result, how wrong it is."""
-    if facts.signature.kind is not Kind.ACCURACY or check is None or not check.same:
+    """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
+    if check is None or not check.same:
         return facts.expected
+    if facts.signature.kind is not Kind.ACCURACY:
+        return expected_line(facts.signature, check.failing.reading.failure)
     told = check.failing.output.partition("FAIL accuracy: ")[2]
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,14 +31,16 @@ from repro_kit.bisect.news import (
 from repro_kit.builds.environments import file_name
 from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target, target_of
+from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.model.signature import Strength
 from repro_kit.stages.bisect import Bisection
+from repro_kit.stages.bisect_commits import with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
-from repro_kit.stages.bisect_report import as_markdown, make_report
+from repro_kit.stages.bisect_report import as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.build_oracle import Showing
 from repro_kit.stages.collect import alone
@@ -81,8 +84,8 @@ class Summary:
     def sentence(self) -> str:
         """The run in one sentence."""
         counts = {event: sum(len(it.news) for it in self.groups if it.event is event) for event in Event}
-        told = [f"{count} {event}" for event, count in counts.items() if count]
-        return f"{self.build.shown}: {', '.join(told)}."
+        told = [f"{event}: {count}" for event, count in counts.items() if count]
+        return f"{self.build.shown}; {', '.join(told)}."
 
 
 def nightly(watch: Watch, ui: Ui) -> Exit:
@@ -190,19 +193,34 @@ def _bisected(
     ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
     place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
     signature = first.since.signature if fixed else first.run.signature
-    again = f"repro-kit bisect {watch.folder / first.run.name} --good {ends['good']} --bad {ends['bad']}"
-    asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again + (" --find-fix" if fixed else ""))
+    again = _again(watch, first.run.name, good=ends["good"], bad=ends["bad"], find_fix=fixed)
+    asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again)
     rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
     try:
         state, source = plan(Axis(watch.package, **ends), asked, watch.where, target, place, None)
         bisection = Bisection(place, state, source, subject.oracle, rules, ui)
         outcome = bisection.run()
         report = make_report(bisection.state, outcome)
+        report = with_commits(report, None, subject.clues, subject.hand, place)
     except ReproKitError as error:
         return replace(group, bisected=f"It could not be bisected: {error}")
     finally:
         shutil.rmtree(place / "envs", ignore_errors=True)
-    return replace(group, bisected=report.sentence, answer=as_markdown(report))
+    facts = [(name, " ".join(filter(None, [it.build.shown, it.commit]))) for name, it in named_sides(report)]
+    facts += [("commits between", report.compare)] if report.compare else []
+    facts.append(("to repeat it", again))
+    return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
+
+
+def _again(watch: Watch, name: str, *, good: str, bad: str, find_fix: bool) -> str:
+    """The bisection as a command line."""
+    where = watch.where
+    words = ["repro-kit", "bisect", str(watch.folder / name), "--package", watch.package]
+    words += ["--nightly", where.nightly] if where.nightly else []
+    words += ["--index-url", without_credentials(where.index)] if where.index else []
+    words += ["--wheels", str(where.wheels)] if where.wheels else []
+    words += [word for package in where.packages for word in ("--with", package)]
+    return shlex.join([*words, "--good", good, "--bad", bad, *(["--find-fix"] if find_fix else [])])
 
 
 def _write(summary: Summary, place: Path) -> None:

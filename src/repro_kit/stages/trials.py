@@ -7,7 +7,6 @@ import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from repro_kit.model.recipe import LADDER
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import render, without_marks
+from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command, command_with
 from repro_kit.stages.cells import Cells, OnProgram, OnScript
 from repro_kit.stages.oracle import fresh_oracle, open_oracle
@@ -190,9 +190,13 @@ class Trials:
             if change.eager:
                 probe["eager_graphs"] = change.eager
             verdict = runner.verdict(probe, name, without=variables)
-            return self._trial(verdict, _applied(runner.case.path / "ablate" / name / "probe"))
+            left = runner.case.path / "ablate" / name / "probe"
+            problem = next(iter(read_findings(left).problems), "").strip()
+            if problem:  # what was to be changed may have stayed as it was
+                return Trial(None, f"the probe failed: {problem.splitlines()[-1]}", verdict.seconds)
+            return self._trial(verdict, _applied(left))
 
-        with ThreadPoolExecutor(self.jobs) as pool:
+        with runner.threads(self.jobs) as pool:
             return list(pool.map(one, changes))
 
     def _trial(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Trial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case import Case
@@ -16,6 +16,7 @@ from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.measured import Measured
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.subject import command, private_caches, probe_environment
@@ -49,10 +50,9 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
     chosen = [it for it in suggestions if it.change][:_MOST]
     runs = _Runs(case, options, ui, planned=2 + len(chosen))
     cold, warm = runs.cold_and_warm()
-    trials = []
+    trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
     if cold.recompiles:
         trials.append(judge((_keep_profile(),), cold, warm, None))
-    trials += [judge((it,), cold, runs.one(it), warm) for it in chosen]
     helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
     trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
     trials += [Trial((it,), Ruling.UNTRIED, why_untried(it)) for it in suggestions if it not in chosen]
@@ -140,12 +140,17 @@ class _Runs:
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",
         )
-        if not any((place / "trace").iterdir()) and not change.env:
+        if not any((place / "trace").iterdir()) and change == Change():
             raise ReproKitError(
                 f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
             )
+        problems = read_findings(place / "probe").problems
+        if problems:
+            last = problems[0].strip().rpartition("\n")[2]
+            raise ReproKitError(f"The probe had a problem, so nothing can be tried: {last}.", Exit.FAILED)
         insights = gather(place / "trace")
         shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
         with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:
             printed = file.read(_LARGEST_OUTPUT)
-        return measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
+        found = measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
+        return replace(found, place=str(place))

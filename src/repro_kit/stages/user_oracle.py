@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,12 @@ def ask(
     override: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    without: Sequence[str] = (),
+    without: Collection[str] = (),
 ) -> Verdict:
-    """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says."""
+    """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says.
+
+    `without` are variables of the user's that it does not get.
+    """
     (place / "trace").mkdir(parents=True, exist_ok=True)
     ran = run_subject(
         case,

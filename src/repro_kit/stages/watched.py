@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from repro_kit.stages import failures
 from repro_kit.stages.environment import environment
 from repro_kit.stages.observe import write_artifacts
 from repro_kit.stages.options import Options
+from repro_kit.stages.stop import Stop
 from repro_kit.stages.subject import program_subject
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -122,11 +124,11 @@ def lay_out(case: Case, place: Path) -> Findings:
     return read_findings(place)
 
 
-def nothing_alone(case: Case, note: str) -> ReproKitError:
-    """The sentence for a case whose program cannot be run again, when no graph fails alone."""
+def nothing_alone(case: Case, note: str) -> Stop:
+    """The end for a case whose program cannot be run again, when no graph fails alone."""
     seen = read_watched(case.path)
-    return ReproKitError(
-        f"{note}, and values of inputs are not kept; to look further, run the program itself: "
-        f"repro-kit collect {' '.join(seen.command[1:])} (in {seen.cwd})",
+    return Stop(
         Exit.FAILED,
+        f"{note}, and values of inputs are not kept; to look further, run the program itself: "
+        f"repro-kit collect {shlex.join(seen.command[1:])} (in {seen.cwd})",
     )

@@ -25,6 +25,7 @@ _HEADER = re.compile(
 )
 
 
+_TAB = 9  # begins every line of a payload
 _NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt")
 
 
@@ -82,8 +83,11 @@ def _first_line(log: Path) -> bytes:
 
 def _sound(data: dict[str, Any]) -> bool:
     """Whether the context is of the types that torch writes."""
-    whole = all(isinstance(data.get(key), int | None) for key in _NUMBERS)
-    return whole and isinstance(data.get("has_payload"), str | None)
+    for key in _NUMBERS:
+        value = data.get(key)
+        if value is not None and not isinstance(value, int):
+            return False
+    return isinstance(data.get("has_payload"), str | None)
 
 
 @dataclass
@@ -100,10 +104,10 @@ class _Log:
         payload: list[bytes] = []
         with self.path.open("rb") as file:
             for raw in file:
-                line = raw.rstrip(b"\n")
-                if line.startswith(b"\t") and header:
-                    payload.append(line[1:])
+                if raw[0] == _TAB and header:
+                    payload.append(raw[1:])
                     continue
+                line = raw.rstrip(b"\n")
                 if not line.strip():
                     continue
                 if header:
@@ -133,7 +137,7 @@ class _Log:
 
     def _typed(self, header: re.Match[bytes], data: dict[str, Any], event: str, payload: list[bytes]) -> Record:
         checksum = data.get("has_payload")
-        body = b"\n".join(payload) if checksum else b""
+        body = b"".join(payload).removesuffix(b"\n") if checksum else b""
         strings = self._strings(header)
         intact = not checksum or hashlib.md5(body, usedforsecurity=False).hexdigest() == checksum
         self.problems.damaged += not intact

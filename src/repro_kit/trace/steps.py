@@ -63,7 +63,8 @@ class OpenSteps:
         event = record.json()
         if not isinstance(event, dict) or event.get("ph") not in ("B", "E"):
             return
-        thread = (record.file, record.pid, int(event.get("tid") or 0))
+        tid = event.get("tid")
+        thread = (record.file, record.pid, tid if isinstance(tid, int) else 0)
         stack = self.stacks.setdefault(thread, [])
         name = str(event.get("name"))
         if event["ph"] == "B":

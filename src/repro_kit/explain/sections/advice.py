@@ -49,6 +49,8 @@ def _blocks(trial: Trial) -> Iterator[Block]:
     if trial.results:
         same = {True: "Results", False: "Results differ", None: "Results could not be compared"}[trial.results.same]
         yield Words(f"{same}: {trial.results.sentence}")
+    if trial.before and trial.after and trial.before.ended != trial.after.ended:
+        yield Words(f"Its output: {trial.after.place}")
     if len(trial.suggestions) == 1:
         for it in trial.suggestions:
             yield from _how(it)

@@ -15,10 +15,6 @@ class Memory:
     directory = os.devnull  # no value is ever stored
 
     def __init__(self):
-        self.clear()
-
-    def clear(self):
-        """Forget everything."""
         self.written = collections.OrderedDict()
         self.lines = collections.deque(maxlen=_MOST_EVENTS)
         self.dropped = 0  # graphs
@@ -27,10 +23,6 @@ class Memory:
     def graphs(self):
         """How many graphs were seen."""
         return len(self.written) + self.dropped
-
-    def has_failed(self):
-        """Whether compiling or calling one of the graphs raised."""
-        return any('-fail"' in line for _, line in self.lines)
 
     def write(self, name, data):
         """Keep `data`."""
@@ -57,9 +49,6 @@ class TraceMemory(logging.Handler):
     def __init__(self):
         super().__init__()
         self.log = None
-        self._clear()
-
-    def _clear(self):
         self.records = collections.deque()
         self.size = 0
 
@@ -74,10 +63,9 @@ class TraceMemory(logging.Handler):
         log.addHandler(self)
 
     def stop(self):
-        """Listen no more, and forget."""
+        """Listen no more."""
         if self.log is not None:
             self.log.removeHandler(self)
-        self._clear()
 
     def emit(self, record):
         """Keep one record."""

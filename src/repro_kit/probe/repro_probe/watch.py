@@ -9,6 +9,7 @@ import contextlib
 import functools
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -118,8 +119,12 @@ class _Recorder(capture.Recorder):
     on = False
 
     def event(self, name, graph, **more):
-        if graph is not None:
+        if self.on and graph is not None:
             super().event(name, graph, **more)
+
+    def failed(self, name, graph, error):
+        super().failed(name, graph, error)
+        _mark(error, "_repro_kit_of_graph", True)
 
     def graph_seen(self, output, gm, example_inputs):
         return super().graph_seen(output, gm, example_inputs) if self.on else None
@@ -142,7 +147,7 @@ class _Watching:
     def __init__(self):
         self.lock = threading.RLock()
         self.depth = 0
-        self.seen = 0  # graphs of the last block
+        self.seen = 0  # graphs that were compiled in the last block
         self.memory = self.trace = self.recorder = None
 
     def enter(self):
@@ -158,17 +163,17 @@ class _Watching:
                 self.recorder = _Recorder(self.memory, _NO_VALUES)
                 when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, self.recorder))
             self.recorder.on = True
-            when_imported("torch._logging._internal", self.trace.start)
+            self.seen = -self.memory.graphs
+            when_imported("torch._logging._internal", lambda module: self.depth and self.trace.start(module))
 
     def leave(self):
-        """One block less; with the last one, what was kept is dropped."""
+        """One block less. What was kept stays: what was compiled in this block may fail in the next."""
         with self.lock:
             self.depth -= bool(self.depth)
             if self.depth or self.recorder is None:
                 return
             self.recorder.on = False
-            self.seen = self.memory.graphs
-            self.memory.clear()
+            self.seen += self.memory.graphs
             self.trace.stop()
 
     def save(self, path, error):
@@ -181,8 +186,7 @@ class _Watching:
                 return known
             try:
                 place = _write(path, error, self.memory, self.trace)
-                with contextlib.suppress(AttributeError):  # an exception with __slots__
-                    error._repro_kit_case = place
+                _mark(error, "_repro_kit_case", place)
             except Exception as problem:
                 _say(f"this failure could not be kept at {path}: {type(problem).__name__}: {problem}")
                 return None
@@ -190,9 +194,9 @@ class _Watching:
         return place
 
     def _concerns_compiler(self, error):
-        if self.memory.has_failed():
-            return True
         while error is not None:
+            if getattr(error, "_repro_kit_of_graph", False):
+                return True
             files = _files(error)
             own = max((at for at, file in enumerate(files) if _is_users(file)), default=-1)
             if any(mark in file for file in files[own + 1 :] for mark in _COMPILERS + _GENERATED):
@@ -202,6 +206,11 @@ class _Watching:
                 return True
             error = error.__cause__ or error.__context__
         return False
+
+
+def _mark(error, name, value):
+    with contextlib.suppress(AttributeError):  # an exception with __slots__
+        setattr(error, name, value)
 
 
 def _files(error):
@@ -223,13 +232,25 @@ def _write(path, error, memory, trace):
     place = os.path.abspath(_free(path))
     aside = f"{place}.part{os.getpid()}"
     recorded = boot.Place(os.path.join(aside, "watched"), {})
-    os.makedirs(os.path.join(recorded.directory, "trace"), mode=0o700)
-    boot.say_hello(recorded, torch)
-    boot.note_exception(recorded, "exception", error)
-    boot.say_goodbye(recorded)
-    memory.write_to(recorded)
-    trace.write_to(os.path.join(recorded.directory, "trace"))
-    about = {
+    try:
+        os.makedirs(os.path.join(recorded.directory, "trace"))
+        os.chmod(aside, 0o700)
+        boot.say_hello(recorded, torch)
+        boot.note_exception(recorded, "exception", error)
+        boot.say_goodbye(recorded)
+        memory.write_to(recorded)
+        trace.write_to(os.path.join(recorded.directory, "trace"))
+        with open(os.path.join(aside, "watched.json"), "w", encoding="utf-8") as file:
+            json.dump(_about(torch, memory), file, indent=2)
+        os.replace(aside, place)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
+
+
+def _about(torch, memory):
+    return {
         "schema": SCHEMA,
         "python": sys.executable,
         "torch": str(torch.__version__),
@@ -240,10 +261,6 @@ def _write(path, error, memory, trace):
         "graphs": memory.graphs,
         "dropped": memory.dropped,
     }
-    with open(os.path.join(aside, "watched.json"), "w", encoding="utf-8") as file:
-        json.dump(about, file, indent=2)
-    os.replace(aside, place)
-    return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
 
 
 def _free(path):

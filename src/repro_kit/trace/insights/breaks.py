@@ -17,6 +17,8 @@ _FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d{1,9})$")
 _FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
+_ANOTHER = "*** While handling this graph break, another graph break occurred: ***"
+_SKIPPED = ("results in a skip", "fall back to eager", "Skipping the function and falling back to eager")
 _STACKS = (
     "User code traceback:",
     "The graph break occurred in the following user code:",
@@ -31,7 +33,8 @@ class GraphBreak:
     """One place at which graphs end.
 
     `kind` is torch's name for it, `code` its number in torch's registry (``GB0124``). `skipped`: Dynamo could not
-    resume after it and left the whole frame to eager. `extra_graphs` were compiled of what follows it.
+    resume after it and left the whole frame to eager, since `skip_reason` (``graph break in loop``) where torch says.
+    `extra_graphs` were compiled of what follows it.
     """
 
     kind: str
@@ -43,6 +46,7 @@ class GraphBreak:
     where: Frame | None = None
     stack: tuple[Frame, ...] = ()  # of the user's code, outermost first
     skipped: bool = False
+    skip_reason: str = ""
     count: int = 0
     compiles: tuple[CompileRef, ...] = ()
     extra_graphs: int = 0
@@ -70,8 +74,12 @@ class GraphBreaks:
             self.add(parse(record.payload), ref_of(record))
 
     def add(self, one: GraphBreak, ref: CompileRef | None) -> None:
-        """Count one graph break; the note that a frame is skipped repeats the break that made Dynamo skip it."""
+        """Count one graph break; a later note that its frame is skipped takes its place."""
         key = one.kind, one.where, one.skipped
+        told = self.groups.get((one.kind, one.where, False)) if one.skipped else None
+        if told is not None and ref in told.compiles:
+            told.count -= 1
+            del told.compiles[ref]
         group = self.groups.setdefault(key, _Group(one))
         group.count += 1
         if ref is not None and len(group.compiles) < _EXAMPLES:
@@ -80,12 +88,12 @@ class GraphBreaks:
     def result(self) -> tuple[GraphBreak, ...]:
         """All of them, those with most extra graphs first."""
         resumed = _resumed(self.known)
-        skipped = {(kind, where) for kind, where, skips in self.groups if skips}
         found = []
-        for (kind, where, skips), group in self.groups.items():
-            if not skips and (kind, where) in skipped:
+        for group in self.groups.values():
+            if not group.count:
                 continue
-            extra = sum(resumed.get((frame.file, frame.line), 0) for frame in dict.fromkeys(group.reason.stack))
+            stack = () if group.reason.skipped else dict.fromkeys(group.reason.stack)
+            extra = sum(resumed.get((frame.file, frame.line), 0) for frame in stack)
             found.append(replace(group.reason, count=group.count, compiles=tuple(group.compiles), extra_graphs=extra))
         return tuple(sorted(found, key=lambda one: (-one.extra_graphs, -one.count)))
 
@@ -109,19 +117,21 @@ def parse(text: str) -> GraphBreak:
     at = _AT.search(head)
     if where is None and at:
         where = Frame(at["file"], int(at["line"]), "", "")
-    reason = _reason(text, head)
+    reason, _, second = _reason(text, head).partition(_ANOTHER)
     kind, explanation, hints, context = _fields(reason)
+    skip_reason, why, further, _ = _fields(second)
     link = _LINK.search(reason)
     return GraphBreak(
         kind,
         explanation,
-        hints,
+        (*hints, *further),
         context,
         link[1].upper() if link else "",
         link[0] if link else "",
         where,
         stack,
-        skipped="results in a skip" in head or "fall back to eager" in head,
+        skipped=any(sign in head for sign in _SKIPPED),
+        skip_reason=f"{skip_reason}: {why}" if why else skip_reason,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from repro_kit.model.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
@@ -89,8 +90,7 @@ class Guards:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One check of a guard tree."""
 
     name: str
@@ -114,13 +114,14 @@ class GuardTrees:
 
     known: Known
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
-    of: dict[CompileRef, frozenset[int]] = field(default_factory=dict)
+    of: dict[CompileRef, bytes] = field(default_factory=dict)  # the numbers of its groups, four bytes each
     dynamic: dict[tuple[str, str], DynamicSize] = field(default_factory=dict)
     costs: list[GuardCost] = field(default_factory=list)
     total: int = 0
     left_out: int = 0
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _sets: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    _keys: dict[Leaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves come again as they are
+    _sets: dict[bytes, bytes] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Take a printed guard tree."""
@@ -137,11 +138,11 @@ class GuardTrees:
         self.total += count
         latency = _LATENCY.search(text)
         self._cost(GuardCost(ref, float(latency[1]) if latency else 0.0, count))
-        kept = frozenset(check for check in checks if check >= 0)
+        kept = array("I", sorted({check for check in checks if check >= 0})).tobytes()
         self.of[ref] = self._sets.setdefault(kept, kept)
 
     def _leaf(self, ref: CompileRef, leaf: Leaf) -> int:
-        key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
+        key = self._keys.get(leaf) or self._key(leaf)
         group = self.groups.get(key)
         if group is None:
             if len(self.groups) >= _GROUPS:
@@ -159,6 +160,13 @@ class GuardTrees:
         if len(group.compiles) < _EXAMPLES:
             group.compiles.setdefault(ref)
         return self._ids[key]
+
+    def _key(self, leaf: Leaf) -> tuple[str, str, str]:
+        """What `leaf` has in common with the same check of another run: all but addresses."""
+        key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
+        if len(self._keys) < 2 * _GROUPS:
+            self._keys[leaf] = key
+        return key
 
     def _cost(self, cost: GuardCost) -> None:
         self.costs.append(cost)
@@ -197,7 +205,7 @@ class GuardTrees:
                 if one.shape is not None and one.ref in self.of:
                     alike.setdefault(one.shape, []).append(one.ref)
             for refs in alike.values():
-                sets = [self.of[ref] for ref in refs]
+                sets = [frozenset(array("I", self.of[ref])) for ref in refs]
                 apart = frozenset().union(*sets) - frozenset.intersection(*sets)
                 texts = [groups[at] for at in sorted(apart) if not _about_size(groups[at])]
                 if texts and frame.code:
@@ -224,8 +232,8 @@ def leaves(text: str) -> Iterator[Leaf]:
         name = found["name"]
         del sources[depth:]
         sources += [""] * (depth - len(sources))
-        source = _SOURCE.search(found["text"])
         if name.endswith("Manager"):
+            source = _SOURCE.search(found["text"])
             sources.append(source["source"] if source else "")
         else:
             yield Leaf(name, next((it for it in reversed(sources) if it), ""), found["text"])

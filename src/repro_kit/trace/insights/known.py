@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +60,7 @@ class CodeFrame:
 
     code: Frame | None = None
     compiles: list[Compiled] = field(default_factory=list)
+    dynamic: bool = False  # compiled with dynamic=True
     first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
 
     def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
@@ -145,7 +147,7 @@ class Known:
         source = data.get("source")
         if spec is None or not isinstance(source, str):
             return
-        frame = self.frame(one.ref)
+        frame, source = self.frame(one.ref), sys.intern(source)
         one.described = True
         if frame.compiles[0] is one:
             frame.first[source] = spec
@@ -164,6 +166,8 @@ class Known:
             one.backward_us += numbers.get("duration_us", 0)
             return
         one.numbers = numbers
+        if '"assume_static_by_default": false' in record.text("dynamo_config"):
+            self.frame(one.ref).dynamic = True
         if one.code is None and data.get("co_filename"):
             line = int(record.number("co_firstlineno"))
             self._code(one, Frame(str(data["co_filename"]), line, record.text("co_name")))

@@ -110,7 +110,7 @@ class Recompiles:
             allowed = _ALLOWED.search(record.text("dynamo_config"))
             if allowed:
                 self.limits[ref.code_key] = int(allowed[1])
-            self._limit(ref, record.text("fail_reason"))
+            self._limit(ref, f"{record.text('fail_type')}: {record.text('fail_reason')}")
         elif record.event == "dynamo_cpp_guards_str" and record.payload:
             self._values(ref, record.payload)
         elif record.name == "create_symbol":

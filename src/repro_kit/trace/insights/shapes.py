@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -192,13 +192,13 @@ class Shapes:
 
     def result(self) -> DynamicShapes:
         """What was collected."""
+        for group in self.groups.values():
+            if group.symbol.origin == Origin.AUTOMATIC and self.known.frame(next(iter(group.compiles))).dynamic:
+                group.symbol = replace(group.symbol, origin=Origin.DYNAMIC)
         symbols = tuple(
-            Symbol(
-                it.symbol.symbol, it.symbol.source, it.symbol.origin, tuple(it.hints), it.symbol.range, it.symbol.where,
-                it.symbol.code, it.count, tuple(it.compiles),
-            )
+            replace(it.symbol, hints=tuple(it.hints), count=it.count, compiles=tuple(it.compiles))
             for it in self.groups.values()
-        )  # fmt: skip
+        )
         blocked = [one for key, frame in self.known.frames.items() for one in self._blocked(key, frame)]
         kernels = (KernelConstants(name, args, tuple(refs)) for name, (args, refs) in self.kernels.items())
         return DynamicShapes(symbols, tuple(self.suggested), tuple(blocked), tuple(kernels))

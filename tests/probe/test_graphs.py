@@ -1,0 +1,47 @@
+"""Some graphs of a script are left to eager: by torch's lever, and by the hook for a torch that lacks it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from repro_kit.runner.launch import PROBE
+
+pytestmark = [pytest.mark.torch]
+
+SCRIPT = """
+import sys
+import torch
+import torch._dynamo.config, torch._dynamo.output_graph as output_graph
+from repro_probe import graphs
+
+if sys.argv[1] == "hook":
+    graphs.hook(output_graph, sys.argv[2])
+else:
+    graphs.install(sys.argv[2], setattr)
+
+seen = []
+
+def mine(gm, inputs):
+    seen.append([node.args[1] for node in gm.graph.nodes if node.op == "call_function"][0])
+    return gm
+
+for number in range(4):
+    torch.compile(eval(f"lambda x: x + {number}"), backend=mine)(torch.ones(2))
+print(seen)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted", "compiled"), [("hook", ">=2", "[0, 1]"), ("hook", "1", "[0, 2, 3]"), ("lever", ">=2", "[0, 1]")]
+)
+def test_only_the_others_go_to_the_backend(how: str, wanted: str, compiled: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, how, wanted],
+        env={**os.environ, "PYTHONPATH": str(PROBE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\n")[-2] == compiled
