@@ -14,6 +14,7 @@ from repro_kit.model.evidence import Chain, Flip, Link, Side, Untried
 from repro_kit.model.failure import Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.model.workaround import Intrusion, Workaround
 from repro_kit.program import parse
 
 ENV = Environment(
@@ -32,6 +33,12 @@ CHAIN = Chain(
     ),
     (Untried("needs", "no settings of the user's"),),
     (Flip("inductor.simdlen", 1, limits="slower"),),
+)
+WAYS = (
+    Workaround(
+        "leave inner to eager", Intrusion.DISABLE, ("@torch.compiler.disable",), "above `def inner`", status=Status.PASS
+    ),
+    Workaround("no cure", Intrusion.EAGER, ("pass",), "anywhere", status=Status.FAIL),
 )
 
 
@@ -70,7 +77,7 @@ def story_of(name, **changes):
         verified=True,
         layer=Layer.INDUCTOR,
         evidence="Inductor is at fault: backend 'eager' passes, 'inductor' fails.",
-        ablation=Ablation("program", tuple(cells(failing.signature)), Layer.INDUCTOR, chain=CHAIN),
+        ablation=Ablation("program", tuple(cells(failing.signature)), Layer.INDUCTOR, chain=CHAIN, workarounds=WAYS),
         insights=("2 graph breaks in `train.py`.",),
         recipe=program.recipe,
         command="python train.py",

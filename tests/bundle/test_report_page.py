@@ -90,6 +90,11 @@ def test_the_essentials_are_there_without_javascript():
     assert '<span class="added">+    x = 1 &lt; 2</span>' in without
 
 
+def test_workarounds_that_work_are_shown_with_what_to_paste():
+    page = page_of(full())
+    assert "@torch.compiler.disable" in page and "leave inner to eager" in page and "no cure" not in page
+
+
 def test_a_program_that_cannot_be_read_is_left_out():
     for text in ("no program", HEAD + "x = " + "(" * 100_000):
         page = page_of(story_of("accuracy", program=text))

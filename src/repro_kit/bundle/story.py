@@ -19,6 +19,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Reduction, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.model.signature import Signature
+from repro_kit.model.workaround import Workaround
 
 STORY = "story.json"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -108,6 +109,11 @@ class Story:
     def chain(self) -> Chain | None:
         """The chain of evidence, where the ablation was narrowed."""
         return self.ablation.chain if self.ablation else None
+
+    @property
+    def workarounds(self) -> tuple[Workaround, ...]:
+        """What was seen to make the script work."""
+        return tuple(it for it in self.ablation.workarounds if it.works) if self.ablation else ()
 
     @property
     def chapters(self) -> Iterator[tuple[str, str]]:

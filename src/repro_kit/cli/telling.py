@@ -29,7 +29,9 @@ def tell(story: Story, ui: Ui) -> None:
     if story.chain and story.chain.links:
         ui.panel("Evidence", [(link.step, link.claim) for link in story.chain.links])
     if story.chain and story.chain.flips:
-        ui.panel("Workarounds", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
+        ui.panel("Settings that make it pass", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
+    if story.workarounds:
+        ui.panel("Workarounds", [(it.name, it.cost) for it in story.workarounds])
     if story.insights:
         ui.panel("Trace", [("", sentence) for sentence in story.insights])
     program = readable(story.program)
