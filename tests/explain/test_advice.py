@@ -9,9 +9,9 @@ from repro_kit.explain.advice.recompiles import dynamic_source
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.model.failure import Frame
+from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights
-from repro_kit.trace.insights.breaks import GraphBreak
 from repro_kit.trace.insights.overview import Node, Overview
 from repro_kit.trace.insights.recompiles import Reason, Recompiled, Row, Table
 from repro_kit.trace.insights.shapes import Block, Blocked, DynamicShapes, Origin, Symbol

@@ -6,6 +6,7 @@ import pytest
 
 from repro_kit.trace import Record, summarise
 from repro_kit.trace.counts import counts
+from repro_kit.trace.insights import gather
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -73,3 +74,19 @@ def break_(compile_id: str, line: int) -> Record:
 def test_a_break_that_every_recompile_meets_again_is_one():
     told = counts([break_("0/0", 7), break_("0/1", 7), break_("0/0", 9)]).graph_breaks
     assert (told.value, told.detail) == (2, "train.py:7, train.py:9")
+
+
+@pytest.mark.parametrize(
+    ("case", "breaks", "detail"),
+    [
+        ("breaks_in_a_loop", 1, "insight_cases.py:249"),  # met by the loop, which is skipped, and by what it calls
+        ("learning_rate", 2, "insight_cases.py:110 2×"),  # one of them within torch's optimizer
+        ("breaks_on_print", 1, "insight_cases.py:151"),
+    ],
+)
+def test_breaks_are_at_the_places_that_explain_names(case, breaks, detail):
+    log = FIXTURES / "insights" / f"{case}.log"
+    told = summarise(log).counts.graph_breaks
+    assert (told.value, told.detail) == (breaks, detail)
+    places = {f"{Path(one.where.file).name}:{one.where.line}" for one in gather(log).breaks if one.where}
+    assert places == {detail.partition(" ")[0]}

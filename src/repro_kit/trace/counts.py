@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from repro_kit.model.failure import Measured
+from repro_kit.model.failure import Frame, Measured
+from repro_kit.trace.break_text import parse
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
-_BREAK_AT = re.compile(r"^Graph break in user code at (?P<place>.+)$", re.MULTILINE)
-_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.+(?:\n\n.+)?)", re.MULTILINE)
-_USER_CODE = re.compile(r"^User code traceback:\n(?P<stack>(?:[ \t].*\n?)*)", re.MULTILINE)
 _AT_THE_LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit", re.IGNORECASE)
 _MOST_PLACES = 3  # that are named
 
@@ -32,7 +30,7 @@ class Counts:
 @dataclass
 class _Process:
     recompiled: dict[str, dict[str, Any]] = field(default_factory=dict)  # compile id -> its metrics
-    breaks: dict[tuple[str, ...], str] = field(default_factory=dict)  # what tells it from others -> place
+    breaks: dict[Hashable, Frame | None] = field(default_factory=dict)  # what tells it from others -> place
     spans: list[tuple[float, float, str]] = field(default_factory=list)  # begin, end in seconds; whose
 
 
@@ -52,10 +50,9 @@ class Counting:
             if record.event == "compilation_metrics" and _is_recompile(compile_id, metrics):
                 process.recompiled[compile_id] = metrics
         elif record.name == "dynamo_graph_break_reason" and record.payload:
-            place = _found(_BREAK_AT, record.payload, "place")
-            # The same break is met again by every recompile of its frame.
-            key = (place, _found(_REASON, record.payload, "reason"), _found(_USER_CODE, record.payload, "stack"))
-            process.breaks.setdefault(key, place)
+            one = parse(record.payload)
+            # Every recompile of its frame meets the same break again, and so does the note that the frame is skipped.
+            process.breaks.setdefault((one.kind, one.where, one.stack), one.where)
 
     def counts(self) -> Counts:
         """The counts, once all records have passed."""
@@ -70,11 +67,6 @@ class Counting:
 def counts(records: Iterable[Record]) -> Counts:
     """The counts of a trace."""
     return ask(Counting(), records).counts()
-
-
-def _found(pattern: re.Pattern[str], text: str, group: str) -> str:
-    found = pattern.search(text)
-    return found[group].strip() if found else ""
 
 
 def _is_recompile(compile_id: str, metrics: dict[str, Any]) -> bool:
@@ -108,7 +100,7 @@ def _recompiles(process: _Process) -> Measured:
 
 
 def _breaks(process: _Process) -> Measured:
-    places = Counter(PurePath(place).name for place in process.breaks.values())
+    places = Counter(f"{PurePath(it.file).name}:{it.line}" for it in process.breaks.values() if it)
     words = [place if count == 1 else f"{place} {count}×" for place, count in places.most_common(_MOST_PLACES)]
     return Measured.exact(len(process.breaks), _listed(words, len(places)))
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from repro_kit.trace.break_text import parse
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
 _AT = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>[^,]+), code:")
-_BREAK = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class UserCode:
         compile_id = record.compile_id or ""
         if record.event == "dynamo_output_graph" and record.payload:
             self.origins += _origins(compile_id, record.payload)
-        elif record.event == "compilation_metrics" and isinstance(record.data, dict):
-            metrics = record.data
-            name, file, line = (metrics.get(f"co_{key}") for key in ("name", "filename", "firstlineno"))
+        elif record.event == "compilation_metrics":
+            name, file, line = record.text("co_name"), record.text("co_filename"), int(record.number("co_firstlineno"))
             if name and file and line:
-                seconds = float(metrics.get("entire_frame_compile_time_s") or 0)
+                seconds = record.number("entire_frame_compile_time_s")
                 self.frames.append(
-                    CompiledFrame(str(metrics.get("compile_id") or compile_id), name, file, line, seconds)
+                    CompiledFrame(record.text("compile_id") or compile_id, name, file, line, float(seconds))
                 )
         elif record.name == "dynamo_graph_break_reason" and record.payload:
-            self.breaks += [(found["file"], int(found["line"])) for found in _BREAK.finditer(record.payload)]
+            where = parse(record.payload).where
+            self.breaks += [(where.file, where.line)] if where else []
 
 
 def user_code(records: Iterable[Record]) -> UserCode:

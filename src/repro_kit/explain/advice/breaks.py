@@ -11,7 +11,7 @@ from repro_kit.explain.advice.edits import branch_at, edit, indent, tree, withou
 from repro_kit.explain.context import Context
 from repro_kit.explain.sections.breaks import advice_of, cost, title
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
-from repro_kit.trace.insights.breaks import GraphBreak
+from repro_kit.trace.break_text import GraphBreak
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<name>[\w.<>]+)")

@@ -6,7 +6,7 @@ import re
 
 from repro_kit.explain.context import Context, counted, ids
 from repro_kit.explain.view import Block, Item, Section, Words
-from repro_kit.trace.insights.breaks import GraphBreak
+from repro_kit.trace.break_text import GraphBreak
 
 #: Hints that name no step a user can take.
 _NAMED = re.compile(r"^builtin (?P<builtin>\w+)\b|qualname: (?P<function>[\w.<>]+)")

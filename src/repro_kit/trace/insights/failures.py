@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from repro_kit.model.failure import Frame
-from repro_kit.trace.insights.breaks import user_stack
+from repro_kit.trace.break_text import user_stack
 from repro_kit.trace.places import CompileRef
 
 if TYPE_CHECKING:

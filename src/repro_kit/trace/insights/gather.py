@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.insight import Insight
-from repro_kit.trace.insights.breaks import GraphBreak, GraphBreaks
+from repro_kit.trace.insights.breaks import GraphBreaks
 from repro_kit.trace.insights.failures import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
 from repro_kit.trace.insights.known import Known
