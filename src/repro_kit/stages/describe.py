@@ -29,7 +29,7 @@ from repro_kit.program import Program, parse
 from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
-from repro_kit.stages.explain import Explained
+from repro_kit.stages.explain import explained_before
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
@@ -167,9 +167,8 @@ def _error(facts: Facts, check: Check | None) -> str:
 
 def _insights(case: Case) -> tuple[str, ...]:
     """The sentences of `explain`, where it ran."""
-    if not case.has("insights.json"):
-        return ()
-    return tuple(sentence.text for sentence in case.read("insights.json", Explained).sentences)
+    explained = explained_before(case)
+    return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
 def _twin(case: Case, candidate: Candidate) -> TwinFound | None:

@@ -21,7 +21,7 @@ from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
 from repro_kit.stages.observe import give_back
 from repro_kit.stages.options import Options
-from repro_kit.stages.registry import REGISTRY, Stage, settings_of
+from repro_kit.stages.registry import REGISTRY, Stage, files, settings_of
 from repro_kit.stages.running import run_subject
 from repro_kit.stages.trying import Tried, try_all, why_untried
 from repro_kit.trace.insights import Insights, gather
@@ -34,12 +34,12 @@ _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 @dataclass(frozen=True)
 class Source:
-    """A trace and what it is of. `ran`: it was made just now."""
+    """A trace and what it is of. `state`: the settings and files that the run of a case's trace depended on."""
 
     trace: Path
     name: str
     case: Case | None = None
-    ran: bool = False
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Explained:
     advice: tuple[Trial, ...]
     insights: Insights
     tried: Tried | None = None
+    state: str = ""  # as that of the `Source`
 
     def report(self, cwd: Path) -> Report:
         """What is shown of it."""
@@ -75,11 +76,11 @@ def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = Fal
     Raises ReproKitError when nothing was compiled.
     """
     name = " ".join(command(case.file.subject)[1:])
-    trace = _trace_of(case, options, as_it_is)
-    if trace is not None:
-        return Source(trace, name, case)
+    found = _trace_of(case, options, as_it_is)
+    if found is not None:
+        return Source(found[0], name, case, found[1])
     with ui.stage("run"):
-        return Source(_run(case, options, ui), name, case, ran=True)
+        return Source(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
 
 
 def explain(source: Source, cwd: Path) -> Explained:
@@ -91,11 +92,19 @@ def explain(source: Source, cwd: Path) -> Explained:
         )
     context = context_of(insights, cwd)
     found = tuple(_untried(it) for it in suggestions(context))
-    explained = Explained(source.name, sentences(context, found), found, insights)
+    explained = Explained(source.name, sentences(context, found), found, insights, state=source.state)
     if source.case is None:
         return explained
-    tried = None if source.ran else _tried_before(source.case)
+    before = _read_before(source.case)
+    tried = before.tried if before and before.insights == insights else None
     return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
+
+
+def explained_before(case: Case) -> Explained | None:
+    """What `explain` found in the script as it is now; None where it was not asked since the script was changed."""
+    found = _read_before(case)
+    unchanged = found is not None and (case.has("watched.json") or found.state.endswith(" ".join(files(case))))
+    return found if unchanged else None
 
 
 def try_advice(source: Source, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
@@ -122,8 +131,8 @@ def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
     return replace(explained, sentences=said, advice=tried.trials, tried=tried)
 
 
-def _trace_of(case: Case, options: Options, as_it_is: bool) -> Path | None:
-    """The trace of the script's own run, if there is a current one in `case`."""
+def _trace_of(case: Case, options: Options, as_it_is: bool) -> tuple[Path, str] | None:
+    """The trace of the script's own run and what that depended on, if there is a current one in `case`."""
     ours, observed = case.path / _RUN, case.stage("observe")
     places = (
         (ours, _read(str(ours / _SETTINGS)) or "", _STAGE),
@@ -132,14 +141,14 @@ def _trace_of(case: Case, options: Options, as_it_is: bool) -> Path | None:
     for place, then, stage in places:
         there = any((place / "trace").glob("*.log")) if (place / "trace").is_dir() else False
         if there and (as_it_is or then == settings_of(stage, case, options)):
-            return place / "trace"
+            return place / "trace", then
     return None
 
 
-def _tried_before(case: Case) -> Tried | None:
-    """What an earlier `--try` found with the same trace."""
+def _read_before(case: Case) -> Explained | None:
+    """What an earlier `explain` found, in this trace or another one."""
     try:
-        return case.read("insights.json", Explained).tried if case.has("insights.json") else None
+        return case.read("insights.json", Explained) if case.has("insights.json") else None
     except ReproKitError:
         return None  # written by another version: it is written anew
 

@@ -11,15 +11,15 @@ from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.page import page
 from repro_kit.runner.tlparse import tlparse, write_html
-from repro_kit.stages.explain import Explained
+from repro_kit.stages.explain import explained_before
 
 _TRACE = "trace/"
 
 
 def add_pages(case: Case, contents: Contents) -> Iterator[str]:
     """Add them to `contents`, which has the (redacted) trace; yields what could not be added, and why."""
-    if case.has("insights.json"):
-        explained = case.read("insights.json", Explained)
+    explained = explained_before(case)
+    if explained is not None:
         contents.add_text("explain.html", page(explained.report(Path(case.file.subject.cwd))), "explanation")
     program = tlparse()
     if program is None:
