@@ -165,3 +165,15 @@ def test_contradictions_are_not_joined() -> None:
 def test_calls_that_were_not_measured_are_no_evidence() -> None:
     assert compare(replace(BEFORE, calls=(call(1.0),)), BEFORE).same is None
     assert compare(replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.0),) * 2)).same is False
+
+
+def test_output_that_differs_each_time_is_no_evidence() -> None:
+    one, again = replace(BEFORE, stdout="epoch\nepoch\n"), replace(BEFORE, stdout="epoch\n")
+    assert compare(one, one, again).same is None  # as many lines by chance
+    one, again = replace(BEFORE, stdout="took a while\n"), replace(BEFORE, stdout="took long\n")
+    assert compare(one, replace(BEFORE, stdout="took ages\n"), again).same is None
+
+
+def test_calls_whose_number_differs_each_time_are_no_evidence() -> None:
+    one, again = replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.0),) * 2)
+    assert compare(one, replace(BEFORE, calls=(call(1.0),) * 3), again).same is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.explain.context import counted
@@ -32,7 +32,9 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
     """
     if before.ended != after.ended:
         return Results(False, f"it ended otherwise: {after.ended}, before: {before.ended}")
-    unsteady = again is not None and _first_difference(before.calls, again.calls) is not None
+    unsteady = again is not None and (
+        len(before.calls) != len(again.calls) or _first_difference(before.calls, again.calls) is not None
+    )
     told = []
     if not unsteady and before.calls and after.calls:
         if len(before.calls) != len(after.calls):
@@ -44,10 +46,11 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
         compared = sum(one.result is not None and two.result is not None for one, two in pairs)
         if compared:
             told.append(f"what {counted(compared, 'call')} returned")
-    lines = _output_difference(before.stdout, after.stdout, again.stdout if again else before.stdout)
+    steady = _steady_lines(before.stdout, again.stdout if again else before.stdout)
+    lines = _output_difference(before.stdout, after.stdout, steady)
     if lines is not None:
         return Results(False, lines)
-    if before.stdout.strip():
+    if steady and any(line.strip() for line in steady.values()):
         told.append("the output")
     if unsteady and not told:
         return Results(None, "two runs of the script as it is differ from each other")
@@ -93,18 +96,27 @@ def close(a: float, b: float, rtol: float, atol: float) -> bool:
     return a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) <= atol + rtol * abs(a)
 
 
-def _output_difference(before: str, after: str, again: str) -> str | None:
-    """The first printed line that differs; numbers up to rounding, and not those that differ between runs anyway."""
-    one, two, other = before.splitlines(), after.splitlines(), again.splitlines()
-    if len(one) != len(other):
-        return None  # it prints differently each time
+def _steady_lines(before: str, again: str) -> dict[int, str] | None:
+    """The printed lines that two runs of the script as it is share, by number: only those are evidence.
+
+    None where not even their number is the same.
+    """
+    one, two = before.splitlines(), again.splitlines()
+    if len(one) != len(two):
+        return None
+    return {at: line for at, (line, other) in enumerate(zip(one, two, strict=True)) if _same_line(line, other)}
+
+
+def _output_difference(before: str, after: str, steady: Mapping[int, str] | None) -> str | None:
+    """The first of the `steady` lines that differs; numbers up to rounding."""
+    if steady is None:
+        return None
+    one, two = before.splitlines(), after.splitlines()
     if len(one) != len(two):
         return f"{len(two)} lines printed, before {len(one)}"
-    for number, (a, b, c) in enumerate(zip(one, two, other, strict=True), 1):
-        if not _same_line(a, c):
-            continue
-        if not _same_line(a, b):
-            return f"line {number} of the output: {b.strip()[:80]!r}, before {a.strip()[:80]!r}"
+    for at, line in steady.items():
+        if not _same_line(line, two[at]):
+            return f"line {at + 1} of the output: {two[at].strip()[:80]!r}, before {line.strip()[:80]!r}"
     return None
 
 
