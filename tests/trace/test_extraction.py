@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,16 @@ def test_ranks_and_attempts_and_odd_names_have_places_of_their_own(tmp_path):
     paths = [one.path for one in listed(read(tmp_path))]
     assert len(set(paths)) == len(paths) and not any(".." in path.parts for path in paths)
     assert {path.parts[0] for path in paths if path.parts[0].startswith("rank")} == {"rank_0", "rank_1"}
+
+
+def test_processes_without_a_rank_do_not_overwrite_each_other(tmp_path):
+    for name in ("a", "b"):
+        shutil.copyfile(FIXTURES / "insights" / "four_sizes_static.log", tmp_path / f"{name}.log")
+    paths = [one.info.path for one in extracted(read(tmp_path))]
+    assert len(set(paths)) == len(paths)
+    assert {str(path) for path in paths if path.stem == "0_3"} == {
+        f"{home}{kind}/0_3.txt" for home in ("", "of_b/") for kind in ("dynamo_output_graph", "dynamo_cpp_guards_str")
+    } | {"recompile_reasons/0_3.json", "of_b/recompile_reasons/0_3.json"}
 
 
 def test_damaged_artifact_says_so(tmp_path):

@@ -43,19 +43,26 @@ class Extracted:
 class _Names:
     """Gives every artifact a path of its own."""
 
-    seen: Counter[tuple[str, CompileRef | None, int]] = field(default_factory=Counter)
+    seen: Counter[tuple[str, str, CompileRef | None, int]] = field(default_factory=Counter)
+    first: dict[int | None, str] = field(default_factory=dict)  # log of each rank: processes share compile ids
 
     def info(self, record: Record) -> ArtifactInfo:
         ref, kind = ref_of(record), record.name
-        key = kind, ref, record.attempt
+        key = record.file, kind, ref, record.attempt
         index = self.seen[key]
         self.seen[key] += 1
         name = ref.compile_id.replace("/", "_").replace("!", "ca") if ref else "no_compile"
         name += f"_attempt{record.attempt}" if record.attempt else ""
         name += f"_{index}" if index else ""
-        home = PurePosixPath(_safe(kind)) if record.rank is None else PurePosixPath(f"rank_{record.rank}", _safe(kind))
         size = len(record.payload or "")
-        return ArtifactInfo(kind, ref, record.attempt, index, size, home / (name + _suffix(record)))
+        return ArtifactInfo(kind, ref, record.attempt, index, size, self._home(record) / (name + _suffix(record)))
+
+    def _home(self, record: Record) -> PurePosixPath:
+        """The kind, below the rank where there are ranks, below the log where there are several."""
+        home = PurePosixPath() if record.rank is None else PurePosixPath(f"rank_{record.rank}")
+        if self.first.setdefault(record.rank, record.file) != record.file:
+            home /= f"of_{_safe(record.file.removesuffix('.log'))}"
+        return home / _safe(record.name)
 
 
 def listed(records: Iterable[Record]) -> Iterator[ArtifactInfo]:
