@@ -92,6 +92,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     from repro_kit.stages.explain import explain, try_advice
     from repro_kit.stages.interrupts import interruptible
 
+    _refuse_two_answers(params)
     written = _takes_output(params)
     directory = Path(params["output"] or "artifacts")
     if written:
@@ -116,6 +117,24 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
             view.write_perfetto(ui, source, params["perfetto"])
         if params["tlparse"] is not None:
             view.write_tlparse(ui, source, params["tlparse"])
+
+
+def _refuse_two_answers(params: dict[str, Any]) -> None:
+    """Raises ReproKitError when options ask for answers that one call does not give."""
+    from repro_kit.errors import ReproKitError
+
+    asked = {
+        "--list": params["list_"],
+        "--artifact and --compile-id": _takes_output(params),
+        "--against": params["against"] is not None,
+        "--try": params["try_"],
+    }
+    several = [name for name, there in asked.items() if there]
+    if len(several) > 1:
+        raise ReproKitError(f"{' and '.join(several)} do not go together; ask one after the other.")
+    shown = [name for name, there in (("--section", params["section"]), ("--html", params["html"])) if there]
+    if shown and (params["list_"] or _takes_output(params)):
+        raise ReproKitError(f"{' and '.join(shown)} show what the trace says, not what {several[0]} asks for.")
 
 
 def _takes_output(params: dict[str, Any]) -> bool:
