@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure import Frame
-from repro_kit.trace import read
+from repro_kit.trace import Reader, read
 
 HEAD = "V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:2350] "
 
@@ -127,3 +127,14 @@ def test_context_of_other_types_is_damage(tmp_path, field):
 def test_no_trace_is_a_sentence(tmp_path):
     with pytest.raises(ReproKitError, match="There is no trace at"):
         read(tmp_path / "nowhere")
+
+
+def test_folders_that_look_like_logs_are_passed_over(tmp_path):
+    (tmp_path / "old.log").mkdir()
+    log(tmp_path, record({"a": {}}), "new.log")
+    assert [one.event for one in read(tmp_path)] == ["a"]
+
+
+def test_a_log_that_cannot_be_read_is_a_sentence(tmp_path):
+    with pytest.raises(ReproKitError, match="cannot be read: No such file"):
+        list(Reader(tmp_path / "nowhere.log"))

@@ -130,7 +130,7 @@ def _divergent(context: Context) -> Iterator[Sentence]:
     ranks = context.insights.ranks
     if ranks.divergences:
         one = ranks.divergences[0]
-        things = counted(len(ranks.divergences), "thing")
+        things = counted(len(ranks.divergences) + ranks.left_out, "thing")
         yield Sentence(
             "!", f"{len(ranks.ranks)} ranks differ in {things}, first in {one.compile_id} ({one.what}).", "ranks"
         )

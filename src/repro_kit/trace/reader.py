@@ -13,7 +13,7 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -60,7 +60,8 @@ class Reader:
         """The logs, by the time of their first record."""
         if not self.path.is_dir():
             return [self.path]
-        return sorted(self.path.glob("*.log"), key=lambda log: (_first_line(log), log.name))
+        logs = (log for log in self.path.glob("*.log") if log.is_file())
+        return sorted(logs, key=lambda log: (_first_line(log), log.name))
 
 
 def read(path: str | Path) -> Reader:
@@ -75,8 +76,16 @@ def read(path: str | Path) -> Reader:
     return Reader(path)
 
 
+def opened(path: Path) -> BinaryIO:
+    """`path`, to read. Raises ReproKitError when it cannot be."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ReproKitError(f"{path} cannot be read: {error.strerror}.") from error
+
+
 def _first_line(log: Path) -> bytes:
-    with log.open("rb") as file:
+    with opened(log) as file:
         found = _HEADER.match(file.readline(4096))
     return found[1] if found else b""
 
@@ -102,7 +111,7 @@ class _Log:
     def records(self) -> Iterator[Record]:
         header: re.Match[bytes] | None = None
         payload: list[bytes] = []
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             for raw in file:
                 if raw[0] == _TAB and header:
                     payload.append(raw[1:])

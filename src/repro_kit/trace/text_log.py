@@ -11,11 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from repro_kit.trace.reader import opened
 from repro_kit.trace.record import Record
 
 _PREFIX = re.compile(
@@ -46,6 +48,7 @@ _SYMBOL = re.compile(
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
 _START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
 _SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
+_LONGEST = 100_000  # lines of a message: what a program prints after one has no prefix, and seems to belong to it
 
 
 @dataclass
@@ -78,7 +81,7 @@ class TextReader:
     def __iter__(self) -> Iterator[Record]:
         files = sorted(it for it in self.path.iterdir() if it.is_file()) if self.path.is_dir() else [self.path]
         for file in files:
-            with file.open(encoding="utf-8", errors="replace") as lines:
+            with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
                 for message in _messages(lines):
                     for record in self._records(message, file.name):
                         self.events[record.event] += 1
@@ -194,22 +197,23 @@ def _messages(lines: Iterable[str]) -> Iterator[_Message]:
     Ranks that write to one terminal interleave their lines: each has a message of its own open.
     """
     current = _Message()
-    opened: dict[str, _Message] = {"": current}
+    streams: dict[str, _Message] = {"": current}
     for raw in lines:
         line = raw.rstrip("\n")
         found = _PREFIX.match(line)
         assert found
         key, rest = _stripped(found, line[found.end() :])
         if key is not None:
-            current = opened.setdefault(key[0], _Message())
+            current = streams.setdefault(key[0], _Message())
         goes_on = key in (current.key, None)  # older torch prefixes the first line only
         if not goes_on or (_STARTS.match(rest) and current.lines):
             if current.lines:
                 yield current
             stream = key[0] if key is not None else ""
-            current = opened[stream] = _Message(key, [], *_context(found, line[found.end() :]))
-        current.lines.append(rest)
-    yield from (message for message in opened.values() if message.lines)
+            current = streams[stream] = _Message(key, [], *_context(found, line[found.end() :]))
+        if len(current.lines) < _LONGEST:
+            current.lines.append(rest)
+    yield from (message for message in streams.values() if message.lines)
 
 
 def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None, str]:

@@ -9,7 +9,6 @@ _WHAT = {
     "compiles": "not all ranks compiled it",
     "graph": "the graphs differ",
     "cache": "the caches answered differently",
-    "collectives": "the collectives differ",
 }
 
 
