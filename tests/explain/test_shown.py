@@ -1,5 +1,6 @@
 """What is shown of recorded traces: in any width, as a page, as JSON."""
 
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -12,6 +13,7 @@ from repro_kit.explain.sections import NAMES
 from repro_kit.explain.terminal import draw_section, draw_sentences
 from repro_kit.model.serialize import from_data
 from repro_kit.stages.explain import Explained, Source, explain
+from repro_kit.trace import summarise
 
 FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures" / "insights"
 LOGS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix in (".log", ".txt"))
@@ -93,3 +95,24 @@ def test_the_page_is_one_file_and_escapes_what_it_shows() -> None:
     text = page(explained("four_sizes_static.log").report(Path("/")))
     assert "&lt;lambda&gt;" in text and "<lambda>" not in text
     assert "src=" not in text and "<link" not in text and "http://" not in text
+
+
+def test_the_try_at_the_limit_is_no_recompile() -> None:
+    found = explained("hit_limit.log")
+    section = found.report(Path()).section("recompiles")
+    assert section and section.summary.startswith("1 recompile of 1 function")
+    counts = summarise(FIXTURES / "hit_limit.log").counts
+    assert sum(one.count for one in found.insights.recompiles) == counts.recompiles.value
+
+
+def test_breaks_of_one_line_are_at_one_place() -> None:
+    section = explained("breaks_in_a_loop.log").report(Path()).section("breaks")
+    assert section and section.summary.startswith("2 graph breaks at 1 place,")
+
+
+def test_defaults_of_another_release_say_so() -> None:
+    log = explained("hit_limit.log")
+    overview = replace(log.insights.overview, versions={"torch": "2.6.0+cpu"})
+    other = replace(log, insights=replace(log.insights, overview=overview))
+    told = [str(it.report(Path()).section("overview")) for it in (log, other)]
+    assert "those of 2.6.0 may differ" not in told[0] and "those of 2.6.0 may differ" in told[1]

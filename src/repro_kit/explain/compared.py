@@ -25,7 +25,8 @@ _GROUPS = (
 def report(difference: Difference, context: Context, names: tuple[str, str]) -> Report:
     """The differences between the traces `names` (before, after); `context` is of the second."""
     sections = [_frames(context, difference.frames)]
-    sections += [_changes(context, name, title, getattr(difference, name)) for name, title, _ in _GROUPS]
+    left = {"guards": difference.guards_left_out}
+    sections += [_changes(name, title, getattr(difference, name), left.get(name, 0)) for name, title, _ in _GROUPS]
     sections.append(_times(difference.phases))
     return Report(" against ".join(reversed(names)), tuple(_sentences(context, difference)), tuple(sections))
 
@@ -89,14 +90,15 @@ def _states(states: Sequence[str]) -> str:
     return listed(states) if states else "none"
 
 
-def _changes(context: Context, name: str, title: str, changes: Sequence[Change]) -> Section:
+def _changes(name: str, title: str, changes: Sequence[Change], left_out: int) -> Section:
     if not changes:
         return Section(name, title, "the same")
     rows = [(str(it.fate), it.what, it.before, it.after) for it in changes[:_ROWS]]
-    if len(changes) > _ROWS:
-        rows.append(("", f"… {len(changes) - _ROWS} more", "", ""))
+    total = len(changes) + left_out
+    if total > len(rows):
+        rows.append(("", f"… {total - len(rows)} more", "", ""))
     table = Table(("", "what", "before", "after"), tuple(rows))
-    return Section(name, title, counted(len(changes), "difference"), (Item(title, blocks=(table,)),))
+    return Section(name, title, counted(total, "difference"), (Item(title, blocks=(table,)),))
 
 
 def _times(phases: Sequence[Seconds]) -> Section:

@@ -165,7 +165,8 @@ def _clean(context: Context) -> list[Sentence]:
     ]
     if not nothing:
         return []
-    return [Sentence("✓", f"No graph {' or '.join(nothing)}.")]
+    words = " or ".join(", ".join(nothing).rsplit(", ", 1))
+    return [Sentence("✓", f"No graph {words}.")]
 
 
 def _advised(advice: tuple[Trial, ...]) -> Iterator[Sentence]:

@@ -26,14 +26,6 @@ class OpenStep:
 
 
 @dataclass
-class _Open:
-    compile_id: str | None
-    rank: int | None
-    names: list[str] = field(default_factory=list)
-    time: str = ""
-
-
-@dataclass
 class OpenSteps:
     """Follows begins and ends (`chromium_event`) of each thread; without them, frames begun and not finished."""
 

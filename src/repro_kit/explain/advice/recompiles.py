@@ -200,7 +200,8 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
             what = f"Set {setting.value} = {value}"
         yield Suggestion(
             what,
-            f"{listed(sources)} changed more than twice, and stays a constant by this setting",
+            f"{listed(sources)} changed at least twice, and {'stays' if len(sources) == 1 else 'stay'} constant by "
+            "this setting",
             "shapes",
             Aim.RECOMPILES,
             change,

@@ -19,12 +19,13 @@ _IDLE = (
 
 
 def section(context: Context) -> Section:
-    """One item a place."""
+    """One item a place and kind."""
     breaks = context.insights.breaks
     if not breaks:
         return Section("breaks", "Graph breaks", "none")
     total, extra = sum(one.count for one in breaks), sum(one.extra_graphs for one in breaks)
-    summary = f"{counted(total, 'graph break')} at {counted(len(breaks), 'place')}"
+    places = {context.place(one.where) or title(one) for one in breaks}
+    summary = f"{counted(total, 'graph break')} at {counted(len(places), 'place')}"
     summary += f", and {counted(extra, 'more graph')} for them" if extra else ""
     return Section("breaks", "Graph breaks", summary, tuple(_item(context, one) for one in breaks))
 

@@ -38,6 +38,8 @@ def _items(context: Context, guards: Guards) -> Iterator[Item]:
         yield Item("The slowest to check", blocks=(Table(("compile", "time", "guards"), costs),))
     if guards.groups:
         yield Item("All other guards, the most frequent first", blocks=(_table(context, guards.groups),))
+    if guards.left_out:
+        yield Item(f"… and {counted(guards.left_out, 'check')} more, which were not told apart")
 
 
 def _table(context: Context, groups: Sequence[GuardGroup]) -> Table:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, compiled_name, counted, seconds
-from repro_kit.explain.view import Block, Code, Item, Section, Table
+from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
+from repro_kit.trace.defaults import baseline
 from repro_kit.trace.insights.overview import CompileInfo, Node, Overview
 from repro_kit.trace.places import CompileRef, is_torch
 
@@ -75,6 +76,10 @@ def _facts(overview: Overview) -> Iterator[Item]:
         yield Item(f"Guards: {overview.guards}{latency}")
     if overview.settings:
         settings = tuple((it.name, it.value, it.default) for it in overview.settings)
-        yield Item("Settings that are not at their default", blocks=(Table(("setting", "value", "default"), settings),))
+        blocks: list[Block] = [Table(("setting", "value", "default"), settings)]
+        torch = overview.versions.get("torch", "").partition("+")[0]
+        if torch and torch != baseline():
+            blocks.insert(0, Words(f"the defaults are those of torch {baseline()}; those of {torch} may differ"))
+        yield Item("Settings that are not at their default", blocks=tuple(blocks))
     if overview.versions:
         yield Item("Versions: " + ", ".join(f"{name} {version}" for name, version in overview.versions.items()))

@@ -22,8 +22,8 @@ def section(context: Context) -> Section:
 
 
 def times(one: Recompiled) -> int:
-    """How often it was compiled; the try that hit the limit is none."""
-    return one.count + 1 - one.hit
+    """How often it was compiled."""
+    return one.count + 1
 
 
 def wanted(guard: GuardText) -> str:

@@ -12,14 +12,8 @@ from repro_kit.trace.graph_text import GraphShape, shape_of
 from repro_kit.trace.places import CodeKey, CompileRef, Files, ref_of
 from repro_kit.trace.record import Record
 
-#: What is kept of a compile's metrics: all but its settings and its long texts.
-_NUMBERS = (
-    "cache_size", "accumulated_cache_size", "guard_count", "graph_op_count", "guard_latency_us", "num_graph_breaks",
-    "duration_us", "dynamo_cumulative_compile_time_us", "aot_autograd_cumulative_compile_time_us",
-    "inductor_cumulative_compile_time_us", "inductor_code_gen_cumulative_compile_time_us", "triton_compile_time_us",
-    "backward_cumulative_compile_time_us", "dynamo_compile_time_before_restart_us", "gc_time_us",
-    "pre_grad_pass_time_us", "joint_graph_pass_time_us", "post_grad_pass_time_us",
-)  # fmt: skip
+#: What is kept of a compile's metrics.
+_NUMBERS = ("guard_count", "graph_op_count", "guard_latency_us", "duration_us")
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Recompiled:
 
     name: str
     code: Frame | None
-    count: int  # compiles after the first
+    count: int  # compiles after the first; the try that hit the limit is none
     compiles: tuple[CompileRef, ...] = ()
     reasons: tuple[Reason, ...] = ()
     values: Table = field(default_factory=Table)
@@ -183,7 +183,7 @@ class Recompiles:
         return Recompiled(
             frame.code.function if frame.code else "",
             frame.code,
-            max(self.times[key], made - 1),
+            max(self.times[key], made - 1) - hit,
             tuple(one.ref for one in frame.compiles[:_ROWS]),
             tuple(sorted(reasons, key=lambda one: -one.count)),
             self._table(frame),
