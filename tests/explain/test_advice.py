@@ -209,3 +209,17 @@ def test_a_violated_mark_becomes_a_wish() -> None:
     special = Specialization(Cause.VIOLATED, ("L['x'].size()[0]",), "3", code=CODE)
     (one,) = advice(Insights(Overview(tree=(Node(MAIN[0], 0),)), specializations=(special,)))
     assert one.edit is not None and "+    torch._dynamo.maybe_mark_dynamic(x, 0)" in one.edit.diff
+
+
+def test_an_elif_is_not_replaced_alone() -> None:
+    source = SOURCE.replace(
+        "    else:\n        y = y.cos()", "    elif y.sum() < -1:\n        y = y.cos()\n    else:\n        y = y.tan()"
+    )
+    for line in (7, 9):  # the whole of it chooses among three
+        (one,) = advice(Insights(breaks=(broken("Data-dependent branching", line),)), source)
+        assert "torch.cond" in one.what and one.edit is None
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 7),)), SOURCE.replace("torch\n", "torch \f\n"))
+    assert one.edit is not None and "+    y = torch.cond(y.sum() > 0," in one.edit.diff

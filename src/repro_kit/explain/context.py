@@ -54,7 +54,7 @@ class Context:
     def lines(self, file: str) -> Sequence[str]:
         """The lines of a user's file; none of torch's own, nor of one that is gone."""
         text = None if is_torch(file) else self.read(file)
-        return text.splitlines() if text is not None else ()
+        return re.split(r"\r\n?|\n", text.rstrip("\r\n")) if text is not None else ()  # a form feed ends no line
 
 
 def plain_name(function: str) -> str:

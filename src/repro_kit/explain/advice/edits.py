@@ -57,9 +57,9 @@ class Branch:
 
 
 def branch_at(module: ast.Module, line: int) -> Branch | None:
-    """The ``if`` at `line` when it only chooses a value."""
+    """The ``if`` at `line` when it only chooses a value; an ``elif`` cannot be replaced alone."""
     found = next((node for node in nodes_at(module, line) if isinstance(node, ast.If)), None)
-    if found is None or len(found.body) != 1 or len(found.orelse) > 1:
+    if found is None or len(found.body) != 1 or len(found.orelse) > 1 or _is_elif(module, found):
         return None
     one, two = found.body[0], found.orelse[0] if found.orelse else None
     last = found.end_lineno or line
@@ -73,6 +73,11 @@ def branch_at(module: ast.Module, line: int) -> Branch | None:
             return Branch(line, last, test, name, ast.unparse(body), ast.unparse(other)) if name == again else None
         case _:
             return None
+
+
+def _is_elif(module: ast.Module, node: ast.If) -> bool:
+    above = (it for it in ast.walk(module) if isinstance(it, ast.If) and it.orelse == [node])
+    return any(it.col_offset == node.col_offset for it in above)
 
 
 def without_branch(branch: Branch) -> str:
