@@ -223,3 +223,14 @@ def test_an_elif_is_not_replaced_alone() -> None:
 def test_a_form_feed_ends_no_line() -> None:
     (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 7),)), SOURCE.replace("torch\n", "torch \f\n"))
     assert one.edit is not None and "+    y = torch.cond(y.sum() > 0," in one.edit.diff
+
+
+def test_of_several_marks_the_one_of_that_name_is_changed() -> None:
+    special = Specialization(Cause.VIOLATED, ("L['x'].size()[0]",), "3", code=CODE)
+    insights = Insights(Overview(tree=(Node(MAIN[0], 0),)), specializations=(special,))
+    mark = "    torch._dynamo.mark_dynamic(x, 0)\n"
+    (one,) = advice(insights, SOURCE.replace(mark, mark.replace("(x", "(mask") + mark))
+    assert one.edit is not None and "+    torch._dynamo.maybe_mark_dynamic(x, 0)" in one.edit.diff
+    assert "+    torch._dynamo.maybe_mark_dynamic(mask" not in one.edit.diff
+    (one,) = advice(insights, SOURCE.replace(mark, mark.replace("(x", "(mask") + mark.replace("(x", "(y")))
+    assert one.edit is None  # either may be meant

@@ -117,7 +117,7 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             f"a float is a constant of the graph, and each new value a compile: {guard.text}{_times(reason)}",
             "recompiles",
             Aim.RECOMPILES,
-            edit=_rate_edit(context, one) if rate else None,
+            edit=_rate_edit(context) if rate else None,
             place=context.place(guard.where or one.code),
             weight=reason.count,
         )
@@ -168,21 +168,25 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         yield Suggestion(what, why, "recompiles", Aim.RECOMPILES, place=place, note=note, weight=reason.count / 2)
 
 
-def _rate_edit(context: Context, one: Recompiled) -> Edit | None:
-    """``lr=0.1`` in a call becomes ``lr=torch.tensor(0.1)``, in the user's files that the trace names."""
+def _rate_edit(context: Context) -> Edit | None:
+    """``lr=0.1`` in a call becomes ``lr=torch.tensor(0.1)``, where the user's files have one such call."""
     frames = [node.frame for node in context.insights.overview.tree]
-    for file in dict.fromkeys(frame.file for frame in frames):
-        module = tree(context, file)
-        for node in ast.walk(module) if module else ():
-            rate = next((it for it in node.keywords if it.arg == "lr"), None) if isinstance(node, ast.Call) else None
-            value = rate.value if rate else None
-            if isinstance(value, ast.Constant | ast.Name | ast.Attribute) and value.lineno == value.end_lineno:
-                line = context.lines(file)[value.lineno - 1]
-                start, end = value.col_offset, value.end_col_offset or 0
-                raw = line.encode()
-                new = raw[:start] + b"torch.tensor(" + raw[start:end] + b")" + raw[end:]
-                return edit(context, file, value.lineno, value.lineno, [new.decode()])
-    return None
+    rates = [(file, it) for file in dict.fromkeys(frame.file for frame in frames) for it in _rates(context, file)]
+    if len(rates) != 1:
+        return None
+    ((file, value),) = rates
+    if not isinstance(value, ast.Constant | ast.Name | ast.Attribute) or value.lineno != value.end_lineno:
+        return None
+    raw = context.lines(file)[value.lineno - 1].encode()
+    start, end = value.col_offset, value.end_col_offset or 0
+    new = raw[:start] + b"torch.tensor(" + raw[start:end] + b")" + raw[end:]
+    return edit(context, file, value.lineno, value.lineno, [new.decode()])
+
+
+def _rates(context: Context, file: str) -> list[ast.expr]:
+    module = tree(context, file)
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)] if module else []
+    return [it.value for call in calls for it in call.keywords if it.arg == "lr"]
 
 
 def _blocked(context: Context) -> Iterator[Suggestion]:

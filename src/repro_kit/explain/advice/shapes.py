@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from repro_kit.explain.advice.edits import edit
@@ -10,6 +11,9 @@ from repro_kit.explain.context import Context, counted, listed, plain_name
 from repro_kit.explain.sections.specializations import named
 from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
+
+#: As an attribute: another name would have to be imported.
+_MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
@@ -38,7 +42,7 @@ def _code(context: Context, one: Specialization) -> Iterator[Suggestion]:
         place=context.place(one.where),
         weight=again - 0.2,
         note="compare with a range, use torch.cond, or torch._check(…) what always holds; "
-        "mark_unbacked makes torch fail at that line in place of specializing",
+        "mark_unbacked(…, strict=True) makes torch fail in place of specializing",
     )
 
 
@@ -97,19 +101,25 @@ def _violated(context: Context, one: Specialization) -> Iterator[Suggestion]:
         one.reason or "it was marked dynamic, and the code makes it a constant",
         "specializations",
         Aim.FAILURES,
-        edit=_maybe(context),
+        edit=_maybe(context, one),
         weight=50.0,
         place=context.place(one.where),
     )
 
 
-def _maybe(context: Context) -> Edit | None:
-    """The first `mark_dynamic` of the user's files, as `maybe_mark_dynamic`."""
-    for file in dict.fromkeys(node.frame.file for node in context.insights.overview.tree):
-        for number, line in enumerate(context.lines(file), 1):
-            if "mark_dynamic(" in line and "maybe_mark_dynamic(" not in line:
-                return edit(context, file, number, number, [line.replace("mark_dynamic(", "maybe_mark_dynamic(")])
-    return None
+def _maybe(context: Context, one: Specialization) -> Edit | None:
+    """The `mark_dynamic` that is meant, as `maybe_mark_dynamic`: the one of that name, or the only one there is."""
+    marks = [
+        (file, number, line, mark["argument"])
+        for file in dict.fromkeys(node.frame.file for node in context.insights.overview.tree)
+        for number, line in enumerate(context.lines(file), 1)
+        if (mark := _MARK.match(line))
+    ]
+    named = [it for it in marks if any(source.startswith(f"L['{it[3]}']") for source in one.sources)]
+    if len(named or marks) != 1:
+        return None
+    file, number, line, _ = (named or marks)[0]
+    return edit(context, file, number, number, [line.replace(".mark_dynamic(", ".maybe_mark_dynamic(")])
 
 
 _RULES = {Cause.CODE: _code, Cause.DUCK: _duck, Cause.ZERO_ONE: _zero_one, Cause.VIOLATED: _violated}
