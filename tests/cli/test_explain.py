@@ -88,6 +88,8 @@ def test_the_sections_are_those_that_there_are() -> None:
         ([LOG, "--list", "--against", LOG], "--list and --against do not go together"),
         ([LOG, "--try", "--against", LOG], "--against and --try do not go together"),
         ([LOG, "--list", "--html", "{tmp}/x.html"], "--html show what the trace says, not what --list asks for"),
+        ([LOG, "--against", "{tmp}/empty.log"], "empty.log holds nothing of torch's"),
+        ([LOG, "--against", LOG.with_suffix(".txt")], "four_sizes_static.txt is text of TORCH_LOGS, which tells less"),
         ([], "Nothing to run"),
     ],
 )

@@ -13,9 +13,8 @@ from repro_kit.explain.terminal import draw_section, draw_sentences
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.tlparse import tlparse, write_html
 from repro_kit.stages import artifacts
-from repro_kit.stages.explain import Explained, Source, context_of
+from repro_kit.stages.explain import Explained, Source, context_of, insights_of
 from repro_kit.trace.diff import difference
-from repro_kit.trace.insights import gather
 from repro_kit.ui import Ui
 
 
@@ -26,9 +25,14 @@ def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str]
 
 
 def show_difference(ui: Ui, source: Source, other: Source, cwd: Path, names: Sequence[str], html: Path | None) -> None:
-    """In what `source` differs from `other`, which comes first."""
-    after = gather(source.trace)
-    found = difference(gather(other.trace), after)
+    """In what `source` differs from `other`, which comes first. Raises ReproKitError when they cannot be compared."""
+    before, after = insights_of(other), insights_of(source)
+    if before.text != after.text:
+        text, trace = (other, source) if before.text else (source, other)
+        raise ReproKitError(
+            f"{text.name} is text of TORCH_LOGS, which tells less than the trace {trace.name}; give two of a kind."
+        )
+    found = difference(before, after)
     _show(ui, compared_report(found, context_of(after, cwd), (other.name, source.name)), names, html)
     ui.result(to_data(found))
 

@@ -83,13 +83,19 @@ def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = Fal
         return Source(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
 
 
-def explain(source: Source, cwd: Path) -> Explained:
-    """What the trace says. Raises ReproKitError when it says nothing."""
+def insights_of(source: Source) -> Insights:
+    """What the trace holds. Raises ReproKitError when it holds nothing."""
     insights = gather(source.trace)
     if not insights.events:
         raise ReproKitError(
             f"{source.trace} holds nothing of torch's; give a log or directory of TORCH_TRACE, or text of TORCH_LOGS."
         )
+    return insights
+
+
+def explain(source: Source, cwd: Path) -> Explained:
+    """What the trace says. Raises ReproKitError when it says nothing."""
+    insights = insights_of(source)
     context = context_of(insights, cwd)
     found = tuple(_untried(it) for it in suggestions(context))
     explained = Explained(source.name, sentences(context, found), found, insights, state=source.state)
