@@ -177,3 +177,19 @@ def test_output_that_differs_each_time_is_no_evidence() -> None:
 def test_calls_whose_number_differs_each_time_are_no_evidence() -> None:
     one, again = replace(BEFORE, calls=(call(1.0),)), replace(BEFORE, calls=(call(1.0),) * 2)
     assert compare(one, replace(BEFORE, calls=(call(1.0),) * 3), again).same is None
+
+
+def test_a_script_that_ends_well_now_is_no_loss() -> None:
+    fullgraph = Suggestion(
+        "Leave out fullgraph=True", "", "failures", Aim.FAILURES, Change(arguments={"fullgraph": False})
+    )
+    before = replace(BEFORE, ended="exit status 1", failures=1, compiles=0, ops=0)
+    after = replace(BEFORE, failures=0, calls=(call(1.0),))
+    found = judge((fullgraph,), before, after, before)
+    assert found.ruling is Ruling.HELPS and found.reason == "1 → 0 failed compiles"
+    assert (
+        found.results is not None and found.results.same is None and "before: exit status 1" in found.results.sentence
+    )
+    before = replace(before, calls=(call(2.0),))
+    worse = judge((fullgraph,), before, after, before)
+    assert worse.ruling is Ruling.WITHDRAWN and "returns 1, before 2" in worse.reason

@@ -15,6 +15,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b
 #: Ten times torch.testing's, since differences add up over steps: (rtol, atol) by dtype.
 _TOLERANCES = {"torch.float16": (1e-2, 1e-4), "torch.bfloat16": (1.6e-1, 1e-4), "torch.float64": (1e-6, 1e-6)}
 _USUAL = (1.3e-4, 1e-4)
+_WELL = "exit status 0"
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,18 @@ class Results:
 def compare(before: Measured, after: Measured, again: Measured | None = None) -> Results:
     """Compare what compiled calls returned and what the script printed.
 
-    `again` is a second run of the script as it was: what differs between that and `before` is no evidence.
+    `again` is a second run of the script as it was: what differs between that and `before` is no evidence. Of a script
+    that failed and ends well now, there is only what it did before it failed.
     """
-    if before.ended != after.ended:
+    if after.ended not in {before.ended, _WELL}:
         return Results(False, f"it ended otherwise: {after.ended}, before: {before.ended}")
     unsteady = again is not None and (
         len(before.calls) != len(again.calls) or _first_difference(before.calls, again.calls) is not None
     )
+    if after.ended != before.ended:
+        different = None if unsteady else _first_difference(before.calls, after.calls)
+        ended = f"it ended with {after.ended}, before: {before.ended}"
+        return Results(False, different) if different else Results(None, ended)
     told = []
     if not unsteady and before.calls and after.calls:
         if len(before.calls) != len(after.calls):
