@@ -142,7 +142,7 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     started, killed = Event(), Event()
 
-    def run_traced(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
+    def run_subject(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
         started.set()
         try:
             while True:
@@ -152,7 +152,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
             killed.set()
             raise
 
-    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    monkeypatch.setattr(symptoms, "run_subject", run_subject)
     runner = OnScript(case, Options(jobs=2), SilentUi())
     with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
