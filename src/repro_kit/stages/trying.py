@@ -55,7 +55,9 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
         trials.append(judge((_keep_profile(),), cold, warm, None))
     helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
     trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
-    trials += [Trial((it,), Ruling.UNTRIED, why_untried(it)) for it in suggestions if it not in chosen]
+    left = [it for it in suggestions if it not in chosen]
+    late = f"untried: the first {_MOST} are tried"
+    trials += [Trial((it,), Ruling.UNTRIED, late if it.change else why_untried(it)) for it in left]
     first = first_specialization(insights)
     further = runs.further(first) if first else ""
     return Tried(cold.bare(), warm.bare(), tuple(sorted(trials, key=_order)), further)
