@@ -21,7 +21,7 @@ from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import nightly_index, older, platform_of
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
-from repro_kit.builds.web import with_credentials, without_credentials
+from repro_kit.builds.web import opened, with_credentials, without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, is_fitting
 from repro_kit.errors import ReproKitError
 
@@ -164,6 +164,42 @@ def test_credentials_reach_the_server_and_nothing_that_is_shown(tmp_path) -> Non
     assert "cret" not in (build.url or "")
     assert without_credentials(index) == f"http://127.0.0.1:{server.server_port}/simple"
     assert with_credentials("https://elsewhere.org/a.whl", index) == "https://elsewhere.org/a.whl"
+
+
+def test_credentials_do_not_follow_a_redirection_to_another_host() -> None:
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers.get("Authorization") is not None))
+            elsewhere = {"/near": "/there", "/far": f"http://localhost:{server.server_port}/there"}.get(self.path)
+            self.send_response(302 if elsewhere else 200)
+            if elsewhere:
+                self.send_header("Location", elsewhere)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for path in ("near", "far"):
+            with opened(f"http://me:secret@127.0.0.1:{server.server_port}/{path}"):
+                pass
+        server.shutdown()
+    assert seen == [("/near", True), ("/there", True), ("/far", True), ("/there", False)]
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("--index-url=https://me:secret@example.org/simple", "--index-url=https://example.org/simple"),
+        ("frob @ https://token@example.org/a.whl", "frob @ https://example.org/a.whl"),
+        ("https://example.org/a@1.whl", "https://example.org/a@1.whl"),
+    ],
+)
+def test_no_credentials_in_what_is_shown(word: str, shown: str) -> None:
+    assert without_credentials(word) == shown
 
 
 def test_the_least_recently_used_wheels_go_first(tmp_path) -> None:

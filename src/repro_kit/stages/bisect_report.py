@@ -126,7 +126,8 @@ def as_json(report: Report) -> dict[str, Any]:
     named = state.range
 
     def side(it: Side | None) -> Any:
-        return {**to_data(it.build), "commit": it.commit} if it else None
+        url = it.build.url and without_credentials(it.build.url) if it else None
+        return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
 
     return {
         "answer": report.sentence,

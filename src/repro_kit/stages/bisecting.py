@@ -50,8 +50,9 @@ def bisect(request: Request, ui: Ui) -> Exit:
     axes = axes_of(values["package"], values["good"], values["bad"])
     timeout = values["timeout"] or _TIMEOUT
     symptom = build_symptom(values["symptom"]) if values["symptom"] else None
+    asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
     with build_subject(
-        request.words, is_command=request.is_command, timeout=timeout, ui=ui, symptom=symptom
+        request.words, is_command=request.is_command, timeout=timeout, ui=asking, symptom=symptom
     ) as subject:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
