@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -181,3 +182,13 @@ def test_operators_of_a_reduced_program() -> None:
         "torch.nn.functional.avg_pool2d"
     ]
     assert ops_in("this is no python") == []
+
+
+def test_builds_that_are_no_commits_need_no_git(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "repro_kit", "bisect", "--log", "use.py"]
+    (tmp_path / "use.py").touch()
+    env = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Nothing was judged yet" in done.stderr) == (2, True)
+    done = subprocess.run([*words, "--git", "."], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "no git command" in done.stderr) == (2, True)

@@ -30,6 +30,16 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Between:
+    """Commits after `old` up to `new`, oldest first; both as they are on the main branch."""
+
+    old: str
+    new: str
+    commits: tuple[Commit, ...] = ()
+    problem: str = ""  # why there is no list
+
+
+@dataclass(frozen=True)
 class Clues:
     """What is known of the failure: the layer at fault, files of its traceback, operators it is about."""
 

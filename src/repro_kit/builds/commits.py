@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,21 +13,13 @@ import git
 
 from repro_kit.bisect import Build
 from repro_kit.builds.installed import github_url
-from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.launch import exit_name, launch
 
 _MOST = 20_000  # commits
-
-
-@dataclass(frozen=True)
-class BuildCommand:
-    """How a commit becomes a build: a shell command run in its work tree, and how long it may take."""
-
-    command: str | None = None
-    timeout: float = 7200.0
 
 
 class CommitSource:

@@ -14,12 +14,11 @@ from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import SCHEMA, State
 from repro_kit.builds.cache import WheelCache
-from repro_kit.builds.commits import BuildCommand, CommitSource, commit_in, opened
 from repro_kit.builds.environments import InterpreterSource, WheelSource
 from repro_kit.builds.index import PYPI, index_files
 from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import nightly_index, older, platform_of
-from repro_kit.builds.source import Source
+from repro_kit.builds.source import BuildCommand, Source
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants
 from repro_kit.builds.web import without_credentials
@@ -138,6 +137,8 @@ def _chosen(axis: Axis, where: Where, target: Target) -> Where:
 
 def _as_commits(axis: Axis, clone: Path) -> Axis:
     """The ends as full hashes."""
+    from repro_kit.builds.commits import commit_in, opened
+
     repo = opened(clone)
 
     def sha(word: str | None) -> str | None:
@@ -183,6 +184,8 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
     links = str(where.wheels.absolute()) if where.wheels else None
     wants = Wants(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
     if where.clone:
+        from repro_kit.builds.commits import CommitSource
+
         old, new = (axis.bad, axis.good) if ask.find_fix else (axis.good, axis.bad)
         return CommitSource(
             where.clone,

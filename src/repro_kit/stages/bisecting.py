@@ -15,7 +15,7 @@ from repro_kit.bisect import Ask as NextAsk
 from repro_kit.bisect import Ending, Mark, next_step
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import State
-from repro_kit.builds.commits import BuildCommand, merged_branch
+from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
@@ -48,6 +48,8 @@ def bisect(request: Request, ui: Ui) -> Exit:
     """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
     values = request.values
     axes = axes_of(values["package"], values["good"], values["bad"])
+    if (values["clone"] or values["repo"]) and shutil.which("git") is None:
+        raise ReproKitError("There is no git command here, which --git and --repo need; install git.")
     timeout = values["timeout"] or _TIMEOUT
     symptom = build_symptom(values["symptom"]) if values["symptom"] else None
     asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
@@ -151,6 +153,8 @@ def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path
     """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
     if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
         return report
+    from repro_kit.builds.commits import merged_branch
+
     ends = merged_branch(where.clone, report.new.build.commit or "")
     if ends is None:
         return report
