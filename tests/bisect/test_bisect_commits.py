@@ -157,6 +157,42 @@ def test_the_closest_commit_comes_first() -> None:
     assert ranked[-1].why == "touches nothing that is installed"
 
 
+@pytest.mark.parametrize(
+    ("op", "title", "path", "named"),
+    [
+        ("aten.add.Tensor", "Add support for padding", "torch/_inductor/ir.py", False),
+        ("aten.add.Tensor", "Fix aten.add of complex numbers", "torch/_inductor/ir.py", True),
+        ("aten.add.Tensor", "Fix the strides of `add`", "torch/_inductor/ir.py", True),
+        ("aten.sum.default", "Assume static shapes in cumsum", "torch/_inductor/ir.py", False),
+        ("aten.relu.default", "Faster ReLU", "torch/_inductor/ir.py", True),
+        ("aten.relu.default", "Prelude to a refactoring", "torch/_inductor/ir.py", False),
+        ("aten.max_pool2d_with_indices.default", "x", "aten/src/ATen/native/DilatedMaxPool2d.cpp", False),
+        ("aten.max_pool2d.default", "x", "aten/src/ATen/native/DilatedMaxPool2d.cpp", True),
+        ("aten.avg_pool2d_backward.default", "AvgPool2dBackward in channels-last", "a.cpp", True),
+    ],
+)
+def test_what_names_an_operator(op: str, title: str, path: str, named: bool) -> None:
+    (ranked,) = rank([Commit("a", title, (path,))], Clues(ops=(op,)))
+    assert ("names" in ranked.why) == named
+
+
+@pytest.mark.parametrize(
+    ("path", "shipped"),
+    [
+        ("tools/autograd/derivatives.yaml", True),
+        ("aten/src/ATen/native/native_functions.yaml", True),
+        ("CMakeLists.txt", True),
+        (".ci/docker/ci_commit_pins/triton.txt", True),
+        (".ci/docker/build.sh", False),
+        (".github/workflows/pull.yml", False),
+        ("docs/source/conf.py", False),
+    ],
+)
+def test_what_can_change_a_build(path: str, shipped: bool) -> None:
+    (ranked,) = rank([Commit("a", "x", (path,))], Clues(layer="inductor"))
+    assert (ranked.score >= 0) == shipped
+
+
 def test_a_nightlys_commit_stands_for_the_one_on_main() -> None:
     assert on_main("2026-01-04 nightly release (0123456789abcdef)", "fff") == "0123456789abcdef"
     assert on_main("Fix nightly release (0123456)", "fff") == "fff"
