@@ -114,6 +114,12 @@ def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> 
     assert (code, "no compiler" in out, "at the newer end can be judged" in out) == (125, True, True)
 
 
+def test_commits_that_are_too_many_are_not_searched_in_part(clone, project, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("repro_kit.builds.commits._MOST", 10)
+    code, out = run(capsys, "--git", "clone", "--good", "HEAD~11", "--bad", "HEAD", "use.py")
+    assert (code, "more than 10 commits" in out) == (2, True), out
+
+
 def test_the_commits_between_two_wheels_are_ranked(clone, project, capsys) -> None:
     first = clone.head.commit.hexsha
     commit(clone, {"torch/_inductor/lowering.py": "1", "README.md": "1"}, "Faster pooling")

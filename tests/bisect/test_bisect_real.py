@@ -184,6 +184,31 @@ def test_the_log_and_a_mark_by_hand(project, bisect) -> None:
     assert (code, "--mark takes" in out) == (2, True)
 
 
+def test_a_mark_that_is_set_again_is_one_mark(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:4], broken_from(2))
+    assert bisect("use.py", "--wheels", "dist", "--good", "1.0")[0] == 0
+    for _ in range(2):
+        assert bisect("use.py", "--wheels", "dist", "--mark", "1.3=bad")[0] == 0
+    assert [it.build for it in state_in(project / "use.bisect").judgements if it.by_hand] == ["1.3"]
+
+
+def test_a_build_that_another_took_the_place_of_is_not_judged(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:3], broken_from(1))
+    code, out = bisect("use.py", "--wheels", "dist", "--good", "1.0", "--with", "frob==1.0")
+    assert (code, "frob 1.0 was installed in place of 1.2" in " ".join(out.split())) == (2, True), out
+
+
+def test_what_would_need_the_network_is_refused_offline(project, bisect) -> None:
+    code, out = bisect("use.py", "--index-url", "https://example.org/simple", "--offline")
+    assert (code, "never listed here" in out) == (2, True)
+
+
+def test_an_end_that_others_wait_at_is_a_version(project, bisect) -> None:
+    ends = ("--package", "glub", "--bad", "1.0", "--bad", "2026-01-05")
+    code, out = bisect("use.py", "--wheels", "dist", *ends)
+    assert (code, "2026-01-05 is no version" in out) == (2, True), out
+
+
 @pytest.mark.slow
 def test_one_package_after_the_other(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:3], lambda number: GOOD)

@@ -7,6 +7,7 @@ import http.server
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import nightly_index, older, platform_of
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
+from repro_kit.builds.uv import Uv
 from repro_kit.builds.web import opened, with_credentials, without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, is_fitting
 from repro_kit.errors import ReproKitError
@@ -200,6 +202,25 @@ def test_credentials_do_not_follow_a_redirection_to_another_host() -> None:
 )
 def test_no_credentials_in_what_is_shown(word: str, shown: str) -> None:
     assert without_credentials(word) == shown
+
+
+def test_what_a_kill_has_left_of_a_download_goes(tmp_path) -> None:
+    cache = WheelCache(tmp_path, 10**6)
+    for name, age in (("now", 5), ("long-ago", 5000)):
+        part = tmp_path / name / ".part-abc"
+        part.parent.mkdir()
+        part.write_bytes(b"half a wheel")
+        os.utime(part, (time.time() - age,) * 2)
+    cache.trim()
+    assert [path.parent.name for path in tmp_path.glob("*/.part-*")] == ["now"]
+
+
+def test_what_a_build_needs_comes_from_the_index_that_lists_it(tmp_path) -> None:
+    assert Uv(tmp_path, env={"PIP_INDEX_URL": "https://mirror/simple"})._env["UV_DEFAULT_INDEX"] == (
+        "https://mirror/simple"
+    )
+    chosen = {"PIP_INDEX_URL": "https://mirror/simple", "UV_INDEX_URL": "https://other/simple"}
+    assert "UV_DEFAULT_INDEX" not in Uv(tmp_path, env=chosen)._env
 
 
 def test_the_least_recently_used_wheels_go_first(tmp_path) -> None:

@@ -153,7 +153,9 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
         turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
         raise ReproKitError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
-    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST}", revisions, "--", *paths).split()
+    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST + 1}", revisions, "--", *paths).split()
+    if start is not None and len(shas) > _MOST:
+        raise ReproKitError(f"There are more than {_MOST:,} commits from {old} to {new}; give a nearer end, or --path.")
     commits = [repo.commit(sha) for sha in reversed(shas)]
     if start is not None:
         commits.insert(0, start)

@@ -224,6 +224,11 @@ def _wheels(axis: Axis, ask: Ask, where: Where, target: Target, known: State | N
     if known is not None and (where.offline or all(word is None or _is_there(known.builds, word) for word in words)):
         return known.builds
     index = nightly_index(where.nightly) if where.nightly else where.index or default_index()
+    if where.offline and not where.wheels and urlsplit(index).scheme != "file":
+        raise ReproKitError(
+            f"The builds of {axis.package} were never listed here, which takes the network; leave out --offline once, "
+            "or give --wheels."
+        )
     files = directory_files(where.wheels) if where.wheels else index_files(index, axis.package)
     given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and _is_wheel(it)]
     listed = builds_of(axis.package, [*files, *given], target)
@@ -294,14 +299,15 @@ def overridden(state: State, words: Sequence[str], now: str) -> State:
     """The state with marks set by hand: ``BUILD=good|bad|skip``, or ``BUILD=forget`` to have it judged again."""
     for word in words:
         name, _, mark = word.rpartition("=")
+        if not name or (mark != "forget" and mark not in set(Mark)):
+            raise ReproKitError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
         try:
             build = state.builds[position(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise ReproKitError(f"--mark: {error}.") from error
+        known = state.current.get(build)
         if mark == "forget":
             state = state.without(build)
-        elif mark in set(Mark):
+        elif known is None or not known.by_hand or known.mark != mark:  # the same command may go on from here
             state = state.with_judgement(Judgement(build, Mark(mark), "marked by hand", by_hand=True, at=now))
-        else:
-            raise ReproKitError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
     return state

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from repro_kit.bisect import Ask as NextAsk
 from repro_kit.bisect import Ending, Mark, next_step
 from repro_kit.bisect.search import PATIENCE
@@ -32,6 +34,7 @@ from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
 
 _TIMEOUT = 600.0
+_MERGE = "merge"  # where the search in a merged branch goes
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,28 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     values = request.values
     if values["fresh"]:
         _forget(place)
-    fixed = [f"{it.package}=={it.bad}" for it in axes if it.package != axis.package and it.bad]
+    fixed = [_pinned(it) for it in axes if it.package != axis.package and it.bad]
     where = _where(values, fixed)
     report = _answer(axis, where, subject, place, request, ui, marks=values["mark"])
     if values["all_parents"]:
-        report = _into_merge(report, where, subject, place / "merge", request, ui)
+        report = _into_merge(report, where, subject, place / _MERGE, request, ui)
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
     if place == subject.place.absolute() and is_case(place.parent):
         ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
     return report
+
+
+def _pinned(axis: Axis) -> str:
+    """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
+    try:
+        return f"{axis.package}=={Version(axis.bad or '')}"
+    except InvalidVersion as error:
+        raise ReproKitError(
+            f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
+            "version."
+        ) from error
 
 
 def _answer(
@@ -242,5 +256,6 @@ def default_cache() -> Path:
 
 
 def _forget(place: Path) -> None:
-    (place / STATE).unlink(missing_ok=True)
-    (place / ANSWER).unlink(missing_ok=True)
+    for path in (place, place / _MERGE):
+        (path / STATE).unlink(missing_ok=True)
+        (path / ANSWER).unlink(missing_ok=True)
