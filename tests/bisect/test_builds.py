@@ -192,6 +192,25 @@ def test_credentials_do_not_follow_a_redirection_to_another_host() -> None:
     assert seen == [("/near", True), ("/there", True), ("/far", True), ("/there", False)]
 
 
+def test_what_a_server_forbids_is_not_asked_for_again() -> None:
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ReproKitError, match="401 Unauthorized; check --index-url"):
+            index_files(f"http://127.0.0.1:{server.server_port}/simple", "frob")
+        server.shutdown()
+    assert seen == ["/simple/frob/"]
+
+
 @pytest.mark.parametrize(
     ("word", "shown"),
     [

@@ -23,8 +23,8 @@ def index_files(index: str, package: str) -> list[WheelFile]:
     try:
         url, kind, text = persistently(lambda: _read(page))
     except WebError as error:
-        hint = "check --index-url and --package" if error.missing else "check the network"
-        code = Exit.USAGE if error.missing else Exit.FAILED
+        hint = "check --index-url and --package" if error.lasting else "check the network"
+        code = Exit.USAGE if error.lasting else Exit.FAILED
         raise ReproKitError(f"Cannot list {package}: {error}; {hint}.", code) from error
     try:
         with warnings.catch_warnings():

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 _TRIES = 3
 _TIMEOUT = 60.0  # seconds without a byte
+_PASSING = (408, 425, 429)  # too slow, too early, too many
 _PAUSE = 1.0  # seconds before the second try; doubles
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
 
@@ -50,7 +51,9 @@ def opened(url: str, *, accept: str = "*/*", method: str = "GET") -> Iterator[An
             yield answer
     except urllib.error.HTTPError as error:
         missing = error.code in (403, 404, 410)  # object stores answer 403 for what is not there
-        raise WebError(f"{without_credentials(url)}: HTTP {error.code} {error.reason}", missing=missing) from error
+        lasting = 400 <= error.code < 500 and error.code not in _PASSING
+        told = f"{without_credentials(url)}: HTTP {error.code} {error.reason}"
+        raise WebError(told, missing=missing, lasting=lasting) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         missing = isinstance(reason, FileNotFoundError | IsADirectoryError)
