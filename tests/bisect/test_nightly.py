@@ -97,7 +97,8 @@ def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "newly fails" in (project / "cases" / ".nightly" / "nightly.html").read_text()
     code, told = night("1.0.dev20260105", "1.0.dev20260106", code=OTHER)
     assert (code, [it["event"] for it in told["groups"]]) == (1, ["changed its signature"])
-    assert "1.0.dev20260105 is the first build that fails" in told["groups"][0]["bisected"]
+    assert "1.0.dev20260105 is the first build that fails like this" in told["groups"][0]["bisected"]
+    assert "is the last one that fails differently" in told["groups"][0]["bisected"]
     code, told = night("1.0.dev20260107", code=OTHER)
     assert (code, [it["event"] for it in told["groups"]]) == (0, ["still fails"])
     code, told = night("1.0.dev20260108", code=GOOD)
