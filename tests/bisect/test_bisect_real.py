@@ -198,6 +198,15 @@ def test_a_build_that_another_took_the_place_of_is_not_judged(project, bisect) -
     assert (code, "frob 1.0 was installed in place of 1.2" in " ".join(out.split())) == (2, True), out
 
 
+def test_judgements_hold_only_for_what_was_asked(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:2], broken_from(1))
+    make_wheel(project / "dist", "1.0", GOOD, name="glub")
+    assert bisect("use.py", "--wheels", "dist", "--good", "1.0")[0] == 0
+    for more in (("--with", "glub"), ("--any-failure",), ("--find-fix",)):
+        code, out = bisect("use.py", "--wheels", "dist", *more)
+        assert (code, "another question" in " ".join(out.split())) == (2, True), out
+
+
 def test_what_would_need_the_network_is_refused_offline(project, bisect) -> None:
     code, out = bisect("use.py", "--index-url", "https://example.org/simple", "--offline")
     assert (code, "never listed here" in out) == (2, True)

@@ -83,7 +83,8 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
         axis = _as_commits(axis, where.clone)
     elif len(where.pythons) > 1:
         axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
-    about = f"{ask.subject}; {axis.package}; {_what(axis, where)}; {'fix' if ask.find_fix else 'first failure'}"
+    kind = "fix" if ask.find_fix else "first failure"
+    about = "; ".join([ask.subject, axis.package, _what(axis, where), kind, *_beside(where)])
     if known is not None and known.about != about:
         raise ReproKitError(
             f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
@@ -168,6 +169,13 @@ def _what(axis: Axis, where: Where) -> str:
     if len(where.pythons) > 1:
         return "interpreters " + ", ".join(where.pythons)
     return f"releases on {without_credentials(where.index or default_index())}"
+
+
+def _beside(where: Where) -> list[str]:
+    """What else a build is made of: judgements do not hold for another."""
+    told = [f"with {without_credentials(it)}" for it in where.packages]
+    told += [f"constraints {it}" for it in where.constraints]
+    return [*told, f"built by {where.build.command}"] if where.build.command else told
 
 
 def default_index() -> str:

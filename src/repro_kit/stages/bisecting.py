@@ -137,7 +137,7 @@ def _answer(
     """Search along one axis from what is known in `place`."""
     values = request.values
     asked = Ask(
-        subject.what,
+        f"{subject.what} (any failure)" if values["any_failure"] else subject.what,
         values["find_fix"],
         values["max_skips"] or PATIENCE,
         None if values["any_failure"] else subject.signature,
