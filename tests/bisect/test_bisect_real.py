@@ -198,6 +198,26 @@ def test_a_build_that_another_took_the_place_of_is_not_judged(project, bisect) -
     assert (code, "frob 1.0 was installed in place of 1.2" in " ".join(out.split())) == (2, True), out
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--index-url", "nonsense"), "no URL of a package index"),
+        (("--index-url", "http://[bad"), "no URL of a package index"),
+        (("--wheels", "dist", "--bad", "https://[bad/frob-3.0-py3-none-any.whl"), "is no URL"),
+        (("--wheels", "dist", "--bad", "frob-3.0-py3-none-any.whl"), "is not there"),
+        (("--wheels", "dist", "--constraint", "nothing.txt"), "no file nothing.txt"),
+        (("--wheels", "dist", "--repo", "nothing"), "is not a clone"),
+        (("--wheels", "dist", "-o", "use.py"), "use another --output"),
+        (("--wheels", "dist", "--mark", "good"), "--mark takes"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_judged(project, bisect, words, told) -> None:
+    make_wheels(project / "dist", VERSIONS[:2], broken_from(1))
+    code, out = bisect("use.py", *words)
+    assert (code, told in " ".join(out.split())) == (2, True), out
+    assert not (project / "use.bisect").exists()
+
+
 def test_judgements_hold_only_for_what_was_asked(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:2], broken_from(1))
     make_wheel(project / "dist", "1.0", GOOD, name="glub")

@@ -300,7 +300,16 @@ def _is_wheel(word: str | None) -> bool:
 
 
 def _as_url(word: str) -> str:
-    return word if urlsplit(word).scheme else Path(word).absolute().as_uri()
+    try:
+        scheme, path = urlsplit(word).scheme, Path(unquote(urlsplit(word).path))
+    except ValueError as error:
+        raise ReproKitError(f"{without_credentials(word)} is no URL ({error}).") from error
+    if scheme not in ("", "file"):
+        return word
+    path = (path if scheme else Path(word)).absolute()
+    if not path.is_file():
+        raise ReproKitError(f"{word} is not there.")
+    return path.as_uri()
 
 
 def overridden(state: State, words: Sequence[str], now: str) -> State:

@@ -21,7 +21,7 @@ from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages.bisect import STATE, Bisection, read_state
+from repro_kit.stages.bisect import STATE, Bisection, make_place, read_state
 from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
@@ -53,6 +53,13 @@ def bisect(request: Request, ui: Ui) -> Exit:
     axes = axes_of(values["package"], values["good"], values["bad"])
     if (values["clone"] or values["repo"]) and shutil.which("git") is None:
         raise ReproKitError("There is no git command here, which --git and --repo need; install git.")
+    if values["repo"]:
+        from repro_kit.builds.commits import opened
+
+        opened(values["repo"])  # not a mistake to find out about after the last build
+    for file in values["constraint"]:
+        if not Path(file).is_file():
+            raise ReproKitError(f"There is no file {file}; --constraint takes one that pip would.")
     timeout = values["timeout"] or _TIMEOUT
     symptom = build_symptom(values["symptom"]) if values["symptom"] else None
     asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
@@ -75,7 +82,7 @@ def bisect(request: Request, ui: Ui) -> Exit:
 def _made(place: Path) -> Iterator[None]:
     """Make the directory `place`; take it away again when the request turns out to be a mistake."""
     new = not place.exists()
-    place.mkdir(parents=True, exist_ok=True)
+    make_place(place)
     try:
         yield
     except ReproKitError:

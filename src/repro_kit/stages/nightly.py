@@ -39,7 +39,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.model.signature import Strength
-from repro_kit.stages.bisect import Bisection
+from repro_kit.stages.bisect import Bisection, make_place
 from repro_kit.stages.bisect_commits import with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
 from repro_kit.stages.bisect_report import as_markdown, make_report, named_sides
@@ -101,7 +101,7 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
         raise ReproKitError("Nothing was run; give --yes if you trust what is in the folder.")
-    watch.place.mkdir(parents=True, exist_ok=True)
+    make_place(watch.place)
     with alone(watch.place), ExitStack() as stack:
         memory = read_memory(watch.place)
         subjects, damaged = _opened(names, watch, stack, ui)
