@@ -26,6 +26,7 @@ from repro_kit.builds.uv import Uv
 from repro_kit.builds.web import opened, with_credentials, without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, is_fitting
 from repro_kit.errors import ReproKitError
+from repro_kit.stages.bisect_plan import default_index
 
 #: A Linux machine with Python 3.11, whatever the tests run on.
 TARGET = Target("python", "python", (3, 11, 7))
@@ -232,6 +233,14 @@ def test_what_a_kill_has_left_of_a_download_goes(tmp_path) -> None:
         os.utime(part, (time.time() - age,) * 2)
     cache.trim()
     assert [path.parent.name for path in tmp_path.glob("*/.part-*")] == ["now"]
+
+
+@pytest.mark.parametrize(
+    ("value", "url"), [("https://x.org/a=b", "https://x.org/a=b"), ("own=https://x.org", "https://x.org")]
+)
+def test_the_index_that_uv_is_told_of(monkeypatch, value: str, url: str) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", value)
+    assert default_index() == url
 
 
 def test_what_a_build_needs_comes_from_the_index_that_lists_it(tmp_path) -> None:

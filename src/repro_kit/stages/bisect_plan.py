@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -181,7 +182,8 @@ def _beside(where: Where) -> list[str]:
 def default_index() -> str:
     """The index of releases: PyPI, or what uv's and pip's variables say."""
     variables = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    return next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    found = next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    return re.sub(r"^[\w.-]+=(?=\w+://)", "", found)  # uv takes NAME=URL as well
 
 
 def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known: State | None) -> Source:
