@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,12 @@ def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> 
     assert (code, "no compiler" in out, "at the newer end can be judged" in out) == (125, True, True)
 
 
+def test_commits_that_are_too_many_are_not_searched_in_part(clone, project, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("repro_kit.builds.commits._MOST", 10)
+    code, out = run(capsys, "--git", "clone", "--good", "HEAD~11", "--bad", "HEAD", "use.py")
+    assert (code, "more than 10 commits" in out) == (2, True), out
+
+
 def test_the_commits_between_two_wheels_are_ranked(clone, project, capsys) -> None:
     first = clone.head.commit.hexsha
     commit(clone, {"torch/_inductor/lowering.py": "1", "README.md": "1"}, "Faster pooling")
@@ -156,6 +163,42 @@ def test_the_closest_commit_comes_first() -> None:
     assert ranked[-1].why == "touches nothing that is installed"
 
 
+@pytest.mark.parametrize(
+    ("op", "title", "path", "named"),
+    [
+        ("aten.add.Tensor", "Add support for padding", "torch/_inductor/ir.py", False),
+        ("aten.add.Tensor", "Fix aten.add of complex numbers", "torch/_inductor/ir.py", True),
+        ("aten.add.Tensor", "Fix the strides of `add`", "torch/_inductor/ir.py", True),
+        ("aten.sum.default", "Assume static shapes in cumsum", "torch/_inductor/ir.py", False),
+        ("aten.relu.default", "Faster ReLU", "torch/_inductor/ir.py", True),
+        ("aten.relu.default", "Prelude to a refactoring", "torch/_inductor/ir.py", False),
+        ("aten.max_pool2d_with_indices.default", "x", "aten/src/ATen/native/DilatedMaxPool2d.cpp", False),
+        ("aten.max_pool2d.default", "x", "aten/src/ATen/native/DilatedMaxPool2d.cpp", True),
+        ("aten.avg_pool2d_backward.default", "AvgPool2dBackward in channels-last", "a.cpp", True),
+    ],
+)
+def test_what_names_an_operator(op: str, title: str, path: str, named: bool) -> None:
+    (ranked,) = rank([Commit("a", title, (path,))], Clues(ops=(op,)))
+    assert ("names" in ranked.why) == named
+
+
+@pytest.mark.parametrize(
+    ("path", "shipped"),
+    [
+        ("tools/autograd/derivatives.yaml", True),
+        ("aten/src/ATen/native/native_functions.yaml", True),
+        ("CMakeLists.txt", True),
+        (".ci/docker/ci_commit_pins/triton.txt", True),
+        (".ci/docker/build.sh", False),
+        (".github/workflows/pull.yml", False),
+        ("docs/source/conf.py", False),
+    ],
+)
+def test_what_can_change_a_build(path: str, shipped: bool) -> None:
+    (ranked,) = rank([Commit("a", "x", (path,))], Clues(layer="inductor"))
+    assert (ranked.score >= 0) == shipped
+
+
 def test_a_nightlys_commit_stands_for_the_one_on_main() -> None:
     assert on_main("2026-01-04 nightly release (0123456789abcdef)", "fff") == "0123456789abcdef"
     assert on_main("Fix nightly release (0123456)", "fff") == "fff"
@@ -181,3 +224,13 @@ def test_operators_of_a_reduced_program() -> None:
         "torch.nn.functional.avg_pool2d"
     ]
     assert ops_in("this is no python") == []
+
+
+def test_builds_that_are_no_commits_need_no_git(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "repro_kit", "bisect", "--log", "use.py"]
+    (tmp_path / "use.py").touch()
+    env = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Nothing was judged yet" in done.stderr) == (2, True)
+    done = subprocess.run([*words, "--git", "."], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "no git command" in done.stderr) == (2, True)

@@ -184,6 +184,60 @@ def test_the_log_and_a_mark_by_hand(project, bisect) -> None:
     assert (code, "--mark takes" in out) == (2, True)
 
 
+def test_a_mark_that_is_set_again_is_one_mark(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:4], broken_from(2))
+    assert bisect("use.py", "--wheels", "dist", "--good", "1.0")[0] == 0
+    for _ in range(2):
+        assert bisect("use.py", "--wheels", "dist", "--mark", "1.3=bad")[0] == 0
+    assert [it.build for it in state_in(project / "use.bisect").judgements if it.by_hand] == ["1.3"]
+
+
+def test_a_build_that_another_took_the_place_of_is_not_judged(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:3], broken_from(1))
+    code, out = bisect("use.py", "--wheels", "dist", "--good", "1.0", "--with", "frob==1.0")
+    assert (code, "frob 1.0 was installed in place of 1.2" in " ".join(out.split())) == (2, True), out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--index-url", "nonsense"), "no URL of a package index"),
+        (("--index-url", "http://[bad"), "no URL of a package index"),
+        (("--wheels", "dist", "--bad", "https://[bad/frob-3.0-py3-none-any.whl"), "is no URL"),
+        (("--wheels", "dist", "--bad", "frob-3.0-py3-none-any.whl"), "is not there"),
+        (("--wheels", "dist", "--constraint", "nothing.txt"), "no file nothing.txt"),
+        (("--wheels", "dist", "--repo", "nothing"), "is not a clone"),
+        (("--wheels", "dist", "-o", "use.py"), "use another --output"),
+        (("--wheels", "dist", "--mark", "good"), "--mark takes"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_judged(project, bisect, words, told) -> None:
+    make_wheels(project / "dist", VERSIONS[:2], broken_from(1))
+    code, out = bisect("use.py", *words)
+    assert (code, told in " ".join(out.split())) == (2, True), out
+    assert not (project / "use.bisect").exists()
+
+
+def test_judgements_hold_only_for_what_was_asked(project, bisect) -> None:
+    make_wheels(project / "dist", VERSIONS[:2], broken_from(1))
+    make_wheel(project / "dist", "1.0", GOOD, name="glub")
+    assert bisect("use.py", "--wheels", "dist", "--good", "1.0")[0] == 0
+    for more in (("--with", "glub"), ("--any-failure",), ("--find-fix",)):
+        code, out = bisect("use.py", "--wheels", "dist", *more)
+        assert (code, "another question" in " ".join(out.split())) == (2, True), out
+
+
+def test_what_would_need_the_network_is_refused_offline(project, bisect) -> None:
+    code, out = bisect("use.py", "--index-url", "https://example.org/simple", "--offline")
+    assert (code, "never listed here" in out) == (2, True)
+
+
+def test_an_end_that_others_wait_at_is_a_version(project, bisect) -> None:
+    ends = ("--package", "glub", "--bad", "1.0", "--bad", "2026-01-05")
+    code, out = bisect("use.py", "--wheels", "dist", *ends)
+    assert (code, "2026-01-05 is no version" in out) == (2, True), out
+
+
 @pytest.mark.slow
 def test_one_package_after_the_other(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:3], lambda number: GOOD)

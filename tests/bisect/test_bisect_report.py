@@ -25,7 +25,7 @@ def judged(state: State, marks: str) -> State:
     words = {"g": Mark.GOOD, "b": Mark.BAD, "s": Mark.SKIP}
     for build, letter in zip(state.builds, marks, strict=True):
         if letter != ".":
-            state = state.with_judgement(Judgement(build.name, words[letter], "a | b", commit=build.version))
+            state = state.with_judgement(Judgement(build.name, words[letter], "a | <b>", commit=build.version))
     return state
 
 
@@ -59,7 +59,7 @@ def test_the_answer_is_a_sentence_and_an_exit_code(marks, find_fix, sentence, co
 def test_markdown_has_both_sides_the_log_and_the_command() -> None:
     text = as_markdown(report_of(judged(STATE, "ggbbb")))
     assert "| first bad | [2.2.0](https://x.org/2.whl) |  | 2.2.0 |" in text
-    assert "| `2.1.0` | good | a \\| b |" in text
+    assert "| `2.1.0` | good | a \\| &lt;b> |" in text
     assert text.rstrip().endswith("```\nrepro-kit bisect …\n```")
 
 

@@ -7,6 +7,7 @@ import http.server
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import nightly_index, older, platform_of
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
-from repro_kit.builds.web import with_credentials, without_credentials
+from repro_kit.builds.uv import Uv
+from repro_kit.builds.web import opened, with_credentials, without_credentials
 from repro_kit.builds.wheels import WheelFile, builds_of, day_of, is_fitting
 from repro_kit.errors import ReproKitError
+from repro_kit.stages.bisect_plan import default_index
 
 #: A Linux machine with Python 3.11, whatever the tests run on.
 TARGET = Target("python", "python", (3, 11, 7))
@@ -164,6 +167,88 @@ def test_credentials_reach_the_server_and_nothing_that_is_shown(tmp_path) -> Non
     assert "cret" not in (build.url or "")
     assert without_credentials(index) == f"http://127.0.0.1:{server.server_port}/simple"
     assert with_credentials("https://elsewhere.org/a.whl", index) == "https://elsewhere.org/a.whl"
+
+
+def test_credentials_do_not_follow_a_redirection_to_another_host() -> None:
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers.get("Authorization") is not None))
+            elsewhere = {"/near": "/there", "/far": f"http://localhost:{server.server_port}/there"}.get(self.path)
+            self.send_response(302 if elsewhere else 200)
+            if elsewhere:
+                self.send_header("Location", elsewhere)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for path in ("near", "far"):
+            with opened(f"http://me:secret@127.0.0.1:{server.server_port}/{path}"):
+                pass
+        server.shutdown()
+    assert seen == [("/near", True), ("/there", True), ("/far", True), ("/there", False)]
+
+
+def test_what_a_server_forbids_is_not_asked_for_again() -> None:
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ReproKitError, match="401 Unauthorized; check --index-url"):
+            index_files(f"http://127.0.0.1:{server.server_port}/simple", "frob")
+        server.shutdown()
+    assert seen == ["/simple/frob/"]
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("--index-url=https://me:secret@example.org/simple", "--index-url=https://example.org/simple"),
+        ("frob @ https://token@example.org/a.whl", "frob @ https://example.org/a.whl"),
+        ("https://example.org/a@1.whl", "https://example.org/a@1.whl"),
+    ],
+)
+def test_no_credentials_in_what_is_shown(word: str, shown: str) -> None:
+    assert without_credentials(word) == shown
+
+
+def test_what_a_kill_has_left_of_a_download_goes(tmp_path) -> None:
+    cache = WheelCache(tmp_path, 10**6)
+    for name, age in (("now", 5), ("long-ago", 5000)):
+        part = tmp_path / name / ".part-abc"
+        part.parent.mkdir()
+        part.write_bytes(b"half a wheel")
+        os.utime(part, (time.time() - age,) * 2)
+    cache.trim()
+    assert [path.parent.name for path in tmp_path.glob("*/.part-*")] == ["now"]
+
+
+@pytest.mark.parametrize(
+    ("value", "url"), [("https://x.org/a=b", "https://x.org/a=b"), ("own=https://x.org", "https://x.org")]
+)
+def test_the_index_that_uv_is_told_of(monkeypatch, value: str, url: str) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", value)
+    assert default_index() == url
+
+
+def test_what_a_build_needs_comes_from_the_index_that_lists_it(tmp_path) -> None:
+    assert Uv(tmp_path, env={"PIP_INDEX_URL": "https://mirror/simple"})._env["UV_DEFAULT_INDEX"] == (
+        "https://mirror/simple"
+    )
+    chosen = {"PIP_INDEX_URL": "https://mirror/simple", "UV_INDEX_URL": "https://other/simple"}
+    assert "UV_DEFAULT_INDEX" not in Uv(tmp_path, env=chosen)._env
 
 
 def test_the_least_recently_used_wheels_go_first(tmp_path) -> None:

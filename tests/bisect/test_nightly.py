@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 
@@ -10,9 +11,15 @@ import pytest
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
 from repro_kit.bisect.news import CaseRun, Event, Known, Memory, State, compare, grouped, remembered
+from repro_kit.builds.source import Ready
 from repro_kit.cli.main import main
 from repro_kit.model.failure import Kind
 from repro_kit.model.signature import Signature
+from repro_kit.stages import nightly
+from repro_kit.stages.bisect_plan import Where
+from repro_kit.stages.bisect_subject import BuildSubject
+from repro_kit.stages.build_oracle import Seen, Showing
+from repro_kit.ui import SilentUi
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
 ANOTHER = Signature(Kind.RUNTIME_ERROR, ("KeyError",), "something else")
@@ -90,12 +97,58 @@ def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "newly fails" in (project / "cases" / ".nightly" / "nightly.html").read_text()
     code, told = night("1.0.dev20260105", "1.0.dev20260106", code=OTHER)
     assert (code, [it["event"] for it in told["groups"]]) == (1, ["changed its signature"])
-    assert "1.0.dev20260105 is the first build that fails" in told["groups"][0]["bisected"]
+    assert "1.0.dev20260105 is the first build that fails like this" in told["groups"][0]["bisected"]
+    assert "is the last one that fails differently" in told["groups"][0]["bisected"]
     code, told = night("1.0.dev20260107", code=OTHER)
     assert (code, [it["event"] for it in told["groups"]]) == (0, ["still fails"])
     code, told = night("1.0.dev20260108", code=GOOD)
     assert (code, [it["event"] for it in told["groups"]]) == (0, ["newly fixed"])
     assert "1.0.dev20260108 is the first build that no longer fails" in told["groups"][0]["bisected"]
+
+
+def test_a_case_that_hangs_fails_when_it_hangs() -> None:
+    hang = Signature(Kind.TIMEOUT)
+
+    class Hanging:
+        def run(self, ready: Ready) -> Seen:
+            return Seen(Showing.TIMED_OUT, "still running after 600 s")
+
+    def state(signature: Signature | None) -> State:
+        subject = BuildSubject("repro.py", Hanging(), Path(), signature)  # type: ignore[arg-type]
+        return nightly._run("a", subject, Ready("python"), SilentUi()).state
+
+    assert (state(hang), state(FAILURE), state(None)) == (State.FAILS, State.UNKNOWN, State.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "option"),
+    [
+        ((State.PASSES, None), (State.FAILS, FAILURE), ""),
+        ((State.PASSES, None), (State.OTHER, ANOTHER), "--any-failure"),
+        ((State.OTHER, ANOTHER), (State.PASSES, None), "--any-failure --find-fix"),
+    ],
+)
+def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
+    watch = nightly.Watch(Path("cases"), Path(), Where(index="https://me:secret@example.org/simple"))
+    news = compare(Memory(cases={"a": Known("1", *before)}), [CaseRun("a", *now)])[0]
+    words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
+    assert nightly._again(watch, news, good="1", bad="2") == " ".join([*filter(None, words), "--good 1 --bad 2"])
+
+
+def test_no_network_is_no_alarm(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repro_kit.builds.web._PAUSE", 0.0)
+    (project / "cases" / "one").mkdir(parents=True)
+    (project / "cases" / "one" / "repro.py").write_text(REPRO)
+    (project / "cases" / "damaged.zip").write_bytes(b"this is no bundle")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ["cases", "--yes", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable]
+    with pytest.raises(SystemExit) as ended:
+        main(["nightly", *words])
+    told = " ".join(capsys.readouterr().err.split())
+    assert (ended.value.code, "check the network" in told, "damaged.zip is left out" in told) == (125, True, True)
 
 
 def test_a_folder_without_cases(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,20 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dynamo": ("torch/_dynamo/", "torch/csrc/dynamo/", "torch/_guards.py", "torch/_higher_order_ops/", "torch/fx/"),
     "aot": ("torch/_functorch/", "torch/_subclasses/", "torch/fx/", "torch/csrc/autograd/"),
     "decomposition": ("torch/_decomp/", "torch/_refs/", "torch/_prims", "torch/_inductor/decomposition.py"),
-    "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/"),
+    "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/", ".ci/docker/"),
 }
 _KERNELS = "aten/src/ATen/"
 #: Nothing that is installed comes from here.
-_UNSHIPPED = re.compile(r"(^|/)(tests?|docs?|benchmarks?|examples?|\.github|\.ci|ci)/|\.(md|rst|txt|ya?ml)$")
-_WORD = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+_UNSHIPPED = re.compile(r"(^|/)(tests?|docs?|benchmarks?|examples?|\.github|\.ci|ci)/|\.(md|rst)$")
+#: But for the triton that a nightly asks for.
+_TRITON = re.compile(r"^\.ci/docker/(ci_commit_pins/triton|triton_)")
+#: Operators named like words that any title may have: there, only ``aten.add``, ``torch.add`` and `` `add `` name them.
+_ENGLISH = re.compile(
+    r"add|all|any|bind|cat|clone|copy|detach|dot|equal|expand|fill|flip|gather|index|lift|"
+    r"masked|max|mean|min|mode|mul|norm|pad|permute|prod|range|repeat|reshape|roll|round|"
+    r"scatter|select|set|sort|split|squeeze|stack|std|sub|sum|take|transpose|unfold|unique|"
+    r"var|view|where|zero"
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,16 @@ class Commit:
     sha: str
     title: str
     paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Between:
+    """Commits after `old` up to `new`, oldest first; both as they are on the main branch."""
+
+    old: str
+    new: str
+    commits: tuple[Commit, ...] = ()
+    problem: str = ""  # why there is no list
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ def rank(commits: Sequence[Commit], clues: Clues) -> list[Ranked]:
 
 
 def _ranked(commit: Commit, clues: Clues, ops: tuple[str, ...]) -> Ranked:
-    shipped = [path for path in commit.paths if not _UNSHIPPED.search(path)]
+    shipped = [path for path in commit.paths if _TRITON.search(path) or not _UNSHIPPED.search(path)]
     reasons: list[tuple[float, str]] = []
     touched = [file for file in clues.files if any(_is_file(path, file) for path in shipped)]
     if touched:
@@ -90,10 +108,16 @@ def _is_file(path: str, file: str) -> bool:
 
 def _mentions(commit: Commit, op: str) -> bool:
     """Whether its title or a path names the operator, written with underscores, dashes, blanks or nothing between."""
-    bare = op.replace("_", "")
-    words = [word.replace("_", "") for word in _WORD.findall(re.sub(r"[-./ ]", "_", commit.title.lower()))]
-    stems = [PurePosixPath(path).stem.lower().replace("_", "") for path in commit.paths]
-    return any(bare in word for word in (*words, *stems))
+    name = "[-_ ]?".join(map(re.escape, op.replace("_", ""))) + r"(?:s|[-_ ]?(?:backward|forward))?(?![a-z0-9])"
+    bare = re.compile(r"(?<![a-z0-9])" + name)
+    titled = re.compile(r"(?:aten(?:::|\.)|torch\.|`)_*" + name) if _ENGLISH.fullmatch(op) else bare
+    stems = (PurePosixPath(path).stem for path in commit.paths)
+    return bool(titled.search(_apart(commit.title))) or any(bare.search(_apart(stem)) for stem in stems)
+
+
+def _apart(text: str) -> str:
+    """``DilatedMaxPool2d`` as ``dilated_max_pool2d``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
 
 
 def _stem(op: str) -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ from repro_kit.builds.web import WebError, opened, persistently, with_credential
 from repro_kit.errors import Exit, ReproKitError
 
 _CHUNK = 1 << 20
+_PART = ".part-"  # of a download that is under way
+_ABANDONED = 3600.0  # seconds without a byte after which it is not
 
 
 class StoppedError(Exception):
@@ -79,8 +82,12 @@ class WheelCache:
         return sum(size for _, size, _ in self._entries())
 
     def trim(self, *, keep: Path | None = None) -> None:
-        """Remove the least recently used wheels until the rest fits."""
+        """Remove the least recently used wheels until the rest fits, and what a kill has left of downloads."""
         with self._guard:
+            for path in self.directory.glob(f"*/{_PART}*"):
+                with suppress(OSError):
+                    if time.time() - path.stat().st_mtime > _ABANDONED:
+                        path.unlink()
             entries = sorted(self._entries())
             total = sum(size for _, size, _ in entries)
             for _, size, path in entries:
@@ -122,7 +129,7 @@ class WheelCache:
             ) from error
 
     def _transfer(self, build: Build, place: Path) -> None:
-        handle, aside = tempfile.mkstemp(dir=place.parent, prefix=".part-")
+        handle, aside = tempfile.mkstemp(dir=place.parent, prefix=_PART)
         digest = hashlib.sha256()
         try:
             with os.fdopen(handle, "wb") as file, opened(with_credentials(build.url or "", self._index)) as answer:

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,21 +13,13 @@ import git
 
 from repro_kit.bisect import Build
 from repro_kit.builds.installed import github_url
-from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.launch import exit_name, launch
 
 _MOST = 20_000  # commits
-
-
-@dataclass(frozen=True)
-class BuildCommand:
-    """How a commit becomes a build: a shell command run in its work tree, and how long it may take."""
-
-    command: str | None = None
-    timeout: float = 7200.0
 
 
 class CommitSource:
@@ -162,7 +153,9 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
         turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
         raise ReproKitError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
-    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST}", revisions, "--", *paths).split()
+    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST + 1}", revisions, "--", *paths).split()
+    if start is not None and len(shas) > _MOST:
+        raise ReproKitError(f"There are more than {_MOST:,} commits from {old} to {new}; give a nearer end, or --path.")
     commits = [repo.commit(sha) for sha in reversed(shas)]
     if start is not None:
         commits.insert(0, start)

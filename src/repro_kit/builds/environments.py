@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from packaging.version import Version
+
 from repro_kit.bisect import Build
 from repro_kit.builds.cache import StoppedError, WheelCache
 from repro_kit.builds.installed import Installed, installed
@@ -60,7 +62,7 @@ class WheelSource:
             with self._cache.using(build) as wheel:
                 python = self._uv.make(place, self._target)
                 self._uv.install(python, f"{self._package} @ {wheel.as_uri()}", self._wants, place, cached=cached)
-            yield self._checked(python, place)
+            yield self._checked(build, python, place)
         finally:
             if not self._keep:
                 self._remove(place)
@@ -86,13 +88,19 @@ class WheelSource:
         thread.start()
         self._removing.append(thread)
 
-    def _checked(self, python: str, place: Path) -> Ready:
+    def _checked(self, build: Build, python: str, place: Path) -> Ready:
         variables = activated(place, os.environ)
         found = installed(python, self._package, {**os.environ, **variables}) or Installed()
         if found.origin and not Path(found.origin).resolve().is_relative_to(place.resolve()):
             raise ReproKitError(
                 f"{self._package} would be imported from {found.origin}, not from the build that was installed; "
                 "take that place out of PYTHONPATH.",
+                Exit.USAGE,
+            )
+        if found.version and build.version and Version(found.version) != Version(build.version):
+            raise ReproKitError(
+                f"{self._package} {found.version} was installed in place of {build.version}; leave {self._package} out "
+                "of --with and --constraint.",
                 Exit.USAGE,
             )
         return Ready(python, variables, version=found.version, commit=found.commit, repository=found.repository)

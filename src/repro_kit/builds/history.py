@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import git
 
-from repro_kit.bisect.ranking import Commit
+from repro_kit.bisect.ranking import Between, Commit
 from repro_kit.builds.commits import opened
 from repro_kit.builds.installed import github_url
 
 #: Titles on the branch that nightlies are built from; the commit in brackets is the one on main.
 _NIGHTLY = re.compile(r"^\d{4}-\d{2}-\d{2} nightly release \((?P<sha>[0-9a-f]{7,40})\)")
 _MOST = 20_000
-
-
-@dataclass(frozen=True)
-class Between:
-    """Commits after `old` up to `new`, oldest first; both as they are on the main branch."""
-
-    old: str
-    new: str
-    commits: tuple[Commit, ...] = ()
-    problem: str = ""  # why there is no list
 
 
 def between(clone: Path, old: str, new: str) -> Between:

@@ -19,12 +19,14 @@ PYPI = "https://pypi.org/simple"
 
 def index_files(index: str, package: str) -> list[WheelFile]:
     """The files that the index at URL `index` has of `package`. Raises ReproKitError when it cannot be read."""
+    if not _is_url(index):
+        raise ReproKitError(f"{without_credentials(index)} is no URL of a package index; give http, https or file.")
     page = simple.create_project_url(index, package)
     try:
         url, kind, text = persistently(lambda: _read(page))
     except WebError as error:
-        hint = "check --index-url and --package" if error.missing else "check the network"
-        code = Exit.USAGE if error.missing else Exit.FAILED
+        hint = "check --index-url and --package" if error.lasting else "check the network"
+        code = Exit.USAGE if error.lasting else Exit.FAILED
         raise ReproKitError(f"Cannot list {package}: {error}; {hint}.", code) from error
     try:
         with warnings.catch_warnings():
@@ -34,6 +36,14 @@ def index_files(index: str, package: str) -> list[WheelFile]:
         shown = without_credentials(page)
         raise ReproKitError(f"{shown} is no page of a package index ({error}); check --index-url.") from error
     return [_file(url, file) for file in details["files"]]
+
+
+def _is_url(word: str) -> bool:
+    try:
+        parts = urlsplit(word)
+        return parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
+    except ValueError:
+        return False
 
 
 def _read(page: str) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from repro_kit.bisect import Build
 from repro_kit.builds.web import WebError, opened
 from repro_kit.builds.wheels import day_of
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import Exit, ReproKitError
 
 NIGHTLY = "https://download.pytorch.org/whl/nightly"
 
@@ -87,4 +87,4 @@ def _exists(url: str) -> bool:
     except WebError as error:
         if error.missing:
             return False
-        raise ReproKitError(f"Cannot look for older builds: {error}; check the network.") from error
+        raise ReproKitError(f"Cannot look for older builds: {error}; check the network.", Exit.FAILED) from error

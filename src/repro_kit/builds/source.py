@@ -27,6 +27,14 @@ class Ready:
     repository: str | None = None  # URL on GitHub
 
 
+@dataclass(frozen=True)
+class BuildCommand:
+    """How a commit becomes a build: a shell command run in its work tree, and how long it may take."""
+
+    command: str | None = None
+    timeout: float = 7200.0
+
+
 class Source(Protocol):
     """Builds of one piece of software."""
 

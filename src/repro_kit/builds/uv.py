@@ -43,6 +43,8 @@ class Uv:
         self._program = _program()
         kept = dict(os.environ if env is None else env)
         self._env = {name: value for name, value in kept.items() if name not in _FOREIGN}
+        if kept.get("PIP_INDEX_URL") and not (kept.get("UV_DEFAULT_INDEX") or kept.get("UV_INDEX_URL")):
+            self._env["UV_DEFAULT_INDEX"] = kept["PIP_INDEX_URL"]  # builds are listed there, so what they need is there
 
     def make(self, place: Path, target: Target) -> str:
         """A new, empty environment at `place` with the target's Python; its interpreter."""

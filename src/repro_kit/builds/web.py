@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +19,9 @@ T = TypeVar("T")
 
 _TRIES = 3
 _TIMEOUT = 60.0  # seconds without a byte
+_PASSING = (408, 425, 429)  # too slow, too early, too many
 _PAUSE = 1.0  # seconds before the second try; doubles
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 class WebError(Exception):
@@ -44,15 +47,27 @@ def opened(url: str, *, accept: str = "*/*", method: str = "GET") -> Iterator[An
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
+        with urllib.request.build_opener(_Redirects).open(request, timeout=_TIMEOUT) as answer:
             yield answer
     except urllib.error.HTTPError as error:
         missing = error.code in (403, 404, 410)  # object stores answer 403 for what is not there
-        raise WebError(f"{without_credentials(url)}: HTTP {error.code} {error.reason}", missing=missing) from error
+        lasting = 400 <= error.code < 500 and error.code not in _PASSING
+        told = f"{without_credentials(url)}: HTTP {error.code} {error.reason}"
+        raise WebError(told, missing=missing, lasting=lasting) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         missing = isinstance(reason, FileNotFoundError | IsADirectoryError)
         raise WebError(f"{without_credentials(url)}: {reason}", missing=missing) from error
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Credentials are for the host that they were given for: what it redirects to does not get them."""
+
+    def redirect_request(self, req: urllib.request.Request, *args: Any) -> urllib.request.Request | None:
+        found = super().redirect_request(req, *args)
+        if found is not None and _host(found.full_url) != _host(req.full_url):
+            found.remove_header("Authorization")
+        return found
 
 
 def persistently(action: Callable[[], T]) -> T:
@@ -70,17 +85,16 @@ def persistently(action: Callable[[], T]) -> T:
 def with_credentials(url: str, index: str | None) -> str:
     """`url` with the credentials of the index that named it, when it is on the same host."""
     theirs, parts = urlsplit(index or ""), urlsplit(url)
-    if theirs.username is None or parts.username is not None or theirs.hostname != parts.hostname:
+    if theirs.username is None or parts.username is not None or _host(index or "") != _host(url):
         return url
     return urlunsplit(parts._replace(netloc=f"{theirs.netloc.rpartition('@')[0]}@{parts.netloc}"))
 
 
-def without_credentials(url: str) -> str:
-    """`url` as it may be shown."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url
-    if parts.username is None:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def without_credentials(text: str) -> str:
+    """A URL, or text with URLs in it (``--index-url=https://…``, ``name @ https://…``), as it may be shown."""
+    return _CREDENTIALS.sub("", text)
+
+
+def _host(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower()

@@ -30,6 +30,7 @@ def _environment() -> Environment:
     environment.filters["indented"] = _indented
     environment.filters["docstring"] = _docstring
     environment.filters["marked"] = _marked
+    environment.filters["plain"] = _plain
     return environment
 
 
@@ -40,6 +41,11 @@ def _indented(text: str, width: int = 4) -> str:
 def _docstring(text: str) -> str:
     """`text` fit to stand in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
+
+
+def _plain(text: str) -> str:
+    """`text` as one line of Markdown that may stand in a table: ``<scratch>`` is no tag, a bar ends no cell."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")
 
 
 def _marked(text: str) -> Markup:

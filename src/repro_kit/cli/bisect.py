@@ -90,5 +90,6 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 def _again() -> str:
     from repro_kit.builds.web import without_credentials
 
-    words = [without_credentials(word) for word in sys.argv[1:] if word not in ("--fresh", "--log")]
-    return shlex.join(["repro-kit", *words])
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # what follows is the command's own
+    words = [word for word in sys.argv[1:end] if word not in ("--fresh", "--log")] + sys.argv[end:]
+    return shlex.join(["repro-kit", *map(without_credentials, words)])

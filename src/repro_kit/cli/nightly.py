@@ -10,6 +10,8 @@ import click
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
 @click.option("--nightly", metavar="PLATFORM", help="Nightlies for cpu, cu126, rocm6.4, xpu …  [cpu]")
@@ -19,10 +21,10 @@ from repro_kit.cli.command import ReproCommand
 @click.option("--build", metavar="BUILD", help="This build.  [default: the newest]")
 @click.option("--python", metavar="PATH", help="Python to install it for.  [default: the active environment's]")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for one run.  [600]")
+@click.option("--timeout", type=_POSITIVE, metavar="S", help="Seconds for one run.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not look for the build where it changed.")
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
-@click.option("--cache-size", type=float, default=20.0, metavar="GIB", help="How much is kept.  [20]")
+@click.option("--cache-size", type=_POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
 @click.option("-o", "--output", "place", metavar="DIR", help="State and summaries.  [FOLDER/.nightly]")
 @shared.interface_options
 @click.argument("folder", type=click.Path(path_type=Path))
@@ -36,7 +38,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
     repro-kit nightly cases --yes
     repro-kit nightly cases --yes --nightly cu126
 
-    Exit 0: nothing new fails; 1: something does; 125: the build does not install.
+    Exit 0: nothing new fails; 1: something does; 125: no build to be had, or it does not install.
     """
     from repro_kit.stages.interrupts import interruptible
     from repro_kit.stages.nightly import nightly

@@ -121,6 +121,14 @@ class Bisection:
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"
 
 
+def make_place(place: Path) -> None:
+    """Make the directory that results go to. Raises ReproKitError when that cannot be."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReproKitError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
+
+
 def read_state(place: Path) -> State | None:
     """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
     path = place / STATE

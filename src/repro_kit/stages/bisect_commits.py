@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.bisect import Ending
-from repro_kit.bisect.ranking import Clues, rank
-from repro_kit.builds.history import Between, between, repository_of
+from repro_kit.bisect.ranking import Between, Clues, rank
 from repro_kit.bundle.rendering import render
 from repro_kit.model.signature import Signature
 from repro_kit.stages.bisect_report import Report, Suspect
@@ -37,9 +36,13 @@ def with_commits(report: Report, clone: Path | None, clues: Clues, hand: Hand, p
     old, new = report.old, report.new
     if report.outcome.ending not in (Ending.FOUND, Ending.RANGE) or not (old and new and old.commit and new.commit):
         return report
-    found = between(clone, old.commit, new.commit) if clone else Between(old.commit, new.commit)
+    found, repository = Between(old.commit, new.commit), report.state.repository
+    if clone:
+        from repro_kit.builds.history import between, repository_of
+
+        found = between(clone, old.commit, new.commit)
+        repository = repository or repository_of(clone)
     notes = [*report.notes, *([found.problem + "."] if found.problem else [])]
-    repository = report.state.repository or (repository_of(clone) if clone else None)
     ranked = rank(found.commits, clues)
     script = ""
     if found.old != found.new:

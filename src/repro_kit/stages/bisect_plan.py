@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +15,11 @@ from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import SCHEMA, State
 from repro_kit.builds.cache import WheelCache
-from repro_kit.builds.commits import BuildCommand, CommitSource, commit_in, opened
 from repro_kit.builds.environments import InterpreterSource, WheelSource
 from repro_kit.builds.index import PYPI, index_files
 from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import nightly_index, older, platform_of
-from repro_kit.builds.source import Source
+from repro_kit.builds.source import BuildCommand, Source
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants
 from repro_kit.builds.web import without_credentials
@@ -84,7 +84,8 @@ def plan(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known:
         axis = _as_commits(axis, where.clone)
     elif len(where.pythons) > 1:
         axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
-    about = f"{ask.subject}; {axis.package}; {_what(axis, where)}; {'fix' if ask.find_fix else 'first failure'}"
+    kind = "fix" if ask.find_fix else "first failure"
+    about = "; ".join([ask.subject, axis.package, _what(axis, where), kind, *_beside(where)])
     if known is not None and known.about != about:
         raise ReproKitError(
             f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
@@ -138,6 +139,8 @@ def _chosen(axis: Axis, where: Where, target: Target) -> Where:
 
 def _as_commits(axis: Axis, clone: Path) -> Axis:
     """The ends as full hashes."""
+    from repro_kit.builds.commits import commit_in, opened
+
     repo = opened(clone)
 
     def sha(word: str | None) -> str | None:
@@ -169,10 +172,18 @@ def _what(axis: Axis, where: Where) -> str:
     return f"releases on {without_credentials(where.index or default_index())}"
 
 
+def _beside(where: Where) -> list[str]:
+    """What else a build is made of: judgements do not hold for another."""
+    told = [f"with {without_credentials(it)}" for it in where.packages]
+    told += [f"constraints {it}" for it in where.constraints]
+    return [*told, f"built by {where.build.command}"] if where.build.command else told
+
+
 def default_index() -> str:
     """The index of releases: PyPI, or what uv's and pip's variables say."""
     variables = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    return next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    found = next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    return re.sub(r"^[\w.-]+=(?=\w+://)", "", found)  # uv takes NAME=URL as well
 
 
 def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, known: State | None) -> Source:
@@ -183,6 +194,8 @@ def _source(axis: Axis, ask: Ask, where: Where, target: Target, place: Path, kno
     links = str(where.wheels.absolute()) if where.wheels else None
     wants = Wants(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
     if where.clone:
+        from repro_kit.builds.commits import CommitSource
+
         old, new = (axis.bad, axis.good) if ask.find_fix else (axis.good, axis.bad)
         return CommitSource(
             where.clone,
@@ -221,6 +234,11 @@ def _wheels(axis: Axis, ask: Ask, where: Where, target: Target, known: State | N
     if known is not None and (where.offline or all(word is None or _is_there(known.builds, word) for word in words)):
         return known.builds
     index = nightly_index(where.nightly) if where.nightly else where.index or default_index()
+    if where.offline and not where.wheels and urlsplit(index).scheme != "file":
+        raise ReproKitError(
+            f"The builds of {axis.package} were never listed here, which takes the network; leave out --offline once, "
+            "or give --wheels."
+        )
     files = directory_files(where.wheels) if where.wheels else index_files(index, axis.package)
     given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and _is_wheel(it)]
     listed = builds_of(axis.package, [*files, *given], target)
@@ -284,21 +302,31 @@ def _is_wheel(word: str | None) -> bool:
 
 
 def _as_url(word: str) -> str:
-    return word if urlsplit(word).scheme else Path(word).absolute().as_uri()
+    try:
+        scheme, path = urlsplit(word).scheme, Path(unquote(urlsplit(word).path))
+    except ValueError as error:
+        raise ReproKitError(f"{without_credentials(word)} is no URL ({error}).") from error
+    if scheme not in ("", "file"):
+        return word
+    path = (path if scheme else Path(word)).absolute()
+    if not path.is_file():
+        raise ReproKitError(f"{word} is not there.")
+    return path.as_uri()
 
 
 def overridden(state: State, words: Sequence[str], now: str) -> State:
     """The state with marks set by hand: ``BUILD=good|bad|skip``, or ``BUILD=forget`` to have it judged again."""
     for word in words:
         name, _, mark = word.rpartition("=")
+        if not name or (mark != "forget" and mark not in set(Mark)):
+            raise ReproKitError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
         try:
             build = state.builds[position(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise ReproKitError(f"--mark: {error}.") from error
+        known = state.current.get(build)
         if mark == "forget":
             state = state.without(build)
-        elif mark in set(Mark):
+        elif known is None or not known.by_hand or known.mark != mark:  # the same command may go on from here
             state = state.with_judgement(Judgement(build, Mark(mark), "marked by hand", by_hand=True, at=now))
-        else:
-            raise ReproKitError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
     return state

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.bisect import Build, Ending, Judgement, Outcome, next_step
+from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome, next_step
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
@@ -74,6 +74,12 @@ class Report:
         return Exit.NOTHING_FAILED if passes else Exit.FAILED
 
     @property
+    def changed(self) -> bool:
+        """Whether one failure took the place of another: the builds before do not pass."""
+        judged = self.old.judgement if self.old else None
+        return bool(judged and judged.mark is Mark.GOOD and judged.other) and not self.state.find_fix
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         return _sentence(self)
@@ -103,6 +109,8 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
     if not (report.old and report.new):
         return [("build", side) for side in (report.old, report.new) if side]
     names = ("last bad", "first good") if report.state.find_fix else ("last good", "first bad")
+    if report.changed:
+        names = ("last that failed differently", "first bad")
     return list(zip(names, (report.old, report.new), strict=True))
 
 
@@ -126,7 +134,8 @@ def as_json(report: Report) -> dict[str, Any]:
     named = state.range
 
     def side(it: Side | None) -> Any:
-        return {**to_data(it.build), "commit": it.commit} if it else None
+        url = it.build.url and without_credentials(it.build.url) if it else None
+        return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
 
     return {
         "answer": report.sentence,
@@ -158,6 +167,8 @@ def _side(state: State, index: int | None) -> Side | None:
 def _sentence(report: Report) -> str:
     state, outcome = report.state, report.outcome
     fails, passes = ("no longer fails", "still fails") if state.find_fix else ("fails", "still passes")
+    if report.changed:
+        fails, passes = "fails like this", "fails differently"
     old = _called(report.old, state) if report.old else ""
     new = _called(report.new, state) if report.new else ""
     match outcome.ending:
@@ -198,6 +209,6 @@ def _notes(state: State, outcome: Outcome, old: Side | None, new: Side | None) -
         notes.append(f"Not all newer builds are alike: {names} was judged like the older ones.")
     if old and new and old.commit and old.commit == new.commit:
         notes.append("Both builds were made from the same commit: look at what else changed between them.")
-    others = dict.fromkeys(it.other for it in state.current.values() if it.other)
+    others = dict.fromkeys(it.other for it in state.current.values() if it.other and it.mark is not Mark.GOOD)
     notes += [f"Another failure was met, and does not count: {other}" for other in others]
     return notes

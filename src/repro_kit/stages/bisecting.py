@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from repro_kit.bisect import Ask as NextAsk
 from repro_kit.bisect import Ending, Mark, next_step
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import State
-from repro_kit.builds.commits import BuildCommand, merged_branch
+from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages.bisect import STATE, Bisection, read_state
+from repro_kit.stages.bisect import STATE, Bisection, make_place, read_state
 from repro_kit.stages.bisect_commits import clues_of, with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
@@ -32,6 +34,7 @@ from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
 
 _TIMEOUT = 600.0
+_MERGE = "merge"  # where the search in a merged branch goes
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,20 @@ def bisect(request: Request, ui: Ui) -> Exit:
     """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
     values = request.values
     axes = axes_of(values["package"], values["good"], values["bad"])
+    if (values["clone"] or values["repo"]) and shutil.which("git") is None:
+        raise ReproKitError("There is no git command here, which --git and --repo need; install git.")
+    if values["repo"]:
+        from repro_kit.builds.commits import opened
+
+        opened(values["repo"])  # not a mistake to find out about after the last build
+    for file in values["constraint"]:
+        if not Path(file).is_file():
+            raise ReproKitError(f"There is no file {file}; --constraint takes one that pip would.")
     timeout = values["timeout"] or _TIMEOUT
     symptom = build_symptom(values["symptom"]) if values["symptom"] else None
+    asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
     with build_subject(
-        request.words, is_command=request.is_command, timeout=timeout, ui=ui, symptom=symptom
+        request.words, is_command=request.is_command, timeout=timeout, ui=asking, symptom=symptom
     ) as subject:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
@@ -69,7 +82,7 @@ def bisect(request: Request, ui: Ui) -> Exit:
 def _made(place: Path) -> Iterator[None]:
     """Make the directory `place`; take it away again when the request turns out to be a mistake."""
     new = not place.exists()
-    place.mkdir(parents=True, exist_ok=True)
+    make_place(place)
     try:
         yield
     except ReproKitError:
@@ -95,17 +108,28 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     values = request.values
     if values["fresh"]:
         _forget(place)
-    fixed = [f"{it.package}=={it.bad}" for it in axes if it.package != axis.package and it.bad]
+    fixed = [_pinned(it) for it in axes if it.package != axis.package and it.bad]
     where = _where(values, fixed)
     report = _answer(axis, where, subject, place, request, ui, marks=values["mark"])
     if values["all_parents"]:
-        report = _into_merge(report, where, subject, place / "merge", request, ui)
+        report = _into_merge(report, where, subject, place / _MERGE, request, ui)
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
     if place == subject.place.absolute() and is_case(place.parent):
         ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
     return report
+
+
+def _pinned(axis: Axis) -> str:
+    """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
+    try:
+        return f"{axis.package}=={Version(axis.bad or '')}"
+    except InvalidVersion as error:
+        raise ReproKitError(
+            f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
+            "version."
+        ) from error
 
 
 def _answer(
@@ -120,7 +144,7 @@ def _answer(
     """Search along one axis from what is known in `place`."""
     values = request.values
     asked = Ask(
-        subject.what,
+        f"{subject.what} (any failure)" if values["any_failure"] else subject.what,
         values["find_fix"],
         values["max_skips"] or PATIENCE,
         None if values["any_failure"] else subject.signature,
@@ -150,6 +174,8 @@ def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path
     """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
     if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
         return report
+    from repro_kit.builds.commits import merged_branch
+
     ends = merged_branch(where.clone, report.new.build.commit or "")
     if ends is None:
         return report
@@ -237,5 +263,6 @@ def default_cache() -> Path:
 
 
 def _forget(place: Path) -> None:
-    (place / STATE).unlink(missing_ok=True)
-    (place / ANSWER).unlink(missing_ok=True)
+    for path in (place, place / _MERGE):
+        (path / STATE).unlink(missing_ok=True)
+        (path / ANSWER).unlink(missing_ok=True)

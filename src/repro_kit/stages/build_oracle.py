@@ -119,7 +119,8 @@ class CommandOracle:
         """Copy to `cwd` the files that the command names and that are not there: a test may be newer than a build."""
         for word in self._argv:
             source, target = self._cwd / word, cwd / word
-            if not Path(word).is_absolute() and source.is_file() and not target.exists():
+            # not pathlib's: a word may be a program too long for the name of a file
+            if not Path(word).is_absolute() and os.path.isfile(source) and not target.exists():  # noqa: PTH113
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
 

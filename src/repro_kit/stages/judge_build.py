@@ -80,7 +80,7 @@ def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str]
 def _added(before: Found, one: Found) -> Found:
     """Both together: bad if one of them is, else useless if one of them is."""
     order = (Mark.BAD, Mark.SKIP, Mark.GOOD)
-    leading = min((before, one), key=lambda it: order.index(it.mark))
+    leading = min((one, before), key=lambda it: order.index(it.mark))
     return replace(
         leading,
         runs=before.runs + one.runs,
@@ -91,6 +91,8 @@ def _added(before: Found, one: Found) -> Found:
 
 
 def _told(found: Found) -> Found:
+    if found.mark is Mark.GOOD and found.other:
+        return replace(found, reason=f"another failure, which counts as good: {found.other}")
     if found.runs < 2:
         return found
     if found.mark is Mark.GOOD:

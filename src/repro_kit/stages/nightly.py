@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from repro_kit.bisect.news import (
     Event,
     Group,
     Memory,
+    News,
     State,
     compare,
     grouped,
@@ -35,9 +36,10 @@ from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure import Kind
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.model.signature import Strength
-from repro_kit.stages.bisect import Bisection
+from repro_kit.stages.bisect import Bisection, make_place
 from repro_kit.stages.bisect_commits import with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
 from repro_kit.stages.bisect_report import as_markdown, make_report, named_sides
@@ -99,17 +101,13 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
         raise ReproKitError("Nothing was run; give --yes if you trust what is in the folder.")
-    watch.place.mkdir(parents=True, exist_ok=True)
+    make_place(watch.place)
     with alone(watch.place), ExitStack() as stack:
         memory = read_memory(watch.place)
-        subjects = {
-            name: stack.enter_context(
-                build_subject([str(watch.folder / name)], is_command=False, timeout=watch.timeout, ui=_trusting(ui))
-            )
-            for name in names
-        }
+        subjects, damaged = _opened(names, watch, stack, ui)
         target = target_of(find_python(watch.python, Path.cwd(), os.environ))
         build, runs = _run_all(watch, subjects, target, ui)
+        runs += damaged
         groups = grouped(compare(memory, runs))
         if watch.bisect:
             groups = [_bisected(group, build, subjects, watch, target, ui) for group in groups]
@@ -145,15 +143,31 @@ def read_memory(place: Path) -> Memory:
         raise ReproKitError(f"{path} is damaged; remove it to start anew.") from error
 
 
-def _trusting(ui: Ui) -> Ui:
-    return replace(ui, yes=True)
+def _opened(
+    names: Sequence[str], watch: Watch, stack: ExitStack, ui: Ui
+) -> tuple[dict[str, BuildSubject], list[CaseRun]]:
+    """What is to be run, by name, and the verdict on what cannot be: one damaged bundle does not cost the night."""
+    trusting = replace(ui, yes=True)
+    subjects, damaged = {}, []
+    for name in names:
+        words = [str(watch.folder / name)]
+        try:
+            subject = build_subject(words, is_command=False, timeout=watch.timeout, ui=trusting)
+            subjects[name] = stack.enter_context(subject)
+        except ReproKitError as error:
+            ui.warn(f"{name} is left out: {error}")
+            damaged.append(CaseRun(name, State.UNKNOWN, detail=str(error)))
+    if not subjects:
+        raise ReproKitError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
+    return subjects, damaged
 
 
 def _run_all(watch: Watch, subjects: dict[str, BuildSubject], target: Target, ui: Ui) -> tuple[Build, list[CaseRun]]:
     """The newest build (or the one that was named), and every case on it."""
     asked = Ask("every case", command="")
     axis = Axis(watch.package, bad=watch.build)
-    with ui.stage("build"):
+    shutil.rmtree(watch.place / "envs", ignore_errors=True)  # what a kill has left
+    with ui.stage("build"), _no_alarm():
         state, source = plan(axis, asked, watch.where, target, watch.place, None)
         build = state.range[-1]
         ui.progress(f"installing {build.shown}")
@@ -167,10 +181,24 @@ def _run_all(watch: Watch, subjects: dict[str, BuildSubject], target: Target, ui
             source.close()
 
 
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    """Exit code 1 says that something newly fails: no network, or no space, must not."""
+    try:
+        yield
+    except ReproKitError as error:
+        if error.exit_code is not Exit.FAILED:
+            raise
+        raise ReproKitError(str(error), Exit.CANNOT_RUN) from error
+
+
 def _run(name: str, subject: BuildSubject, ready: Ready, ui: Ui) -> CaseRun:
     with ui.stage("case"):
         ui.progress(name)
         seen = subject.oracle.run(ready)
+        hang = subject.signature if subject.signature and subject.signature.kind is Kind.TIMEOUT else None
+        if hang and seen.showing is Showing.TIMED_OUT:  # which is what the case is about
+            seen = replace(seen, showing=Showing.FAILS, signature=seen.signature or hang)
         states = {Showing.PASSES: State.PASSES, Showing.FAILS: State.FAILS}
         state = states.get(seen.showing, State.UNKNOWN)
         if state is State.FAILS and subject.signature is not None:
@@ -193,7 +221,7 @@ def _bisected(
     ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
     place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
     signature = first.since.signature if fixed else first.run.signature
-    again = _again(watch, first.run.name, good=ends["good"], bad=ends["bad"], find_fix=fixed)
+    again = _again(watch, first, good=ends["good"], bad=ends["bad"])
     asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again)
     rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
     try:
@@ -208,19 +236,26 @@ def _bisected(
         shutil.rmtree(place / "envs", ignore_errors=True)
     facts = [(name, " ".join(filter(None, [it.build.shown, it.commit]))) for name, it in named_sides(report)]
     facts += [("commits between", report.compare)] if report.compare else []
-    facts.append(("to repeat it", again))
+    facts += [("to repeat it", again)] if again else []
     return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
 
 
-def _again(watch: Watch, name: str, *, good: str, bad: str, find_fix: bool) -> str:
-    """The bisection as a command line."""
+def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
+    """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
+    if news.event is Event.CHANGED:
+        return ""
     where = watch.where
-    words = ["repro-kit", "bisect", str(watch.folder / name), "--package", watch.package]
+    words = ["repro-kit", "bisect", str(watch.folder / news.run.name), "--package", watch.package]
     words += ["--nightly", where.nightly] if where.nightly else []
-    words += ["--index-url", without_credentials(where.index)] if where.index else []
+    words += ["--index-url", where.index] if where.index else []
     words += ["--wheels", str(where.wheels)] if where.wheels else []
     words += [word for package in where.packages for word in ("--with", package)]
-    return shlex.join([*words, "--good", good, "--bad", bad, *(["--find-fix"] if find_fix else [])])
+    words += ["--python", watch.python] if watch.python else []
+    words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
+    if State.OTHER in (news.run.state, news.since.state if news.since else None):
+        words.append("--any-failure")  # it is not the failure that the case is about
+    words += ["--find-fix"] if news.event is Event.FIXED else []
+    return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
 
 
 def _write(summary: Summary, place: Path) -> None:
