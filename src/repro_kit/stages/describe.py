@@ -18,7 +18,7 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, expected_line
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
-from repro_kit.bundle.report import report
+from repro_kit.bundle.report import LONGEST_LOG, report
 from repro_kit.bundle.source_files import PLACE
 from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case
@@ -30,6 +30,7 @@ from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
 from repro_kit.stages.explain import Explained
+from repro_kit.stages.published import published
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
@@ -78,9 +79,13 @@ def describe(
     if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
         test = render_test(candidate.source, facts, _test_name(facts.signature.kind, candidate.program))
         contents.add_text("test_repro.py", test, "test")
-    if facts.ablation is not None:
-        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    story = _without_private(tell(case, told, candidate, contents, check, left_out, reason, code=code), contents)
+    story = tell(case, told, candidate, contents, check, left_out, reason, code=code)
+    if story.ablation is not None:
+        held = "\n".join([story.repro, *(source for _, source in story.sources)])
+        ablation = published(story.ablation, case, candidate, held, code=code)
+        contents.add_text("ablation.json", dumps(ablation).decode(), "ablation")
+        story = replace(story, ablation=ablation, files=_listed(contents))
+    story = _without_private(story, contents)
     contents.add_text(STORY, write_story(story), "story")
     contents.add_text("issue.md", prose.issue(story), "issue", verbatim=prose.marks(story))
     page, shown = report(story)
@@ -148,7 +153,7 @@ def tell(
         ops=ops_of(program) if program else (),
         rank=_rank(case, candidate, contents),
         aspects=aspects(captured, program) if captured and program else (),
-        log=_log(told, check),
+        log=_log(candidate, told, check, code=code),
         files=_listed(contents),
         left_out=tuple(left_out),
     )
@@ -207,11 +212,18 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
     return rank_of_script(texts, own, complete=not sources.left_out)
 
 
-def _log(told: Known, check: Check | None) -> str:
-    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
+def _log(candidate: Candidate, told: Known, check: Check | None, *, code: bool) -> str:
+    """What `repro.py` printed when it failed, at a length that people read; where it did not fail, the user's command.
+
+    What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
+    """
     if check is not None and check.same:
-        return check.failing.output
-    return told.facts.failure.text if told.facts.failure else ""
+        log = check.failing.output
+    elif candidate.program is None or code:
+        log = told.facts.failure.text if told.facts.failure else ""
+    else:
+        log = told.facts.expected
+    return prose.middle_cut(prose.without_warnings(prose.steady(log)), LONGEST_LOG)
 
 
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
