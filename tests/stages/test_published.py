@@ -50,18 +50,14 @@ def candidate(kind: Kind = Kind.COMPILE_ERROR, *, program: bool = True, reduced:
 
 
 def ablation_of(case: Case) -> Ablation:
-    eager, path = (
-        "TORCH_COMPILE_DISABLE=1",
-        f"{case.path.name}/capture/program.py",
-    )  # as it was called from the directory above
+    path = f"{case.path.name}/capture/program.py"  # as it was called from the directory above
+    eager = f"TORCH_COMPILE_DISABLE=1 python {path}"
     bisected = f"TORCH_BISECT_BACKEND=inductor TORCH_BISECT_MAX=1 {PYTHON} {path}"
     frames = (Frame("model.py", 3, "forward", "self.our_secret_sauce(x)"),)
     error = ExceptionLink("torch.X", "it failed\n\nfrom user code:\n  self.our_secret_sauce(x)" + "x" * 9000, frames)
     failed = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR, exceptions=(error,), text=error.message, stack=frames))
     cells = (
-        Cell(
-            "no torch.compile", False, Recipe(), Verdict(Status.PASS), repeat=f"TORCH_COMPILE_DISABLE=1 python {path}"
-        ),
+        Cell("no torch.compile", False, Recipe(), Verdict(Status.PASS), repeat=eager),
         Cell("aot", True, Recipe(backend="aot_eager"), Verdict(Status.PASS), repeat=f"python {path}  # with backend"),
         Cell("inductor", True, Recipe(), failed, Signature(Kind.COMPILE_ERROR), same=True, repeat=f"python {path}"),
         Cell("mode", True, Recipe(mode="max-autotune"), failed, repeat=f"python {path}  # with …"),
