@@ -82,6 +82,7 @@ def test_a_commit_is_no_secret():
             "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
         ),
         ("/home/alicecooper/x", "<dir-1>/x"),
+        ("/run/media/alicia/disk/x /run/lock/x", "<dir-1>/x /run/lock/x"),
         ("/home/alice-2/x", "<dir-1>/x"),
     ],
 )
