@@ -37,8 +37,11 @@ def published(ablation: Ablation, case: Case, candidate: Candidate, shown: str, 
 
 def _commands(case: Case, candidate: Candidate) -> Callable[[str], str]:
     """What turns a command of this machine into one of the bundle; empty where it has none."""
-    subject, moved = case.file.subject, sources_of(case).argv
-    own = [] if candidate.program else [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
+    subject = case.file.subject
+    moved = (
+        subject.argv if candidate.program else sources_of(case).argv
+    )  # in the bundle, the user's files lie elsewhere
+    own = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
     python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
     settings_reach = candidate.facts.signature.kind not in _IN_CHILD
 
