@@ -65,7 +65,7 @@ def opened(target: Path) -> Iterator[Path]:
         try:
             _open(target, place)
         except OSError as error:
-            raise ReproKitError(f"Cannot read {target}: {error.strerror}.") from error
+            raise ReproKitError(f"Cannot read {target}: {error.strerror or error}.") from error
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
