@@ -44,7 +44,7 @@ def with_repro_kit(script: Path, jobs: int, place: Path) -> list[str]:
     first = timed(
         [*_TOOL, "collect", "--until", "capture", "-o", case, "--python", sys.executable, script], place, os.environ
     )
-    options = ["--preset", "quick", "--narrow", "subsystem,op", "--jobs", str(jobs)]
+    options = ["--preset", "quick", "--narrow", "subsystem,op", "--no-workarounds", "--jobs", str(jobs)]
     rest = timed([*_TOOL, "ablate", *options, case], place, os.environ)
     chain = Case.open(case).read("ablation.json", Ablation).chain
     named = f"{chain.runs} runs, {chain.seconds:.0f} s of it narrowing: {in_one_line(chain)}" if chain else "no chain"

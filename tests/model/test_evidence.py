@@ -38,7 +38,7 @@ def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
         "- also: It is gone with post_grad_passes off.",
         "- It begins with #2 (x.py:3: relu(x)).",
         "  - bad: up to #2: fails as observed",
-        "- not tried: flips: it would take an hour",
+        "- no flips named: it would take an hour",
     ]
     assert "python x" not in chain_markdown(CHAIN, commands=False)
     assert chain_markdown(Chain("script", CHAIN.links[:1])) == ""

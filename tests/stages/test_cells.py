@@ -13,10 +13,12 @@ from repro_kit.model.layer import is_decided
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.signature import signature_of
+from repro_kit.runner.launch import Run
 from repro_kit.stages import symptoms
-from repro_kit.stages.cells import STOPPED, Abandoned, OnScript, Plan
+from repro_kit.stages.cells import STOPPED, Plan
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.options import Options
+from repro_kit.stages.script_cells import Abandoned, OnScript
 from repro_kit.ui import SilentUi
 
 FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")
@@ -142,7 +144,7 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     started, killed = Event(), Event()
 
-    def run_traced(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
+    def run_subject(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
         started.set()
         try:
             while True:
@@ -152,7 +154,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
             killed.set()
             raise
 
-    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    monkeypatch.setattr(symptoms, "run_subject", run_subject)
     runner = OnScript(case, Options(jobs=2), SilentUi())
     with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
@@ -160,3 +162,15 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
         raise KeyboardInterrupt
     assert killed.is_set()
     assert not runner._abandoned.is_set()  # the next cell runs again
+
+
+def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_traced(_case: Case, _options: Options, place: Path, *_: object, **named: object) -> Run:
+        (place / "probe").mkdir(parents=True)
+        (place / "probe" / "probe-error-7.txt").write_text("Traceback …\nAttributeError: no such setting\n")
+        return Run(0, None, False, 1.0, 0)
+
+    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    (cell,) = OnScript(case, Options(), SilentUi()).run(PLANS[2:3])
+    assert (cell.verdict.status, cell.same) == (Status.INFRA, False)
+    assert cell.verdict.note == "the probe failed: AttributeError: no such setting"

@@ -14,10 +14,10 @@ from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, Environment
 from repro_kit.model.signature import signature_of
-from repro_kit.stages.cells import OnProgram
 from repro_kit.stages.narrow import narrow
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import open_oracle, shared_oracles
+from repro_kit.stages.program_cells import OnProgram
 from repro_kit.ui import Ui
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -89,5 +89,5 @@ def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
                 lines.append(
                     f"  - {word}: {side.what}: {side.outcome}" + (f" (`{side.repeat}`)" if side.repeat else "")
                 )
-    lines += [f"- not tried: {it.step}: {it.why}" for it in chain.untried]
+    lines += [f"- no {it.step} named: {it.why}" for it in chain.untried]
     return "\n".join([*lines, ""])

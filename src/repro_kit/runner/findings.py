@@ -51,6 +51,15 @@ class Findings:
     problems: tuple[str, ...] = ()  # of the probe itself
 
 
+def probe_failure(directory: Path) -> str:
+    """Why the probe could not do its work, in a line: what was to be changed may have stayed as it was; or empty."""
+    for path in sorted(directory.glob("probe-error-*.txt")):
+        lines = path.read_text(errors="replace").strip().splitlines()
+        if lines:
+            return f"the probe failed: {lines[-1]}"
+    return ""
+
+
 def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
     problems: list[str] = []

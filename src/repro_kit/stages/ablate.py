@@ -17,11 +17,13 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.stages import leftovers, narrow, workarounds
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show, show_workarounds
-from repro_kit.stages.cells import Cells, OnProgram, OnScript, Plan
+from repro_kit.stages.cells import Cells, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.names import check_names
 from repro_kit.stages.options import Options
+from repro_kit.stages.program_cells import OnProgram
+from repro_kit.stages.script_cells import OnScript
 from repro_kit.stages.witness import witness
 from repro_kit.ui import Ui
 

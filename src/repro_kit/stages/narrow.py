@@ -129,6 +129,6 @@ def show(chain: Chain, ui: Ui) -> None:
     for link in chain.links[1:]:
         ui.note(f"{'also: ' if link.beside else '→ '}{link.told}")
     for it in chain.untried:
-        ui.note(f"not tried: {it.step}: {it.why}")
+        ui.note(f"no {it.step} named: {it.why}")
     if len(chain.links) > 1:
         ui.note(f"Chain of evidence: {in_one_line(chain)} ({chain.runs} runs, {chain.seconds:.0f} s)")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from repro_kit.model.evidence import Link, Side, Untried
 from repro_kit.model.results import Capture
 from repro_kit.reduce.first import first_failing
-from repro_kit.stages.cells import OnProgram
+from repro_kit.stages.program_cells import OnProgram
 from repro_kit.stages.trials import Change, Trials
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui

@@ -9,7 +9,7 @@ from repro_kit.model.evidence import Flip, Link, Untried
 from repro_kit.model.results import Environment
 from repro_kit.model.settings import Candidate, candidates, groups
 from repro_kit.reduce.first import curing, needed
-from repro_kit.stages.cells import OnProgram
+from repro_kit.stages.program_cells import OnProgram
 from repro_kit.stages.trials import Change, Trials
 from repro_kit.ui import Ui
 

@@ -45,7 +45,7 @@ def subsystem_and_op(
             return _links(trials, backend, gone, applied, base, before, ui, op=op)
     others = [f"without {name} {trial.outcome}" for name, trial in answers if not trial.fails]
     words = f" ({'; '.join(others)})" if others else ""
-    return [], [Untried("op", f"it is gone without none of {len(answers)} subsystems{words}")]
+    return [], [Untried("op", f"it fails without each of {len(answers)} subsystems too{words}")]
 
 
 def _rank(it: Mapping[str, Any]) -> int:

@@ -21,10 +21,12 @@ from repro_kit.model.recipe import LADDER
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import render, without_marks
-from repro_kit.runner.findings import read_findings
+from repro_kit.runner.findings import probe_failure
 from repro_kit.runner.subject import command, command_with
-from repro_kit.stages.cells import Cells, OnProgram, OnScript
+from repro_kit.stages.cells import Cells
 from repro_kit.stages.oracle import fresh_oracle, open_oracle
+from repro_kit.stages.program_cells import OnProgram
+from repro_kit.stages.script_cells import OnScript
 
 #: Of a recipe, what the probe can change in a script from outside.
 OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
@@ -191,9 +193,9 @@ class Trials:
                 probe["eager_graphs"] = change.eager
             verdict = runner.verdict(probe, name, without=variables)
             left = runner.case.path / "ablate" / name / "probe"
-            problem = next(iter(read_findings(left).problems), "").strip()
-            if problem:  # what was to be changed may have stayed as it was
-                return Trial(None, f"the probe failed: {problem.splitlines()[-1]}", verdict.seconds)
+            failed = probe_failure(left)
+            if failed:
+                return Trial(None, failed, verdict.seconds)
             return self._trial(verdict, _applied(left))
 
         with runner.threads(self.jobs) as pool:

@@ -14,7 +14,8 @@ from repro_kit.model.failure import Kind, Layer, Status
 from repro_kit.model.layer import first_failing, name_layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.witness import parting
-from repro_kit.stages.cells import OnScript, Plan
+from repro_kit.stages.cells import Plan
+from repro_kit.stages.script_cells import OnScript
 
 
 def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:

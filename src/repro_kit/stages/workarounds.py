@@ -17,8 +17,8 @@ from repro_kit.model.signature import signature_of
 from repro_kit.model.timing import slowdown
 from repro_kit.model.workaround import Intrusion, Workaround, ordered, with_baseline
 from repro_kit.runner.findings import read_findings
-from repro_kit.stages.cells import OnScript
 from repro_kit.stages.options import Options
+from repro_kit.stages.script_cells import OnScript
 from repro_kit.stages.suspects import Function, suspects
 from repro_kit.stages.symptoms import override_of
 from repro_kit.trace import read
