@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from pathlib import PurePosixPath
@@ -15,7 +15,7 @@ from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.facts import Facts, expected_line
+from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import LONGEST_LOG, report
@@ -71,7 +71,7 @@ def describe(
     code: bool,
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
-    facts = candidate.facts
+    facts = without_private(candidate.facts, contents.redactor)
     contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
     if candidate.program is not None:
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
@@ -120,14 +120,14 @@ def tell(
 
     `code`: what shows the user's code may be told.
     """
-    facts, program = candidate.facts, candidate.program
+    facts, program = without_private(candidate.facts, contents.redactor), candidate.program
     captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
     return Story(
         signature=facts.signature,
-        error=_error(facts, check),
+        error=_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
@@ -145,7 +145,7 @@ def tell(
         captured=_captured(facts.capture) if program is not None else "",
         minimized=candidate.minimized,
         reduction=facts.reduction if candidate.reduced else None,
-        twin=_twin(case, candidate),
+        twin=_twin(case, candidate, facts),
         bisected=bisected(case),
         insights=_insights(case) if code else (),
         program=text,
@@ -153,18 +153,19 @@ def tell(
         ops=ops_of(program) if program else (),
         rank=_rank(case, candidate, contents),
         aspects=aspects(captured, program) if captured and program else (),
-        log=_log(candidate, told, check, code=code),
+        log=prose.middle_cut(contents.redactor(_log(candidate, told, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
         left_out=tuple(left_out),
     )
 
 
-def _error(facts: Facts, check: Check | None) -> str:
+def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
     """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
-        return expected_line(facts.signature, check.failing.reading.failure)
+        seen = replace(facts, failure=check.failing.reading.failure)
+        return without_private(seen, redact).expected
     told = check.failing.output.partition("FAIL accuracy: ")[2]
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
@@ -177,7 +178,7 @@ def _insights(case: Case) -> tuple[str, ...]:
     return tuple(sentence.text for sentence in case.read("insights.json", Explained).sentences)
 
 
-def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
+def _twin(case: Case, candidate: Candidate, facts: Facts) -> TwinFound | None:
     """The nearest program that passes, its difference shown in the words of `repro.py`."""
     twin = candidate.twin
     path = case.path / "minify" / (twin.file if twin else "")
@@ -185,7 +186,7 @@ def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
         return twin
     passing = parse(path.read_text(encoding="utf-8"))
     sources = (candidate.source, source_of(passing, regions=candidate.regions))
-    fails, passes = (render_program(it, candidate.facts) for it in sources)
+    fails, passes = (render_program(it, facts) for it in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
@@ -213,7 +214,7 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
 
 
 def _log(candidate: Candidate, told: Known, check: Check | None, *, code: bool) -> str:
-    """What `repro.py` printed when it failed, at a length that people read; where it did not fail, the user's command.
+    """What `repro.py` printed when it failed; where it did not fail, the user's command.
 
     What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
     """
@@ -223,7 +224,7 @@ def _log(candidate: Candidate, told: Known, check: Check | None, *, code: bool) 
         log = told.facts.failure.text if told.facts.failure else ""
     else:
         log = told.facts.expected
-    return prose.middle_cut(prose.without_warnings(prose.steady(log)), LONGEST_LOG)
+    return prose.without_warnings(prose.steady(log))
 
 
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
