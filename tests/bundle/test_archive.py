@@ -177,3 +177,9 @@ def test_what_a_stranger_wrote_reaches_no_terminal(tmp_path):
     with pytest.raises(ReproKitError) as raised:
         read(tmp_path / "a.zip")
     assert "\x1b" not in str(raised.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.zip")
+    with pytest.raises(ReproKitError, match="it is no file"):
+        read(tmp_path / "a.zip")

@@ -75,3 +75,12 @@ def test_other_failures_with_other_settings():
     assert not comparison.same and found["failure"]["kind"] == ("accuracy", "compile-error")
     assert found["settings"]["backend"] == ("–", "relu_compile_error_TESTING_ONLY")
     assert "-RECIPE" in comparison.diff and "+RECIPE" in comparison.diff
+
+
+def test_a_hostile_story_neither_turns_a_text_round_nor_runs_out_of_stack():
+    told = files(story_of("accuracy"))
+    turned = {**told, STORY: told[STORY].replace(b"python train.py", "python \u202eyp.niart".encode())}
+    assert read_story(turned, "x").command == "python yp.niart"
+    deep = told[STORY].replace(b'"python train.py"', b"[" * 900 + b"]" * 900)
+    with pytest.raises(ReproKitError, match="x is damaged"):
+        read_story({**told, STORY: deep}, "x")

@@ -1,6 +1,7 @@
 import pytest
 
 from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.secret_scan import Secret
 from repro_kit.bundle.trace_text import recompute_payload_sums
 
 GITHUB = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
@@ -81,6 +82,7 @@ def test_a_commit_is_no_secret():
             "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
         ),
         ("/home/alicecooper/x", "<dir-1>/x"),
+        ("/run/media/alicia/disk/x /run/lock/x", "<dir-1>/x /run/lock/x"),
         ("/home/alice-2/x", "<dir-1>/x"),
     ],
 )
@@ -105,3 +107,18 @@ def test_payload_sums_follow_the_payload():
     changed = recompute_payload_sums(text)
     assert '"has_payload": "' + "0" * 32 not in changed
     assert '"has_payload": "9dd4e461268c8034f5c8564e155c67a6"' in changed  # md5 of "x"
+
+
+def test_no_end_is_left_of_a_token_or_of_secrets_that_overlap():
+    jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwbGFudGVkIn0.dBjftJeZ4CVPmB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+    assert Redactor()(f"denied: {jwt}, more") == "denied: REDACTED_SECRET_1, more"
+    redactor = Redactor()
+    redactor.add([Secret("alpha-beta-gamma", "one"), Secret("gamma-delta-epsilon", "two")])
+    redacted = redactor.redact("x alpha-beta-gamma-delta-epsilon y alpha-beta-gamma")
+    assert redacted.text == "x REDACTED_SECRET_1 y REDACTED_SECRET_2" and redacted.count == 2
+
+
+def test_versions_of_packages_with_secret_names_stay():
+    listed = "[pip3] detect-secrets==1.5.0\n[pip3] django-otp==1.5.4\n[pip3] my-token==10.5.4\n"
+    assert Redactor(allowed={"1.5.0", "1.5.4", "10.5.4"})(listed) == listed  # as those of the environment are
+    assert Redactor()("if password == 'hunter2-and-more':") == "if password == 'REDACTED_SECRET_1':"

@@ -1,15 +1,18 @@
 """Texts without torch: settings, program and script scripts, the issue's log, judging an output."""
 
 import ast
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from programs import FAILING
 
 from repro_kit.bundle import prose, settings
-from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.judge import Ending, read_run
 from repro_kit.bundle.program_repro import render_program, source_of
+from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.script_repro import pattern, render_script
 from repro_kit.bundle.source_files import find_sources
 from repro_kit.case import Subject
@@ -125,8 +128,6 @@ def test_an_output_is_read(status, output, ending, kind):
 
 
 def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
-    import re
-
     message = "size 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)"
     failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("a.b.MyError", message),))
     found = pattern(facts(Signature(Kind.RUNTIME_ERROR), failure))
@@ -184,3 +185,13 @@ def test_the_command_of_a_script_bundle(tmp_path, form, argv, expected):
     text = render_script(subject, find_sources(subject, []), known, why="", limit=9, traced=form == "module")
     ast.parse(text)
     assert f"command = {expected}" in text and "NOT MINIMIZED" in text
+
+
+def test_what_was_redacted_is_open_in_the_pattern_and_no_piece_of_it_stands_in_a_text():
+    token = "hf_" + "a1B2c3" * 12
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", f"{'x' * 140} {token} denied"),))
+    told = without_private(facts(Signature(Kind.RUNTIME_ERROR, message=token), failure), Redactor())
+    assert "a1B2" not in told.expected + told.signature.message + pattern(told)
+    near = replace(failure, exceptions=(ExceptionLink("ValueError", f"no {token} in /home/eve/x.py"),))
+    told = without_private(facts(Signature(Kind.RUNTIME_ERROR), near), Redactor([("/home/eve", "<home>")]))
+    assert re.search(pattern(told), f"ValueError: no {token} in /elsewhere/x.py")

@@ -11,7 +11,13 @@ CHAIN = Chain(
             "subsystem", "lowerings", "It is gone with lowerings off.", good=Side("all 3 off", "passes", "A=1 python x")
         ),
         Link("subsystem", "post_grad_passes", "It is gone with post_grad_passes off.", beside=True),
-        Link("op", "#2 aten.relu.default", "It begins with #2.", bad=Side("up to #2", "fails as observed")),
+        Link(
+            "op",
+            "#2 aten.relu.default",
+            "It begins with #2.",
+            bad=Side("up to #2", "fails as observed"),
+            where="x.py:3: relu(x)",
+        ),
     ),
     (Untried("flips", "it would take an hour"),),
     runs=12,
@@ -30,7 +36,7 @@ def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
         "- It is gone with lowerings off.",
         "  - good: all 3 off: passes (`A=1 python x`)",
         "- also: It is gone with post_grad_passes off.",
-        "- It begins with #2.",
+        "- It begins with #2 (x.py:3: relu(x)).",
         "  - bad: up to #2: fails as observed",
         "- no flips named: it would take an hour",
     ]

@@ -35,4 +35,4 @@ def tables(ablation: Ablation, most: int | None = None) -> str:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -98,6 +98,8 @@ def unpack(path: Path, into: Path) -> None:
 def read(path: Path) -> dict[str, bytes]:
     """The files of bundle `path`, safe to write below a directory; raises as `unpack`."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            raise ReproKitError(f"{path} is not a bundle: it is no file.")
         if path.stat().st_size > _LARGEST:
             raise _refused(path, f"it is larger than {_LARGEST >> 30} GiB")
         with path.open("rb") as file:

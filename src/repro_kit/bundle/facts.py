@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from repro_kit.bundle.story import seen_with
 from repro_kit.model.cell import Ablation
@@ -53,6 +54,16 @@ class Facts:
     def seen_with(self) -> str:
         """``torch 2.13.0, Python 3.11.9, Linux-…``."""
         return seen_with(self.environment)
+
+
+def without_private(facts: Facts, redact: Callable[[str], str]) -> Facts:
+    """`facts` for texts: redacted before anything is cut or wrapped, since a piece of a secret is not known as one."""
+    failure = facts.failure
+    if failure is not None:
+        exceptions = tuple(replace(it, message=redact(it.message)) for it in failure.exceptions)
+        failure = replace(failure, exceptions=exceptions, text=redact(failure.text))
+    signature = replace(facts.signature, message=redact(facts.signature.message))
+    return replace(facts, signature=signature, failure=failure)
 
 
 def telling_line(message: str) -> str:

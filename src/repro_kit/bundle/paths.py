@@ -9,7 +9,7 @@ from collections.abc import Iterable
 #: Directories that every machine has.
 _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")
 _SYSTEMS = re.compile(
-    r"/(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
+    r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
 )
 #: What may stand right before a path though it is a letter: an escaped line end, a compiler's flag.
 _GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)"

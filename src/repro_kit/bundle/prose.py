@@ -10,6 +10,7 @@ from repro_kit.bundle.ablation_markdown import tables
 from repro_kit.bundle.filing import FORM, LONGEST_BODY, labels_of, searches, title_of
 from repro_kit.bundle.rendering import render
 from repro_kit.bundle.story import Aspect, Story
+from repro_kit.model.brief import shortened
 from repro_kit.model.evidence import chain_markdown
 from repro_kit.model.workaround import markdown as workarounds
 
@@ -99,6 +100,7 @@ def readme(story: Story) -> str:
     return render(
         "README.md.j2",
         story=story,
+        inline=inline,
         title=title_of(story),
         labels=labels_of(story),
         form=FORM,
@@ -177,10 +179,7 @@ def trim(log: str, longest: int = 16_000) -> str:
 
 def middle_cut(text: str, longest: int) -> str:
     """`text` with at most about `longest` characters; what its middle loses is said there."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    return shortened(text, longest // 2, longest // 2) if len(text) > longest else text
 
 
 def inline(text: str) -> str:

@@ -8,7 +8,7 @@ import json
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -138,15 +138,20 @@ class Redactor:
         return self._given.setdefault(secret, f"REDACTED_{kind}_{sum(kind in it for it in self._given.values()) + 1}")
 
     def _replace_secrets(self, text: str, tokens: Counter[str]) -> str:
-        return self._pattern.sub(lambda found: self._counted(found, tokens), text)
+        return self._replaced(self._pattern, text, tokens)
 
     def _substitute(self, text: str, tokens: Counter[str]) -> str:
-        return self._words.sub(lambda found: self._counted(found, tokens), text)
+        return self._replaced(self._words, text, tokens)
 
-    def _counted(self, found: re.Match[str], tokens: Counter[str]) -> str:
-        token = self._token(found[0])
-        tokens[token] += 1
-        return token
+    def _replaced(self, known: re.Pattern[str], text: str, tokens: Counter[str]) -> str:
+        parts: list[str] = []
+        at = 0
+        for start, end, value in _places(known, text):
+            token = self._token(value)
+            tokens[token] += 1
+            parts += [text[at:start], token]
+            at = end
+        return "".join([*parts, text[at:]])
 
     def _without_names(self, text: str, name: str, counts: Counter[str]) -> str:
         if not name.endswith(".py"):
@@ -174,6 +179,18 @@ def _splice(lines: list[str], token: tokenize.TokenInfo, replaced: str) -> None:
     (first, start), (last, end) = token.start, token.end
     head, tail = lines[first - 1][:start], lines[last - 1][end:]
     lines[first - 1 : last] = [head + replaced + tail, *[""] * (last - first)]
+
+
+def _places(known: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, longest value) of what `known` finds; values that overlap are one place, so that no end is left."""
+    found = known.search(text)
+    while found:
+        start, end, value = found.start(), found.end(), found[0]
+        found = known.search(text, start + 1)
+        while found and found.start() < end:
+            end, value = max(end, found.end()), max(value, found[0], key=len)
+            found = known.search(text, found.start() + 1)
+        yield start, end, value
 
 
 def _spellings(value: str) -> list[str]:

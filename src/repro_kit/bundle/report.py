@@ -21,7 +21,8 @@ from repro_kit.program import Program, parse, size
 from repro_kit.program.render import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the symbol that a verdict begins with
-_LONGEST_LOG = 60_000
+LONGEST_LOG = 60_000
+_MARK = 200  # characters of the line that says what was cut
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         most=MOST,
         curve=Markup(curve(story.reduction)) if story.reduction and story.reduction.steps else "",
         twin=list(_diff_lines(story.twin.diff)) if story.twin else [],
-        log=prose.middle_cut(prose.without_warnings(prose.steady(story.log)), _LONGEST_LOG),
+        log=prose.middle_cut(prose.without_warnings(prose.steady(story.log)), LONGEST_LOG + _MARK),
         nightly=prose.nightly(story),
     )
     return page, {mark: escape(text) for mark, text in code.items()}

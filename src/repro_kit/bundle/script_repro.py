@@ -23,7 +23,11 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 _UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
 _WIDTH = 98
 _LONGEST = 160  # characters of the message that are looked for
-_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){2,}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
+#: A token of the redactor's, with the rest of its path.
+_TOKEN = r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>(?:/[\w.@+~-]+)*"
+_VARIABLE = re.compile(
+    rf"{_TOKEN}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
+)
 _FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
 
 
@@ -86,9 +90,15 @@ def _open(text: str) -> str:
     """`text` as a regular expression in which addresses, paths and numbers may be others."""
     pieces, at = [], 0
     for found in _VARIABLE.finditer(text):
-        pieces += [re.escape(text[at : found.start()]), r"\S+?" if found[0].startswith("/") else r"\S+"]
+        pieces += [re.escape(text[at : found.start()]), _opened(found[0])]
         at = found.end()
     return "".join([*pieces, re.escape(text[at:])]).replace(r"\ ", " ")
+
+
+def _opened(text: str) -> str:
+    if text.startswith("REDACTED_"):
+        return r".+?"  # a secret may have spaces
+    return r"\S+?" if text.startswith(("/", "<")) else r"\S+"
 
 
 def raw(text: str) -> str:

@@ -42,6 +42,7 @@ _FURTHER = (
     ("private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/@\"'<]+)@"),
     ("login in a URL", r"\b[a-z][a-z0-9+.-]*://(?P<secret>[^\s/:@\"'<]{4,})(?=(?::[^\s/@\"']*)?@)(?<!//git)(?<!//ssh)"),
+    ("JSON web token", r"\beyJ[A-Za-z0-9_=-]{8,}\.[A-Za-z0-9_=-]{4,}(?:\.[A-Za-z0-9_=-]*)?"),
     ("authorization header", r"\b(?:Bearer|Basic|Token)\s+(?P<secret>(?=\S*\d)[A-Za-z0-9._~+/-]{12,}=*)"),
     (
         "access token",
@@ -59,15 +60,18 @@ _FURTHER = (
     ),
     (
         "keyword",
-        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:=>?|:|\bis\b)\s*(?P<quote>['\"])(?P<secret>[^'\"\n]{{6,120}})(?P=quote)",
+        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:==?(?!=)>?|:|\bis\b)\s*(?P<quote>['\"])(?P<secret>[^'\"\n]{{6,120}})(?P=quote)",
     ),
     (
         "keyword",
-        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:=>?|:|\bis\b)\s*['\"]?"
+        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:==?(?!=)>?|:|\bis\b)\s*['\"]?"
         r"(?P<secret>(?=[^\s'\",;()\[\]{}]*\d)(?![\d.]+\b)[^\s'\",;()\[\]{}<>]{6,})",
     ),
-    ("argument", rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user)[= ](?P<secret>(?=\S*\d)[^\s'\"]{{6,}})"),
-    ("argument", r"(?i)--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key)[= ](?P<secret>[^\s'\"]{6,})"),
+    (
+        "argument",
+        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user)(?:==?(?!=)| )(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
+    ),
+    ("argument", r"(?i)--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key)(?:==?(?!=)| )(?P<secret>[^\s'\"]{6,})"),
     (
         "parameter of a URL",
         r"(?i)[?&][\w-]*(?:token|key|sig|signature|credential|auth|pass|secret|code|sas)[\w-]*=(?P<secret>[^\s&'\"]{8,})",

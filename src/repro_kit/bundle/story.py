@@ -22,7 +22,8 @@ from repro_kit.model.signature import Signature
 from repro_kit.model.workaround import Workaround
 
 STORY = "story.json"
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: What steers a terminal, and marks of direction, which show a text in another order.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
 
@@ -169,7 +170,7 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
         data["repro"] = files.get(_REPRO, b"").decode("utf-8", "replace")
         data["sources"] = in_order(files, data.get("named", ()))
         return from_data(_without_controls(data), Story)
-    except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ReproKitError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
 
 

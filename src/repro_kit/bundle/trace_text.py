@@ -58,33 +58,53 @@ def without_model_code(text: str) -> str:
 
 
 def _without_code(lines: list[str]) -> Iterator[str]:
-    keep = False  # the payload of the record before
-    for line in lines:
-        if line.startswith("\t"):
-            if keep:
-                yield line
-            continue
-        keep = False
-        found = _RECORD.match(line)
-        if not found:
-            continue
+    for line, payload in _records(lines):
+        start = line.index("] {") + 2
         try:
-            record = orjson.loads(line[found.end() - 1 :])
+            record = orjson.loads(line[start:])
         except orjson.JSONDecodeError:
             continue
         if any(_MODELS.fullmatch(key) for key in record):
             continue
-        keep = any(key in record for key in _TIMES)
-        if not keep and record.pop("has_payload", None) is not None:
+        kept = _of_times(payload) if any(key in record for key in _TIMES) else []
+        if not kept and record.pop("has_payload", None) is not None:
             record["payload_left_out"] = True
-        yield line[: found.end() - 1] + orjson.dumps(_without_lines(record)).decode()
+        yield line[:start] + orjson.dumps(_without_lines(record)).decode()
+        yield from kept
+
+
+def _records(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each record's line with the lines of its payload; what belongs to none is left out."""
+    head, payload = "", list[str]()
+    for line in lines:
+        if line.startswith("\t"):
+            payload.append(line)
+            continue
+        if head:
+            yield head, payload
+        head, payload = line if _RECORD.match(line) else "", []
+    if head:
+        yield head, payload
+
+
+def _of_times(payload: list[str]) -> list[str]:
+    """A payload of timings, whose arguments may quote the model as the records do; nothing where it cannot be read."""
+    try:
+        told = orjson.loads("\n".join(line[1:] for line in payload))
+    except orjson.JSONDecodeError:
+        return []
+    return ["\t" + orjson.dumps(_without_lines(told)).decode()]
 
 
 def _without_lines(value: object) -> object:
-    """A record without lines of source, and without texts that quote them."""
+    """A record without lines of source, and without what quotes them or names and sizes the values of a graph."""
     if isinstance(value, dict):
         return {key: _without_lines(item) for key, item in value.items() if key not in _QUOTING}
     return [_without_lines(item) for item in value] if isinstance(value, list) else value
 
 
-_QUOTING = {"loc", "fail_reason", "fail_user_frame_name", "recompile_reason", "restart_reasons", "dynamo_frame_locals"}
+_QUOTING = {
+    "loc", "fail_reason", "fail_user_frame_name", "recompile_reason", "restart_reasons", "dynamo_frame_locals",
+    "exception_stack_trace", "recompile_user_contexts", "tensorify_float_failure", "inductor_provenance",
+    "sizes", "graph_node_shapes",
+}  # fmt: skip

@@ -39,8 +39,9 @@ class Filing:
         from repro_kit.bundle.filing import body_of, new_issue_link
         from repro_kit.stages.stories import story_at
 
-        story = story_at(job.case.path)
-        body = body_of((job.case.path / "bundle" / "issue.md").read_text(encoding="utf-8"))
+        packed = job.case.path / "bundle"  # never the case's own story, which is not redacted
+        story = story_at(packed)
+        body = body_of((packed / "issue.md").read_text(encoding="utf-8"))
         if self.open:
             link = new_issue_link(story, body)
             job.ui.note(f"New issue: {link}")

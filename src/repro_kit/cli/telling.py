@@ -27,7 +27,7 @@ def tell(story: Story, ui: Ui) -> None:
         for note in (*grid.notes, *filter(None, [grid.legend])):
             ui.note(note)
     if story.chain and story.chain.links:
-        ui.panel("Evidence", [(link.step, link.claim) for link in story.chain.links])
+        ui.panel("Evidence", [(link.step, link.told) for link in story.chain.links])
     if story.chain and story.chain.flips:
         ui.panel("Settings that make it pass", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
     if story.workarounds:

@@ -32,6 +32,12 @@ class Link:
     beside: bool = False  # goes with the failure too, and is not on the way to its cause
     runs: int = 0
     seconds: float = 0.0
+    where: str = ""  # file, line and text of the user's statement, where torch knows it
+
+    @property
+    def told(self) -> str:
+        """The claim with the place."""
+        return f"{self.claim.removesuffix('.')} ({self.where})." if self.where else self.claim
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
         return ""
     lines = [f"**{in_one_line(chain)}**", ""]
     for link in chain.links:
-        lines.append(f"- {'also: ' if link.beside else ''}{link.claim}")
+        lines.append(f"- {'also: ' if link.beside else ''}{link.told}")
         for side, word in ((link.good, "good"), (link.bad, "bad")):
             if commands and side is not None:
                 lines.append(

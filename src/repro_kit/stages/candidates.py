@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.program_repro import LIMIT, Source, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
 from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
@@ -205,7 +205,9 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
             f"Stored tensor values that repro.py loads ({', '.join(candidate.program.stored)}) are left out, "
             "so that it is not self-contained; --include-values puts them in."
         )
-    contents.add_text("repro.py", render_program(candidate.source, candidate.facts), "repro")
+    contents.add_text(
+        "repro.py", render_program(candidate.source, without_private(candidate.facts, contents.redactor)), "repro"
+    )
     return left_out
 
 
@@ -215,7 +217,7 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
     text = render_script(
         case.file.subject,
         sources,
-        candidate.facts,
+        without_private(candidate.facts, contents.redactor),
         why=_sentence(candidate.note),
         limit=int(candidate.limit),
         traced=traced,

@@ -168,7 +168,7 @@ def scratch(directory: Path) -> Iterator[Path]:
     """A new directory with a copy of `directory` in ``bundle`` and an empty one to start in; removed afterwards."""
     place = Path(tempfile.mkdtemp(prefix="repro-kit-")).resolve()
     try:
-        shutil.copytree(directory, place / "bundle")
+        shutil.copytree(directory, place / "bundle", ignore_dangling_symlinks=True)
         for name in ("cwd", "home", "tmp"):
             (place / name).mkdir()
         yield place

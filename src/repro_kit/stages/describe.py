@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from pathlib import PurePosixPath
@@ -15,10 +15,10 @@ from repro_kit.bundle import prose
 from repro_kit.bundle.archive import CHECKSUMS
 from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.facts import Facts, expected_line
+from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
-from repro_kit.bundle.report import report
+from repro_kit.bundle.report import LONGEST_LOG, report
 from repro_kit.bundle.source_files import PLACE
 from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case
@@ -30,6 +30,7 @@ from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
 from repro_kit.stages.explain import explained_before
+from repro_kit.stages.published import published
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
@@ -70,7 +71,7 @@ def describe(
     code: bool,
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
-    facts = candidate.facts
+    facts = without_private(candidate.facts, contents.redactor)
     contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
     if candidate.program is not None:
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
@@ -78,9 +79,13 @@ def describe(
     if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
         test = render_test(candidate.source, facts, _test_name(facts.signature.kind, candidate.program))
         contents.add_text("test_repro.py", test, "test")
-    if facts.ablation is not None:
-        contents.add_text("ablation.json", dumps(facts.ablation).decode(), "ablation")
-    story = _without_private(tell(case, told, candidate, contents, check, left_out, reason, code=code), contents)
+    story = tell(case, told, candidate, contents, check, left_out, reason, code=code)
+    if story.ablation is not None:
+        held = "\n".join([story.repro, *(source for _, source in story.sources)])
+        ablation = published(story.ablation, case, candidate, held, code=code)
+        contents.add_text("ablation.json", dumps(ablation).decode(), "ablation")
+        story = replace(story, ablation=ablation, files=_listed(contents))
+    story = _without_private(story, contents)
     contents.add_text(STORY, write_story(story), "story")
     contents.add_text("issue.md", prose.issue(story), "issue", verbatim=prose.marks(story))
     page, shown = report(story)
@@ -115,14 +120,14 @@ def tell(
 
     `code`: what shows the user's code may be told.
     """
-    facts, program = candidate.facts, candidate.program
+    facts, program = without_private(candidate.facts, contents.redactor), candidate.program
     captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
     return Story(
         signature=facts.signature,
-        error=_error(facts, check),
+        error=_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
@@ -140,7 +145,7 @@ def tell(
         captured=_captured(facts.capture) if program is not None else "",
         minimized=candidate.minimized,
         reduction=facts.reduction if candidate.reduced else None,
-        twin=_twin(case, candidate),
+        twin=_twin(case, candidate, facts),
         bisected=bisected(case),
         insights=_insights(case) if code else (),
         program=text,
@@ -148,18 +153,19 @@ def tell(
         ops=ops_of(program) if program else (),
         rank=_rank(case, candidate, contents),
         aspects=aspects(captured, program) if captured and program else (),
-        log=_log(told, check),
+        log=prose.middle_cut(contents.redactor(_log(candidate, told, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
         left_out=tuple(left_out),
     )
 
 
-def _error(facts: Facts, check: Check | None) -> str:
+def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
     """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
-        return expected_line(facts.signature, check.failing.reading.failure)
+        seen = replace(facts, failure=check.failing.reading.failure)
+        return without_private(seen, redact).expected
     told = check.failing.output.partition("FAIL accuracy: ")[2]
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
@@ -171,7 +177,7 @@ def _insights(case: Case) -> tuple[str, ...]:
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
-def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
+def _twin(case: Case, candidate: Candidate, facts: Facts) -> TwinFound | None:
     """The nearest program that passes, its difference shown in the words of `repro.py`."""
     twin = candidate.twin
     path = case.path / "minify" / (twin.file if twin else "")
@@ -179,7 +185,7 @@ def _twin(case: Case, candidate: Candidate) -> TwinFound | None:
         return twin
     passing = parse(path.read_text(encoding="utf-8"))
     sources = (candidate.source, source_of(passing, regions=candidate.regions))
-    fails, passes = (render_program(it, candidate.facts) for it in sources)
+    fails, passes = (render_program(it, facts) for it in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
@@ -206,11 +212,18 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
     return rank_of_script(texts, own, complete=not sources.left_out)
 
 
-def _log(told: Known, check: Check | None) -> str:
-    """What `repro.py` printed when it failed; what the user's command did where it did not fail."""
+def _log(candidate: Candidate, told: Known, check: Check | None, *, code: bool) -> str:
+    """What `repro.py` printed when it failed; where it did not fail, the user's command.
+
+    What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
+    """
     if check is not None and check.same:
-        return check.failing.output
-    return told.facts.failure.text if told.facts.failure else ""
+        log = check.failing.output
+    elif candidate.program is None or code:
+        log = told.facts.failure.text if told.facts.failure else ""
+    else:
+        log = told.facts.expected
+    return prose.without_warnings(prose.steady(log))
 
 
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:

@@ -65,7 +65,7 @@ def opened(target: Path) -> Iterator[Path]:
         try:
             _open(target, place)
         except OSError as error:
-            raise ReproKitError(f"Cannot read {target}: {error.strerror}.") from error
+            raise ReproKitError(f"Cannot read {target}: {error.strerror or error}.") from error
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -112,7 +112,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
         known = {name: data[name] for name in Claim.__dataclass_fields__ if data.get(name) is not None}
         claim = from_data(known, Claim)
         return replace(claim, limit=min(claim.limit, _LONGEST) if claim.limit and claim.limit > 0 else None)
-    except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 

@@ -118,7 +118,7 @@ def _op(
     name, claim = _named(subsystem, applied, border)
     good = trials.side(_up_to(subsystem, border.good), _until(backend, subsystem, border.good))
     bad = trials.side(_up_to(subsystem, border.bad), _until(backend, subsystem, border.bad))
-    link = trials.costed(Link("op", name, claim, good, bad), before)
+    link = trials.costed(Link("op", name, claim, good, bad, where=applied[border.bad].line), before)
     if border.sharp:
         return [link, _alone(trials, backend, subsystem, border.bad, applied)], []
     why = f"between #{border.good} and #{border.bad} of {subsystem} nothing told anything"
@@ -128,11 +128,10 @@ def _op(
 def _named(subsystem: str, applied: Sequence[Applied], border: Boundary) -> tuple[str, str]:
     last = applied[border.bad]
     name = f"#{border.bad} {last.name}".rstrip()
-    where = f" ({last.line})" if last.line else ""
     if border.sharp:
-        return name, f"It begins with application {name} of {len(applied)} {subsystem}{where}."
+        return name, f"It begins with application {name} of {len(applied)} {subsystem}."
     first = border.good + 1
-    return f"#{first}-{name[1:]}", f"It begins with one of applications #{first} to {name} of {subsystem}{where}."
+    return f"#{first}-{name[1:]}", f"It begins with one of applications #{first} to {name} of {subsystem}."
 
 
 def _up_to(subsystem: str, last: int) -> str:

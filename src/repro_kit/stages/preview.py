@@ -16,6 +16,8 @@ _WHY = {
     "trace": "torch's structured trace: --trace",
     "artifact": "a graph out of the trace: --trace yes",
     "log": "torch's log: --trace yes",
+    "explanation": "what the trace says of the user's code: --trace yes",
+    "tlparse": "the trace as tlparse shows it: --trace yes",
     "issue": "the text for the bug form",
     "report": "the whole story as a page",
     "story": "the story, for programs",

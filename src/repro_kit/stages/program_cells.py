@@ -77,5 +77,6 @@ class OnProgram(Cells):
 
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
-        repeat = f"python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
+        eager = "" if it.compiled else "TORCH_COMPILE_DISABLE=1 "
+        repeat = f"{eager}python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
         return self._made(it, verdict, repeat + setup_words(it))
