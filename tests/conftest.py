@@ -1,4 +1,4 @@
-"""For all tests: what repro-kit keeps for the user is kept for the run of the tests."""
+"""For all tests: what repro-kit keeps for the user is kept for the run of the tests; the longest tests begin first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The examples take minutes each: at the end, all but one worker would wait for the last of them."""
+    items.sort(key=lambda item: "test_examples" not in item.nodeid)
 
 
 @pytest.fixture(scope="session", autouse=True)

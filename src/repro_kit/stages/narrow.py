@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -21,7 +22,7 @@ from repro_kit.ui import Ui
 
 #: Runs that a step takes, about, and seconds that it may take where it was not asked for.
 _RUNS = {"graph": 6, "subsystem": 12, "flips": 25, "needs": 4}
-_AFFORDABLE = 300.0
+_AFFORDABLE = {"auto": 300.0, None: 60.0}  # seconds of a step that nobody asked for; None: in a longer pipeline
 _CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
 
 
@@ -97,9 +98,9 @@ class _Found:
 def _too_long(runner: Cells, step: Step) -> str:
     """Why a step is left out that nobody asked for: on a script, it may take as long as the script, many times."""
     seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
-    if runner.options.narrow not in (None, "auto") or seconds <= _AFFORDABLE:
+    if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
         return ""
-    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; ask for it with --narrow {step}"
+    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; ask for it with repro-kit ablate --narrow {step}"
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
