@@ -16,6 +16,7 @@ from repro_kit.cli.main import main
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's directory, with a script that uses the package; nothing is looked up beyond this machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")  # a cell of a table is one line
     monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "nothing").as_uri())
     place = tmp_path / "project"
     place.mkdir()

@@ -42,6 +42,7 @@ def test_a_private_cache_has_the_probes_of_the_compiler_and_nothing_else(tmp_pat
     (known / "ab").mkdir()
     (known / "ab" / "probe.so").write_text("x")
     (known / "modules.txt").write_text("x")
+    (known / "ab" / "other_CxxBuild").mkdir()  # another process is at it
     with private_caches(tmp_path / "case", "/venv/bin/python") as env:
         cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
         assert [it.relative_to(cache).as_posix() for it in cache.rglob("*") if it.is_file()] == ["ab/probe.so"]

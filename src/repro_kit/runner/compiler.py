@@ -41,7 +41,7 @@ def probes(python: str) -> Path | None:
 def give_probes(python: str, cache: Path) -> None:
     """Copy what is known into an Inductor cache directory that is empty otherwise."""
     known = probes(python)
-    for source in sorted(known.glob("??/*")) if known else ():
+    for source in sorted(known.glob("??/*.so")) if known else ():  # others are in the making, and appear whole
         target = cache / source.relative_to(known or source)
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # another repro-kit may be removing it
