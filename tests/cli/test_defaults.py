@@ -33,6 +33,7 @@ def test_nearest_file_upward_counts(tmp_path):
         ("jobs = 1.5", "jobs must be a whole number"),
         ("jobs = true", "jobs must be a whole number"),
         ("jobs = 0", "greater than 0"),
+        ("timeout = nan", "greater than 0"),
         ("check = 'speed'", "is no symptom"),
         ("timeout = [", "cannot be read"),
     ],

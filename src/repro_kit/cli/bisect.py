@@ -13,7 +13,6 @@ from repro_kit.cli.command import ReproCommand, form_of
 
 _SIDES = click.Choice(["good", "bad", "skip"])
 _COUNT = click.IntRange(min=1)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 class BisectCommand(ReproCommand):
@@ -51,7 +50,7 @@ class BisectCommand(ReproCommand):
 @click.option("--pre", is_flag=True, help="Pre-releases too.")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
 @click.option("--constraint", multiple=True, metavar="FILE", help="Constraints on what is installed.")
-@click.option("--timeout", type=_POSITIVE, metavar="S", help="Seconds for one run.  [600]")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for one run.  [600]")
 @click.option("--on-timeout", type=_SIDES, default="skip", help="What a build is whose run does not end.  [skip]")
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Not a failure, but accuracy, recompiles>N, slowdown>X …")
 @click.option("--any-failure", is_flag=True, help="Every failure counts, not only the one that is looked for.")
@@ -61,7 +60,7 @@ class BisectCommand(ReproCommand):
 @click.option("--log", is_flag=True, help="Show what was judged and why; run nothing.")
 @click.option("--repo", type=click.Path(path_type=Path), metavar="CLONE", help="Clone whose commits are ranked.")
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
-@click.option("--cache-size", type=_POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
+@click.option("--cache-size", type=shared.POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
 @click.option("--offline", is_flag=True, help="Use what is cached; no network.")
 @click.option("--keep", is_flag=True, help="Keep the environments.")
 @click.option("-o", "--output", "place", metavar="DIR", help="Where the state goes.  [the case, or ./NAME.bisect]")

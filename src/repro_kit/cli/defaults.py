@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from pathlib import Path
@@ -59,7 +60,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
     fits = type(value) is expected or (expected is float and type(value) is int)
     if not fits:
         raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be {_NAMES[expected]}, not {value!r}.")
-    if expected in (int, float) and value <= 0:
+    if expected in (int, float) and not 0 < value < math.inf:
         raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be greater than 0, not {value!r}.")
     if key == "check":
         _check_symptom(path, value)

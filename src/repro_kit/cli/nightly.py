@@ -10,8 +10,6 @@ import click
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
 @click.option("--nightly", metavar="PLATFORM", help="Nightlies for cpu, cu126, rocm6.4, xpu …  [cpu]")
@@ -21,10 +19,10 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--build", metavar="BUILD", help="This build.  [default: the newest]")
 @click.option("--python", metavar="PATH", help="Python to install it for.  [default: the active environment's]")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
-@click.option("--timeout", type=_POSITIVE, metavar="S", help="Seconds for one run.  [600]")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for one run.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not look for the build where it changed.")
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
-@click.option("--cache-size", type=_POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
+@click.option("--cache-size", type=shared.POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
 @click.option("-o", "--output", "place", metavar="DIR", help="State and summaries.  [FOLDER/.nightly]")
 @shared.interface_options
 @click.argument("folder", type=click.Path(path_type=Path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+class _Positive(click.FloatRange):
+    """A number above 0; Python's ``nan`` and ``inf`` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number that can be counted to.", param, ctx)
+        return number
+
+
+POSITIVE = _Positive(min=0, min_open=True)
 _COUNT = click.IntRange(min=1)
 _DEFAULT = Options()
 PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
@@ -63,11 +75,11 @@ subject_options = _decorate(
 
 stage_options = _decorate(
     click.option(
-        "--timeout", type=_POSITIVE, metavar="S", help=f"Seconds for a run of the command.  [{_DEFAULT.timeout:g}]"
+        "--timeout", type=POSITIVE, metavar="S", help=f"Seconds for a run of the command.  [{_DEFAULT.timeout:g}]"
     ),
     click.option(
         "--query-timeout",
-        type=_POSITIVE,
+        type=POSITIVE,
         metavar="S",
         help=f"Seconds for a run of a captured program.  [{_DEFAULT.query_timeout:g}]",
     ),
@@ -92,7 +104,7 @@ stage_options = _decorate(
     ),
     click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
     click.option("--budget", type=_COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
-    click.option("--deadline", type=_POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
+    click.option("--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
     click.option(
         "--border",
         type=click.Choice(["dynamo", "aot", "auto"]),

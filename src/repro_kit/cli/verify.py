@@ -10,16 +10,16 @@ import click
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-
 
 @click.command("verify", cls=ReproCommand, short_help="Does a bundle still fail here?")
 @shared.python_option
 @click.option("--against-nightly", is_flag=True, help="Run it with the newest nightly of torch, which is installed.")
 @click.option(
-    "--timeout", type=_POSITIVE, metavar="S", help="Seconds for the run.  [default: what the bundle asks for]"
+    "--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for the run.  [default: what the bundle asks for]"
 )
-@click.option("--memory", type=_POSITIVE, metavar="GIB", help="Memory for the run.  [default: 80 % of the machine's]")
+@click.option(
+    "--memory", type=shared.POSITIVE, metavar="GIB", help="Memory for the run.  [default: 80 % of the machine's]"
+)
 @shared.interface_options
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
