@@ -168,3 +168,14 @@ def test_a_case_without_a_graph_that_fails_alone_says_how_to_go_on(tmp_path: Pat
     (tmp_path / "watched.json").write_text(json.dumps(about))
     case = Case.create(tmp_path, Subject("script", ("x",), "/", "p"), "t")
     assert "repro-kit collect a.py -x (in /w)" in str(nothing_alone(case, "No graph was compiled"))
+
+
+def test_what_has_not_run_when_its_call_returns_cannot_be_decorated() -> None:
+    async def later() -> None: ...
+
+    def pieces():
+        yield 1
+
+    for function in (later, pieces):
+        with pytest.raises(TypeError, match="is a coroutine or generator; put `with repro_kit.watch"):
+            repro_kit.watch("out.repro")(function)

@@ -7,6 +7,7 @@ from. Standard library and torch only, and torch is never imported for it.
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import shutil
@@ -44,6 +45,15 @@ class watch(contextlib.ContextDecorator):
     def __init__(self, path=None):
         self.path = os.fspath(path) if path is not None else _default_path()
         self.saved = None
+
+    def __call__(self, function):
+        """`function`, watched. Raises TypeError for what has not run yet when its call returns."""
+        kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        if any(is_one(function) for is_one in kinds):
+            raise TypeError(
+                f"{function.__qualname__} is a coroutine or generator; put `with repro_kit.watch(…):` in its body"
+            )
+        return super().__call__(function)
 
     def _recreate_cm(self):
         return type(self)(self.path)
