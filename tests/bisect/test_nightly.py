@@ -106,6 +106,27 @@ def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "1.0.dev20260108 is the first build that no longer fails" in told["groups"][0]["bisected"]
 
 
+def test_what_comes_and_goes_is_no_news() -> None:
+    class Flaky:
+        def __init__(self, *showings: Showing) -> None:
+            self.showings = list(showings)
+
+        def run(self, ready: Ready) -> Seen:
+            return Seen(self.showings.pop(0), signature=FAILURE)
+
+    def settled(*showings: Showing) -> tuple[State, str]:
+        oracle = Flaky(*showings)
+        subject = BuildSubject("repro.py", oracle, Path(), FAILURE)  # type: ignore[arg-type]
+        memory = Memory(cases={"a": Known("1", State.FAILS, FAILURE)})
+        run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+        assert not oracle.showings
+        return run.state, run.note
+
+    assert settled(Showing.FAILS) == (State.FAILS, "")
+    assert settled(Showing.PASSES, Showing.FAILS) == (State.FAILS, "comes and goes: in another run it passes")
+    assert settled(Showing.PASSES, Showing.CANNOT, Showing.PASSES) == (State.PASSES, "")
+
+
 def test_a_case_that_hangs_fails_when_it_hangs() -> None:
     hang = Signature(Kind.TIMEOUT)
 

@@ -47,11 +47,13 @@ class CaseRun:
     signature: Signature | None = None
     detail: str = ""
     seconds: float = 0.0
+    note: str = ""  # on how sure it is
 
     @property
     def shown(self) -> str:
         """What was seen, in words."""
-        return self.signature.summary() if self.signature else self.detail
+        told = self.signature.summary() if self.signature else self.detail
+        return "; ".join(filter(None, [told, self.note]))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
 
+_AGAIN = 2  # runs more of a case before it counts as turned
 _MEMORY = "state.json"
 
 
@@ -106,7 +107,7 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
         memory = read_memory(watch.place)
         subjects, damaged = _opened(names, watch, stack, ui)
         target = target_of(find_python(watch.python, Path.cwd(), os.environ))
-        build, runs = _run_all(watch, subjects, target, ui)
+        build, runs = _run_all(watch, subjects, target, memory, ui)
         runs += damaged
         groups = grouped(compare(memory, runs))
         if watch.bisect:
@@ -162,7 +163,9 @@ def _opened(
     return subjects, damaged
 
 
-def _run_all(watch: Watch, subjects: dict[str, BuildSubject], target: Target, ui: Ui) -> tuple[Build, list[CaseRun]]:
+def _run_all(
+    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: Memory, ui: Ui
+) -> tuple[Build, list[CaseRun]]:
     """The newest build (or the one that was named), and every case on it."""
     asked = Ask("every case", command="")
     axis = Axis(watch.package, bad=watch.build)
@@ -174,7 +177,7 @@ def _run_all(watch: Watch, subjects: dict[str, BuildSubject], target: Target, ui
         try:
             with source.ready(build) as ready:
                 ui.done(f"{watch.package} {build.shown}")
-                return build, [_run(name, subject, ready, ui) for name, subject in subjects.items()]
+                return build, [_settled(name, subject, ready, memory, ui) for name, subject in subjects.items()]
         except UnusableError as error:
             raise ReproKitError(f"{watch.package} {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
         finally:
@@ -190,6 +193,23 @@ def _no_alarm() -> Iterator[None]:
         if error.exit_code is not Exit.FAILED:
             raise
         raise ReproKitError(str(error), Exit.CANNOT_RUN) from error
+
+
+def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui: Ui) -> CaseRun:
+    """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
+    run = _run(name, subject, ready, ui)
+    for _ in range(_AGAIN):
+        if not _turned(memory, run):
+            return run
+        again = _run(name, subject, ready, ui)
+        if again.state is not State.UNKNOWN and not _turned(memory, again):
+            return replace(again, note=f"comes and goes: in another run it {run.state}")
+    return run
+
+
+def _turned(memory: Memory, run: CaseRun) -> bool:
+    (news,) = compare(memory, [run])
+    return news.event in TURNS
 
 
 def _run(name: str, subject: BuildSubject, ready: Ready, ui: Ui) -> CaseRun:
