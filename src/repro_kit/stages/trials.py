@@ -77,7 +77,7 @@ class Trials:
 
     def __init__(self, runner: Cells, cell: Cell, target: Signature) -> None:
         self.runner, self.cell, self.target = runner, cell, target
-        self.runs = 0  # made now, not those of an earlier session
+        self.runs = 0  # made now, not those of an earlier run
         self.seconds = 0.0
         self._journal = runner.case.path / "ablate" / "trials.jsonl"
         self._known = self._read()
@@ -222,7 +222,7 @@ class Trials:
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def _read(self) -> dict[str, Trial]:
-        """Answers of an earlier session about the same subject; anything else starts the journal anew."""
+        """Answers of an earlier run about the same subject; anything else starts the journal anew."""
         known: dict[str, Trial] = {}
         lines = []
         with suppress(FileNotFoundError):
