@@ -127,18 +127,32 @@ def test_what_comes_and_goes_is_no_news() -> None:
     assert settled(Showing.PASSES, Showing.CANNOT, Showing.PASSES) == (State.PASSES, "")
 
 
-def test_a_case_that_hangs_fails_when_it_hangs() -> None:
-    hang = Signature(Kind.TIMEOUT)
+HANG = Signature(Kind.TIMEOUT)
 
+
+@pytest.mark.parametrize(
+    ("expected", "before", "state", "event"),
+    [
+        (HANG, None, State.FAILS, Event.FIRST),
+        (HANG, Known("1", State.PASSES), State.FAILS, Event.NEWLY_FAILS),
+        (FAILURE, None, State.UNKNOWN, Event.UNKNOWN),  # it may only be slow
+        (FAILURE, Known("1", State.PASSES), State.OTHER, Event.NEWLY_FAILS),
+        (FAILURE, Known("1", State.FAILS, FAILURE), State.OTHER, Event.CHANGED),
+        (FAILURE, Known("1", State.OTHER, HANG), State.OTHER, Event.STILL_FAILS),
+        (None, None, State.UNKNOWN, Event.UNKNOWN),
+        (None, Known("1", State.PASSES), State.FAILS, Event.NEWLY_FAILS),
+    ],
+)
+def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event) -> None:
     class Hanging:
         def run(self, ready: Ready) -> Seen:
             return Seen(Showing.TIMED_OUT, "still running after 600 s")
 
-    def state(signature: Signature | None) -> State:
-        subject = BuildSubject("repro.py", Hanging(), Path(), signature)  # type: ignore[arg-type]
-        return nightly._run("a", subject, Ready("python"), SilentUi()).state
-
-    assert (state(hang), state(FAILURE), state(None)) == (State.FAILS, State.UNKNOWN, State.UNKNOWN)
+    subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
+    memory = Memory(cases={"a": before} if before else {})
+    run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+    (news,) = compare(memory, [run])
+    assert (run.state, news.event) == (state, event)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from repro_kit.bisect.news import (
     CaseRun,
     Event,
     Group,
+    Known,
     Memory,
     News,
     State,
@@ -38,13 +39,13 @@ from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.serialize import dumps, from_data
-from repro_kit.model.signature import Strength
+from repro_kit.model.signature import Signature, Strength
 from repro_kit.stages.bisect import Bisection, make_place
 from repro_kit.stages.bisect_commits import with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
 from repro_kit.stages.bisect_report import as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
-from repro_kit.stages.build_oracle import Showing
+from repro_kit.stages.build_oracle import Seen, Showing
 from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
 from repro_kit.stages.place import is_case
@@ -197,11 +198,12 @@ def _no_alarm() -> Iterator[None]:
 
 def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui: Ui) -> CaseRun:
     """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
-    run = _run(name, subject, ready, ui)
+    known = memory.cases.get(name)
+    run = _run(name, subject, ready, known, ui)
     for _ in range(_AGAIN):
         if not _turned(memory, run):
             return run
-        again = _run(name, subject, ready, ui)
+        again = _run(name, subject, ready, known, ui)
         if again.state is not State.UNKNOWN and not _turned(memory, again):
             return replace(again, note=f"comes and goes: in another run it {run.state}")
     return run
@@ -212,21 +214,35 @@ def _turned(memory: Memory, run: CaseRun) -> bool:
     return news.event in TURNS
 
 
-def _run(name: str, subject: BuildSubject, ready: Ready, ui: Ui) -> CaseRun:
+def _run(name: str, subject: BuildSubject, ready: Ready, known: Known | None, ui: Ui) -> CaseRun:
     with ui.stage("case"):
         ui.progress(name)
         seen = subject.oracle.run(ready)
-        hang = subject.signature if subject.signature and subject.signature.kind is Kind.TIMEOUT else None
-        if hang and seen.showing is Showing.TIMED_OUT:  # which is what the case is about
-            seen = replace(seen, showing=Showing.FAILS, signature=seen.signature or hang)
-        states = {Showing.PASSES: State.PASSES, Showing.FAILS: State.FAILS}
-        state = states.get(seen.showing, State.UNKNOWN)
-        if state is State.FAILS and subject.signature is not None:
-            same = seen.signature is not None and subject.signature.matches(seen.signature, Strength.CROSS_VERSION)
-            state = State.FAILS if same else State.OTHER
-        run = CaseRun(name, state, seen.signature, seen.reason, round(seen.seconds, 1))
+        state, signature = _judged(seen, subject.signature, known)
+        run = CaseRun(name, state, signature, seen.reason, round(seen.seconds, 1))
         ui.done(f"{name}: {state}{f' ({run.shown})' if run.shown else ''}")
     return run
+
+
+def _judged(seen: Seen, expected: Signature | None, known: Known | None) -> tuple[State, Signature | None]:
+    """How the case does, and its failure. A time-out is a hang where a build before ended in time, or the case is one.
+
+    A case that has never ended in time may only be slow.
+    """
+    signature = seen.signature
+    if seen.showing is Showing.TIMED_OUT:
+        hangs = expected is not None and expected.kind is Kind.TIMEOUT
+        if not hangs and known is None:
+            return State.UNKNOWN, None
+        signature = signature or Signature(Kind.TIMEOUT)
+    elif seen.showing is Showing.CANNOT:
+        return State.UNKNOWN, signature
+    elif seen.showing is Showing.PASSES:
+        return State.PASSES, signature
+    if expected is None:
+        return State.FAILS, signature
+    same = signature is not None and expected.matches(signature, Strength.CROSS_VERSION)
+    return State.FAILS if same else State.OTHER, signature
 
 
 def _bisected(

@@ -49,6 +49,33 @@ def run_subject(
     return _ended_by_the_timer(ran, timeout)
 
 
+def run_overridden(
+    case: Case,
+    place: Path,
+    override: Mapping[str, Any],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
+    on_tick: Callable[[float], None] | None = None,
+    argv: Sequence[str] | None = None,
+) -> Run:
+    """Run it as `run_subject` does, with the probe's `override` in force; its trace goes to `place`/trace."""
+    trace = place.absolute() / "trace"
+    trace.mkdir(parents=True, exist_ok=True)
+    return run_subject(
+        case,
+        place,
+        timeout=timeout,
+        mode="override",
+        probe=override,
+        env={"TORCH_TRACE": str(trace), **(env or {})},
+        without=without,
+        on_tick=on_tick,
+        argv=argv,
+    )
+
+
 def _ended_by_the_timer(ran: Run, timeout: float) -> Run:
     """`ran`, a time-out where the probe's timer killed it: one that replaced the user's program (exec) dies of that."""
     if ran.signal == "SIGALRM" and ran.seconds >= timeout - dump_before(timeout) - _SLACK:

@@ -27,6 +27,7 @@ from repro_kit.stages.cells import Cells, Plan, interpreter
 from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
 from repro_kit.stages.overrides import by_hand, overrides, setup_words, slug
+from repro_kit.stages.running import run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -198,8 +199,8 @@ class OnScript(Cells):
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             verdict = user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
         else:
-            ran = symptoms.run_traced(
-                self.case, self.options, place, changed, env, timeout, on_tick=self._tick, without=without
+            ran = run_overridden(
+                self.case, place, changed, timeout=timeout, env=env, without=without, on_tick=self._tick
             )
             verdict = self._judged(place, ran)
         failed = probe_failure(place / "probe")

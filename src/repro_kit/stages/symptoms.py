@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from repro_kit.case import Case
@@ -18,7 +17,7 @@ from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.stages import failures, user_oracle
 from repro_kit.stages.options import Options
-from repro_kit.stages.running import run_subject
+from repro_kit.stages.running import run_overridden
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
@@ -70,7 +69,7 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     place = case.path / "observe" / "measured"
     if probes(symptom):
         ui.progress("measuring the compiled calls")
-        ran = run_traced(case, options, place, {"measure": probes(symptom)})
+        ran = run_overridden(case, place, {"measure": probes(symptom)}, timeout=options.timeout)
         findings = read_findings(place / "probe")
     verdict = of_run(symptom, ran, findings, summary)
     if verdict.status is Status.INFRA:
@@ -172,7 +171,8 @@ def _why_not(ran: Run, findings: Findings) -> str:
 def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
-    ran = run_traced(case, options, place, {**override_of(symptom.baseline), "measure": probes(symptom)})
+    override = {**override_of(symptom.baseline), "measure": probes(symptom)}
+    ran = run_overridden(case, place, override, timeout=options.timeout)
     findings = read_findings(place / "probe")
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
     if measured is None:
@@ -186,30 +186,3 @@ def override_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     config = {name: value for name, value in settings.items() if "." in name}
     arguments = {name: value for name, value in settings.items() if "." not in name}
     return {**arguments, **({"config": config} if config else {})}
-
-
-def run_traced(
-    case: Case,
-    options: Options,
-    place: Path,
-    override: Mapping[str, Any],
-    env: Mapping[str, str] | None = None,
-    timeout: float | None = None,
-    on_tick: Callable[[float], None] | None = None,
-    without: Collection[str] = (),
-) -> Run:
-    """Run the subject with the probe's `override` in force; its trace goes to `place`/trace.
-
-    `without` are variables of the user's that it does not get.
-    """
-    (place / "trace").mkdir(parents=True, exist_ok=True)
-    return run_subject(
-        case,
-        place,
-        timeout=timeout or options.timeout,
-        mode="override",
-        probe=override,
-        env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-        on_tick=on_tick,
-        without=without,
-    )

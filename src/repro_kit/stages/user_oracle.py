@@ -14,7 +14,7 @@ from repro_kit.model.symptom import Symptom
 from repro_kit.runner.launch import exit_name
 from repro_kit.stages import failures
 from repro_kit.stages.options import Options
-from repro_kit.stages.running import run_subject
+from repro_kit.stages.running import run_overridden
 
 _SKIP = 125  # as for `git bisect run`
 _LONGEST = 200  # characters of the line that is shown
@@ -51,17 +51,8 @@ def ask(
 
     `without` are variables of the user's that it does not get.
     """
-    (place / "trace").mkdir(parents=True, exist_ok=True)
-    ran = run_subject(
-        case,
-        place,
-        timeout=timeout or options.timeout,
-        mode="override",
-        probe=override,
-        env={"TORCH_TRACE": str(place.absolute() / "trace"), **(env or {})},
-        without=without,
-        argv=["/bin/sh", "-c", oracle.text],
-    )
+    argv = ["/bin/sh", "-c", oracle.text]
+    ran = run_overridden(case, place, override, timeout=timeout or options.timeout, env=env, without=without, argv=argv)
     if ran.timed_out:
         return Verdict(Status.INFRA, seconds=ran.seconds, note=exit_name(ran))
     if ran.ok:
