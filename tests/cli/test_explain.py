@@ -79,6 +79,8 @@ def test_the_sections_are_those_that_there_are() -> None:
         (["{tmp}/gone.log"], "does not exist"),
         ([LOG, "--try"], "give the script in its place"),
         ([LOG, "further"], "takes no arguments: further"),
+        ([LOG, "--fresh"], "--fresh is for a run"),
+        ([LOG, "--timeout", "5", "-o", "x"], "--output and --timeout are for a run"),
         ([LOG, "--section", "nonsense"], "'nonsense' is not one of"),
         ([LOG, "--section", "times"], "There is no section times here"),
         ([LOG, "--artifact", "nonsense"], "holds no nonsense; --list shows"),

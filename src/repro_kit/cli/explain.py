@@ -20,6 +20,7 @@ SECTIONS = (
     "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
 )  # fmt: skip
 COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
+_OF_RUNS = ("python", "output", "fresh", "timeout")
 _PATH = click.Path(path_type=Path)
 
 
@@ -154,7 +155,15 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
         return source_of_case(job.case, job.options, ui, as_it_is=path is not None)
     if try_:
         raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+    idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
+    if idle:
+        raise ReproKitError(f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'} for a run, and {path} is there already: nothing runs.")
     return _there(path)
+
+
+def _given(ctx: click.Context, name: str) -> bool:
+    given = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    return given and ctx.params[name] is not None  # --artifact has taken its --output away
 
 
 def _there(path: Path) -> Source:
