@@ -157,7 +157,7 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
         raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
     idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
     if idle:
-        raise ReproKitError(f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'} for a run, and {path} is there already: nothing runs.")
+        raise ReproKitError(f"There is no run of {path} that {' and '.join(idle)} could be for.")
     return _there(path)
 
 
