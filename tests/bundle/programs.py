@@ -158,6 +158,28 @@ def calls():
         Signature(Kind.ACCURACY, difference="value", magnitude=1.0),
     ),
     Failing(
+        "input_not_written",
+        _program(
+            "{'backend': 'forgetful'}",
+            """
+def forgetful(gm, example_inputs):
+    return lambda *arguments: gm.forward(*(it.clone() for it in arguments))
+
+
+def graph(x):
+    view = x.view(4, 4)
+    view += 1
+    return (view,)
+
+
+def calls():
+    x = torch.randn(16)
+    return [(x,)]
+""",
+        ),
+        Signature(Kind.ACCURACY, difference="value", magnitude=1.0),
+    ),
+    Failing(
         "dynamic_only",
         _program(
             "{'backend': 'no_symbols', 'dynamic': None}",

@@ -16,7 +16,7 @@ from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.script_repro import pattern, render_script
 from repro_kit.bundle.source_files import find_sources
 from repro_kit.case import Subject
-from repro_kit.model.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure import Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.results import Environment
 from repro_kit.model.signature import Signature
@@ -70,6 +70,17 @@ def test_numbers_of_several_calls_stand_in_them():
     text = next(it.text for it in FAILING if it.name == "several_calls")
     rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
     assert "    return [(x, 1), (y, 1), (z, 1)]\n" in rendered and "n = 1" not in rendered
+
+
+def test_inputs_are_compared_where_they_are_written_to():
+    inputs = '"inputs": args'
+    signature, told = FAILING[1].signature, Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
+    source = source_of(parse(FAILING[1].text))
+    assert inputs not in render_program(source, facts(signature))
+    assert inputs in render_program(source, facts(signature, told))
+    for statement in ("x += 1", "x.add_(1)", "x[0] = 1"):
+        source = source_of(parse(FAILING[1].text.replace("    return (relu", f"    {statement}\n    return (relu")))
+        assert inputs in render_program(source, facts(signature)), statement
 
 
 def test_everything_of_a_recipe_is_written():

@@ -190,7 +190,7 @@ def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
     pairs = [("outputs", "outputs")]
     if source.recipe.backward != "none":
         pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
-    if any(_IN_PLACE.search(function) for function in source.functions):
+    if any(map(_works_in_place, source.functions)) or _differs_in_inputs(facts):
         pairs.append(("inputs", "args"))
     match facts.signature.difference:
         case "stride":
@@ -200,6 +200,18 @@ def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
         case "alias":
             pairs.append(("aliases", "aliases(*args, *outputs)"))
     return pairs
+
+
+def _works_in_place(function: str) -> bool:
+    """Whether the text of a function says so; a flag or a running mean in it does not."""
+    augmented = any(isinstance(node, ast.AugAssign) for node in ast.walk(ast.parse(function)))
+    return augmented or bool(_IN_PLACE.search(function))
+
+
+def _differs_in_inputs(facts: Facts) -> bool:
+    """Whether it is an input that was seen to differ after the call."""
+    seen = (facts.failure and facts.failure.difference, facts.reduction and facts.reduction.difference)
+    return any(difference.of_argument for difference in seen if difference)
 
 
 def _free_names(source: Source) -> dict[str, str]:

@@ -86,6 +86,11 @@ class Difference:
     detail: str = ""
     exact: bool = False  # of integers or booleans: any difference of values is simply wrong
 
+    @property
+    def of_argument(self) -> bool:
+        """Whether it is an argument that differs, which was written to."""
+        return self.where.endswith(" after the call")
+
 
 @dataclass(frozen=True)
 class Measured:

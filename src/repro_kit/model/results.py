@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from repro_kit.model.failure import Failure, Layer, Status, Verdict
+from repro_kit.model.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
 
@@ -141,6 +141,7 @@ class Reduction:
     twin: TwinFound | None = None
     repeats: int = 1  # runs of a program before it counted as not failing: more for a flaky failure
     note: str = ""  # how often a flaky failure was seen, and how sure the judgement on candidates is
+    difference: Difference | None = None  # of a wrong result, from eager's
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,16 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         oracle = stack.enter_context(open_oracle(case, options))
         afresh.prepare(program.recipe)
         work = _Work(oracle, afresh, place, options, ui, on_event, query_timeout(options, capture.signature.kind))
-        result, fails = work.reduced(program, capture.signature, capture.verdict)
+        result, failure = work.reduced(program, capture.signature, capture.verdict)
         if options.border != "dynamo" and capture.border == "dynamo":
-            result, fails = work.at_aten(case, result, fails, capture.signature)
-    write_reduction(case, result, fails)
+            result, failure = work.at_aten(case, result, failure, capture.signature)
+    write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_TOLD]):
         ui.note(f"Another failure met on the way, kept in minify/also/{number:03d}.py: {note}")
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    ui.done(words + stopped + ("" if fails else "; the result was NOT seen to fail in a fresh interpreter"))
+    ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class _Work:
 
     def reduced(
         self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
-    ) -> tuple[Result, bool]:
-        """(the reduction, whether its end fails alike in a fresh interpreter); `verdict` is the program's own."""
+    ) -> tuple[Result, Failure | None]:
+        """(the reduction, how its end fails alike in a fresh interpreter); `verdict` is the program's own."""
         inputs = self.place / "inputs"
         early = until(verdict, signature, program)
         judge = Judge(self.oracle, signature, inputs, self.timeout, self.ui, early)
@@ -91,10 +91,12 @@ class _Work:
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
-        smallest, fails = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
-        return replace(result, program=smallest), fails
+        smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
+        return replace(result, program=smallest), failure
 
-    def at_aten(self, case: Case, result: Result, fails: bool, signature: Signature) -> tuple[Result, bool]:
+    def at_aten(
+        self, case: Case, result: Result, failure: Failure | None, signature: Signature
+    ) -> tuple[Result, Failure | None]:
         """`result` carried on at the aten border, where a graph of Inductor's fails alike and ends smaller.
 
         With the border ``aot`` asked for, smaller or not.
@@ -108,15 +110,15 @@ class _Work:
             if own is None or not signature.matches(own, Strength.REBASED):
                 continue
             try:
-                lower, lower_fails = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
+                lower, lower_failure = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
             except CannotReduce:
                 continue
             smaller = _measured(lower.program) < _measured(result.program)
-            if lower_fails and (smaller or self.options.border == "aot"):
+            if lower_failure and (smaller or self.options.border == "aot"):
                 self.ui.note(f"The aten graph is taken, {size(lower.program)} of its {size(aten)} statements.")
-                return _joined(result, lower, aten), True
+                return _joined(result, lower, aten), lower_failure
         self.ui.note("The aten graphs of the result are not smaller, or do not fail alike alone; Dynamo's stays.")
-        return result, fails
+        return result, failure
 
 
 def _measured(program: Program) -> tuple[int, ...]:
@@ -153,14 +155,14 @@ def _stock_inputs(source: Path, target: Path) -> None:
 
 def verified(
     oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
-) -> tuple[Program, bool]:
-    """(the result, whether it fails alike in fresh interpreters); with a tolerance where the usual is too tight."""
+) -> tuple[Program, Failure | None]:
+    """(the result, how it fails alike in a fresh interpreter); with a tolerance where the usual is too tight."""
     failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
     if failure is None:
-        return program, False
+        return program, None
     stated = with_tolerance(program, failure)
     kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout, runs) is not None
-    return stated if kept else program, True
+    return stated if kept else program, failure
 
 
 def _fails_afresh(

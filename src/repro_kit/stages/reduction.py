@@ -7,6 +7,7 @@ import shutil
 
 from repro_kit.bundle.curve import curve
 from repro_kit.case import Case, write_atomic
+from repro_kit.model.failure import Failure
 from repro_kit.model.results import Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.program import Program, render
 from repro_kit.reduce import Result
@@ -35,10 +36,10 @@ def _note(result: Result) -> str:
     )
 
 
-def write_reduction(case: Case, result: Result, verified: bool) -> None:
+def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
     """Write `minify/`: the smallest program, its stored inputs, the steps, other failures, the neighbours, the numbers.
 
-    `verified`: the smallest program was seen to fail alike in a fresh interpreter.
+    `failure`: how the smallest program was seen to fail alike in a fresh interpreter.
     """
     place = case.path / "minify"
     (place / "minify.json").unlink(missing_ok=True)  # it speaks of the files below, and is written when all are there
@@ -65,7 +66,7 @@ def write_reduction(case: Case, result: Result, verified: bool) -> None:
         statements_after=result.statements_after,
         queries=result.queries,
         seconds=round(result.seconds, 1),
-        verified=verified,
+        verified=failure is not None,
         self_contained=not kept,
         steps=tuple(steps),
         stopped=result.stopped,
@@ -75,6 +76,7 @@ def write_reduction(case: Case, result: Result, verified: bool) -> None:
         twin=_twin(result.program, neighbours.twin),
         repeats=result.repeats,
         note=_note(result),
+        difference=failure.difference if failure else None,
     )
     write_atomic(place / "curve.svg", curve(reduction).encode())
     case.write("minify/minify.json", reduction)
