@@ -259,6 +259,11 @@ def test_a_hang_is_known_by_where_its_loop_is():
         (gcc(), "InductorError: CppCompileError: no matching function for call to 'atomic_add_vec'"),
         (difference("nan"), "wrong result: nan differs from eager's"),
         (difference(), "wrong result: values differ from eager's by 0.5 (relative)"),
+        (
+            Signature(Kind.ACCURACY, ("AssertionError",), "…"),
+            "wrong result: the script's own check fails: AssertionError",
+        ),
+        (Signature(Kind.ACCURACY, ("AssertionError",), "loss is off"), "wrong result: loss is off"),
         (crash("SIGSEGV"), "crash by memory corruption or invalid access"),
         (hang("_inductor/scheduler.py:fuse"), "hang in scheduler.py:fuse"),
         (Signature(Kind.OOM, ("MemoryError",)), "MemoryError"),

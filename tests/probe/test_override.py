@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from repro_kit.model.witness import parting
 from repro_kit.runner.findings import read_findings
-from repro_kit.runner.launch import launch
+from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.runner.subject import probe_environment
 
@@ -119,6 +120,17 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path) -> None:
     # Eager's list has an element; what Dynamo leaves is its own matter, and results must agree in any case.
     assert touched[0] == [1, 1]
     assert parting(*runs) is None or parting(*runs).what == "state"
+
+
+@pytest.mark.torch
+def test_the_order_of_keys_is_state() -> None:
+    code = (
+        "import torch\nfrom repro_probe.witness import Witness\n"
+        "digest = Witness(torch, print)._digest\n"
+        "assert digest({'a': 0, 'b': 0}) != digest({'b': 0, 'a': 0})\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(PROBE)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.torch

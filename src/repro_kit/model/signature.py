@@ -88,7 +88,9 @@ class Signature:
 
     def _difference_summary(self) -> str:
         if self.difference is None:
-            return _cut(f"wrong result{_after(': ', self.message)}")
+            if any(map(str.isalpha, self.message)):
+                return _cut(f"wrong result: {self.message}")
+            return f"wrong result: the script's own check fails{_after(': ', ''.join(self.exceptions[-1:]))}"
         if self.difference == "value":
             share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
             return f"wrong result: values differ from eager's{share}"

@@ -100,7 +100,8 @@ class Witness:
         if isinstance(value, (types.FunctionType, types.MethodType, type)):
             return self._of_definition(value, deeper)
         if isinstance(value, dict):
-            return {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
+            found = {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
+            return {**found, "(order)": list(found)}
         if isinstance(value, (list, tuple)):
             return [len(value), *(deeper(item) for item in value[:_ITEMS])]
         if isinstance(value, (set, frozenset)):
