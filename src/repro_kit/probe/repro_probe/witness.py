@@ -43,13 +43,14 @@ class Witness:
         def call(*arguments, **named):
             if compiling():
                 return compiled(*arguments, **named)
-            before = self._digest((arguments, named))
+            given = {**dict(enumerate(arguments)), **named}
+            before = self._digest(given)
             try:
                 result = compiled(*arguments, **named)
             except Exception as error:
-                self._note(original, before, ["raised", type(error).__name__], (arguments, named))
+                self._note(original, before, ["raised", type(error).__name__], given)
                 raise
-            self._note(original, before, self._digest(result), (arguments, named))
+            self._note(original, before, self._digest(result), given)
             return result
 
         return call
