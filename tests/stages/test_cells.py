@@ -14,7 +14,7 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.signature import signature_of
 from repro_kit.runner.launch import Run
-from repro_kit.stages import symptoms
+from repro_kit.stages import script_cells
 from repro_kit.stages.cells import STOPPED, Plan
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.options import Options
@@ -144,7 +144,7 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     started, killed = Event(), Event()
 
-    def run_subject(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
+    def run_overridden(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
         started.set()
         try:
             while True:
@@ -154,7 +154,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
             killed.set()
             raise
 
-    monkeypatch.setattr(symptoms, "run_subject", run_subject)
+    monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
     runner = OnScript(case, Options(jobs=2), SilentUi())
     with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
@@ -165,12 +165,12 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
 
 
 def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_traced(_case: Case, _options: Options, place: Path, *_: object, **named: object) -> Run:
+    def run_overridden(_case: Case, place: Path, *_: object, **named: object) -> Run:
         (place / "probe").mkdir(parents=True)
         (place / "probe" / "probe-error-7.txt").write_text("Traceback …\nAttributeError: no such setting\n")
         return Run(0, None, False, 1.0, 0)
 
-    monkeypatch.setattr(symptoms, "run_traced", run_traced)
+    monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
     (cell,) = OnScript(case, Options(), SilentUi()).run(PLANS[2:3])
     assert (cell.verdict.status, cell.same) == (Status.INFRA, False)
     assert cell.verdict.note == "the probe failed: AttributeError: no such setting"

@@ -97,7 +97,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> S
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:
-            status = "failed"
+            status, ending = "failed", None if stage.needs else error  # nothing can go on without the first one
             ui.failed(str(error))
         except KeyboardInterrupt as interrupt:
             status, ending = "interrupted", interrupt
