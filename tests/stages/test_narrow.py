@@ -141,6 +141,7 @@ def test_a_pass(narrowed: Narrowed) -> None:
     chain = narrowed(PASS, Recipe())
     assert "→ post_grad_passes → #" in in_one_line(chain)
     assert "post_grad_custom_post_pass" in in_one_line(chain)
+    assert any("a pass that your own code gave to torch" in it.claim for it in chain.links)
 
 
 def test_a_backend_without_subsystems_is_told(narrowed: Narrowed) -> None:

@@ -129,9 +129,15 @@ def _named(subsystem: str, applied: Sequence[Applied], border: Boundary) -> tupl
     last = applied[border.bad]
     name = f"#{border.bad} {last.name}".rstrip()
     if border.sharp:
-        return name, f"It begins with application {name} of {len(applied)} {subsystem}."
+        whose = ", a pass that your own code gave to torch" if _is_custom(last.name) else ""
+        return name, f"It begins with application {name} of {len(applied)} {subsystem}{whose}."
     first = border.good + 1
     return f"#{first}-{name[1:]}", f"It begins with one of applications #{first} to {name} of {subsystem}."
+
+
+def _is_custom(name: str) -> bool:
+    """Whether it is one of the places for passes of one's own in torch/_inductor/config.py."""
+    return name.endswith("_pass") and "_custom_" in name
 
 
 def _up_to(subsystem: str, last: int) -> str:
