@@ -20,6 +20,7 @@ from repro_kit.model.serialize import to_data
 from repro_kit.runner.server import Server, ServerDied
 
 T = TypeVar("T")
+Until = Literal["native", "native_backward"]
 
 _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
 
@@ -70,11 +71,12 @@ class Oracle:
         recipe: Recipe | None = None,
         *,
         timeout: float = 120.0,
-        until: Literal["native"] | None = None,
+        until: Until | None = None,
     ) -> Iterator[Verdict]:
         """Verdicts of `texts`, in their order. `recipe` replaces that of each text; `inputs` holds stored values.
 
-        With `until` a program passes once its generated code goes to a native compiler: for failures that come before.
+        With `until` a program passes once the generated code (of the backward) goes to a native compiler: for failures
+        that come before.
         Closing the iterator early kills what is still under way.
         """
         return _in_order(self._verdicts("check", texts, inputs, recipe, timeout, until))
@@ -157,7 +159,7 @@ class Oracle:
         inputs: Path | None,
         recipe: Recipe | None,
         timeout: float,
-        until: str | None = None,
+        until: Until | None = None,
     ) -> Iterator[tuple[int, Verdict]]:
         requests = [{**self._request(mode, text, inputs, recipe, timeout), "until": until} for text in texts]
         for index, reply in self._replies(requests):

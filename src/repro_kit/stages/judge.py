@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import orjson
 
@@ -15,7 +14,7 @@ from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import Program, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Outcome
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import Oracle, Until
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
@@ -31,7 +30,7 @@ class Judge:
         inputs: Path,
         timeout: float,
         ui: Ui,
-        until: Literal["native"] | None = None,
+        until: Until | None = None,
     ) -> None:
         self.jobs = oracle.jobs
         self._until = until
@@ -99,18 +98,19 @@ class Judge:
         return self._oracle.fake([render(program) for program in programs], self._inputs)
 
 
-def until(verdict: Verdict, signature: Signature, program: Program) -> Literal["native"] | None:
-    """``native`` when the failure is raised by Inductor's own Python code while the only graph is compiled.
+def until(verdict: Verdict, signature: Signature, program: Program) -> Until | None:
+    """Where to stop when the failure is raised by Inductor's own Python code while the only graph is compiled.
 
     A candidate that gets as far as the C++ or Triton compiler has then passed, and its slowest step can be left out.
     """
     failure = verdict.failure
-    if failure is None or failure.kind is not Kind.COMPILE_ERROR:
+    if failure is None or failure.kind is not Kind.COMPILE_ERROR or len(program.calls) > 1 or program.bodies:
         return None
-    # Only an exception of Python code has frames in its signature, the message of a native compiler has none.
-    early = failure.phase is Phase.COMPILE and bool(signature.frames)
-    simple = program.recipe.backward == "none" and len(program.calls) == 1 and not program.bodies
-    return "native" if early and simple else None
+    if not signature.frames:  # the message of a native compiler has none, only an exception of Python code
+        return None
+    if program.recipe.backward == "none":
+        return "native" if failure.phase is Phase.COMPILE else None
+    return "native_backward" if failure.phase is Phase.BACKWARD else None
 
 
 def _affordable(program: Program, known: Metadata) -> list[str]:

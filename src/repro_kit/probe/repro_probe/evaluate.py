@@ -63,10 +63,12 @@ def _run_eager(program, step):
         raise Invalid from error
 
 
-def _run_compiled(program, step):
+def _run_compiled(program, step, until=None):
     from repro_probe import outcome
 
     def phases(what, number):
+        if what == "backward" and until == "native_backward":
+            _stop_at_native()
         step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
 
     with program.compiled_autograd():
@@ -101,12 +103,13 @@ def _stop_at_native():
 def _check(request, step, threads):
     program = _load(request, step, threads)
     eager = _run_eager(program, step)
-    if request.get("until") == "native":
+    until = request.get("until")
+    if until == "native" or (until and program.recipe["backward"] == "none"):
         _stop_at_native()
     if request.get("switch") is not None:
         switches.install(request["switch"], os.path.join(request["scratch"], switches.APPLIED))
     try:
-        compiled = _run_compiled(program, step)
+        compiled = _run_compiled(program, step, until)
     except ReachedNative:
         return {"status": "pass", "phase": step.phase, "note": "stopped before the native compiler"}
     except (Exception, SystemExit) as error:

@@ -11,7 +11,7 @@ import socket
 import sys
 import traceback
 
-from repro_probe import children, evaluate
+from repro_probe import children, evaluate, vec_isa
 from repro_probe.whole_files import build_whole
 
 
@@ -39,10 +39,8 @@ def _import_torch():
     # Among them codecache, which fixes the place of precompiled headers, before TMPDIR changes.
     for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
         importlib.import_module(name)
-    from torch._inductor.cpu_vec_isa import pick_vec_isa
-
     build_whole()
-    pick_vec_isa()  # its probe is found in the shared cache from the second query on
+    vec_isa.pick()  # its probes are found in the shared cache from the second query on
     gc.collect()
     gc.freeze()  # so that looking for garbage after the query is quick
 

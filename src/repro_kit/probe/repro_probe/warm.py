@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 
-from repro_probe import evaluate
+from repro_probe import evaluate, vec_isa
 from repro_probe.children import die_with_parent, redirect, write_all
 from repro_probe.whole_files import build_whole
 
@@ -33,10 +33,9 @@ def import_torch(scratch):
     torch.set_num_threads(1)
     import torch._dynamo
     import torch._inductor.compile_fx
-    from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     build_whole()
-    pick_vec_isa()  # compiles a probe and keeps the answer
+    vec_isa.pick()
     for name in _known_modules(scratch, threads):
         # What a query makes up itself, such as the module of a kernel, is not to be found here.
         with contextlib.suppress(Exception):
