@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro_kit.program import Mark
 from repro_kit.program.edits import DropMarks, Edit
-from repro_kit.reduce.passes.settings import reset, special
+from repro_kit.reduce.passes.settings import one_thread, reset, special
 from repro_kit.reduce.passes.values import plainest
 from repro_kit.reduce.search import Search
 
@@ -17,4 +17,5 @@ def plain(search: Search) -> None:
     names = special(search)
     # What a dict holds is more often what the failure needs than the other settings are.
     single = [name for name in names if not isinstance(getattr(search.program.recipe, name), dict)]
-    search.first([[*inputs, *reset(names)], [*inputs, *reset(single)], inputs, reset(names)])
+    most = [*inputs, *one_thread(search)]
+    search.first([[*most, *reset(names)], [*most, *reset(single)], inputs, reset(names)])

@@ -52,8 +52,12 @@ def recipe(search: Search) -> None:
 
 def threads(search: Search) -> None:
     """One thread. With that the number is no matter, else it stays: the default is another on another machine."""
-    if search.program.recipe.threads not in (None, 1):
-        search.first([[SetRecipe("threads", 1)]])
+    search.first([one_thread(search)])
+
+
+def one_thread(search: Search) -> list[SetRecipe]:
+    """The edit for that, where there may be more."""
+    return [SetRecipe("threads", 1)] if search.program.recipe.threads not in (None, 1) else []
 
 
 def reset(names: Sequence[str]) -> list[SetRecipe]:
