@@ -148,7 +148,8 @@ def print_growth(sizes: Sequence[int], options: argparse.Namespace) -> None:
 
 
 def print_large(options: argparse.Namespace) -> None:
-    print(f"| graph of {LARGE} statements | culprits | queries: mean | max | left after {EARLY} | in the end | PyTorch |")
+    left = f"left after {EARLY} | in the end"
+    print(f"| graph of {LARGE} statements | culprits | queries: mean | max | {left} | PyTorch |")
     print("|---" * 7 + "|")
     graphs: dict[str, Callable[..., Run]] = {"random, one shape": on_random_graph, "transformer": on_transformer}
     for name, make in graphs.items():
