@@ -17,5 +17,5 @@ def plain(search: Search) -> None:
     names = special(search)
     # What a dict holds is more often what the failure needs than the other settings are.
     single = [name for name in names if not isinstance(getattr(search.program.recipe, name), dict)]
-    most = [*inputs, *one_thread(search)]
-    search.first([[*most, *reset(names)], [*most, *reset(single)], inputs, reset(names)])
+    wide = [[*inputs, *reset(names)], [*inputs, *reset(single)]]
+    search.first([*([*it, *one_thread(search)] for it in wide), *wide, inputs, reset(names)])
