@@ -5,6 +5,7 @@ from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
 from repro_kit.stages.failures import found_in
 from repro_kit.trace import TraceSummary
+from repro_kit.trace.compiles import CompileFailure
 
 ENDED = Run(exit_status=1, signal=None, timed_out=False, seconds=1.0, peak_memory=0)
 CHILD = Uncaught(7, 1.0, (ExceptionLink("torch._inductor.exc.InductorError", "no lowering"),))
@@ -24,3 +25,13 @@ def test_a_launcher_s_report_of_its_child_is_no_failure_of_its_own(tmp_path: Pat
 
 def test_the_report_is_all_there_is_when_the_child_told_nothing(tmp_path: Path) -> None:
     assert kinds(tmp_path, REPORT) == [REPORT.links[0].type]
+
+
+def test_an_exit_status_alone_comes_after_what_was_swallowed(tmp_path: Path) -> None:
+    swallowed = TraceSummary(
+        failures=(CompileFailure("0/0", None, "InductorError", "no lowering", "InductorError: no lowering"),)
+    )
+    found = found_in(tmp_path, ENDED, Findings(), swallowed)
+    assert [one.source for one in found] == ["trace", "exit"]
+    raised = Findings(exceptions=(Uncaught(7, 1.0, (ExceptionLink("ValueError", "the loss is off"),)),))
+    assert [one.source for one in found_in(tmp_path, ENDED, raised, swallowed)] == ["exception", "trace"]

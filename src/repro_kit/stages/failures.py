@@ -34,13 +34,19 @@ _REPORTS = ("ChildFailedError", "ProcessExitedException", "CalledProcessError")
 
 
 def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
-    """The distinct failures of a run, how it ended before what it swallowed; empty when nothing failed."""
+    """The distinct failures of a run, how it ended before what it swallowed; empty when nothing failed.
+
+    An exit status alone tells less than what was swallowed, which it most often is about, and comes last.
+    """
     output = tail(place / "stderr.txt")
-    found = [*_ending(place, observed, findings, summary, output)]
+    ended = _ending(place, observed, findings, summary, output)
+    swallowed = []
     for failed in summary.failures:
         failure = failure_from_text(failed.text) or Failure(Kind.COMPILE_ERROR, text=failed.reason)
         failure = replace(failure, compile_id=failed.compile_id)
-        found.append(ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank))
+        swallowed.append(ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank))
+    mute = any(one.failure.exit_status is not None for one in ended)
+    found = [*swallowed, *ended] if mute else [*ended, *swallowed]
     return [replace(one, failure=brief_failure(one.failure)) for one in _distinct(found)]
 
 
