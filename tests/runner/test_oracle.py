@@ -350,43 +350,6 @@ def _descendants() -> set[int]:
     return found - {os.getpid()}
 
 
-@pytest.mark.slow
-def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before_it(oracle: Oracle) -> None:
-    broken = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
-    text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", config=broken)
-    (left_out,) = oracle.check([text], None, until="native")
-    assert left_out.status is Status.PASS
-    assert "native" in left_out.note
-    assert failure_of(check(oracle, text), Status.FAIL).kind is Kind.COMPILE_ERROR
-    lowering = (
-        "import torch._inductor.lowering as lowering\n"
-        "@lowering.register_lowering(torch.ops.aten.relu.default)\n"
-        "def relu(x):\n    raise ValueError('no such lowering')\n"
-    )
-    text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", preamble=lowering)
-    (early,) = oracle.check([text], None, until="native")
-    assert "no such lowering" in failure_of(early, Status.FAIL).exceptions[-1].message
-
-
-@pytest.mark.slow
-def test_until_native_backward_lets_the_forward_be_compiled(oracle: Oracle) -> None:
-    needs_cosh = {"body": "y = torch.sinh(x)\nreturn (y,)", "calls": "return [(torch.randn(3).requires_grad_(),)]"}
-    broken = (
-        "import torch._inductor.lowering as lowering\n"
-        "def no(*arguments):\n    raise ValueError('no such lowering')\n"
-        "lowering.lowerings[torch.ops.aten.cosh.default] = no\n"
-    )
-    texts = [
-        program(**needs_cosh, backend="inductor", backward="sum"),
-        program(**needs_cosh, backend="inductor", backward="none"),
-        program(**needs_cosh, backend="inductor", backward="sum", preamble=broken),
-    ]
-    whole, forward, fails = oracle.check(texts, None, until="native_backward")
-    assert all(it.status is Status.PASS and "before the native compiler" in it.note for it in (whole, forward))
-    failure = failure_of(fails, Status.FAIL)
-    assert failure.phase is Phase.BACKWARD and "no such lowering" in failure.exceptions[-1].message
-
-
 def test_a_failed_lowering_names_the_statement_it_was_for(oracle: ZygoteOracle) -> None:
     preamble = (
         "import torch._inductor.lowering as lowering\n"
