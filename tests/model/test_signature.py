@@ -263,7 +263,7 @@ def test_a_hang_is_known_by_where_its_loop_is():
             Signature(Kind.ACCURACY, ("AssertionError",), "…"),
             "wrong result: the script's own check fails: AssertionError",
         ),
-        (Signature(Kind.ACCURACY, ("AssertionError",), "loss is off"), "wrong result: loss is off"),
+        (Signature(Kind.ACCURACY, ("AssertionError",), "loss is off by #"), "wrong result: loss is off by …"),
         (crash("SIGSEGV"), "crash by memory corruption or invalid access"),
         (hang("_inductor/scheduler.py:fuse"), "hang in scheduler.py:fuse"),
         (Signature(Kind.OOM, ("MemoryError",)), "MemoryError"),

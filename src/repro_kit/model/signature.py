@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -24,6 +25,7 @@ HANG_OVERLAP = 0.5
 _MEMORY = "memory"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
+_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` leaves of one that stands alone
 
 
 class Strength(StrEnum):
@@ -220,4 +222,5 @@ def _after(separator: str, text: str) -> str:
 
 
 def _cut(text: str, limit: int = 160) -> str:
+    text = _NUMBER.sub("…", text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
