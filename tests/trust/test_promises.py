@@ -1,0 +1,18 @@
+"""Every promise of docs/security.md, provoked at the small size of `scripts/bench/trust.py`."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
+import trust
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("subject", trust.subjects())
+def test_promise_holds(subject):
+    rows = trust.measure(subject, "small")
+    assert rows
+    assert [(row.promise, row.broken) for row in rows if not row.kept] == []
