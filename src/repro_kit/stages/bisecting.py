@@ -27,8 +27,8 @@ from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.build_symptom import SymptomOracle, build_symptom, with_reference
-from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.lock import alone
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
