@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 #: By what they do. Python's code is run with ``-c``, and the mark is an argument, which forked processes keep.
 FORMS = {
@@ -78,6 +84,66 @@ FORMS = {
         "time.sleep(600)"
     ),
 }  # fmt: skip
+
+
+#: Starts the command of its arguments as every stage does: PLACE TIMEOUT WORDS...
+LAUNCHER = """
+import os, sys
+from pathlib import Path
+
+import psutil
+from repro_kit.runner.launch import launch
+place, timeout, *argv = sys.argv[1:]
+ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
+             stdout=Path(place, "out"), stderr=Path(place, "err"))
+print(ran)
+"""
+
+#: Who is killed: repro-kit, or one of the two processes that watch over the command.
+VICTIMS = ("repro-kit", "guard", "watcher")
+
+
+def start(place: Path, argv: list[str], timeout: float = 600) -> subprocess.Popen[str]:
+    """A process of repro-kit's that has the command run below it."""
+    command = [sys.executable, "-c", LAUNCHER, str(place), str(timeout), *argv]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def keepers(pid: int) -> list[int]:
+    """The guard and the watcher of the first command below the process `pid` that has them; empty where none has."""
+    with suppress(psutil.Error, IndexError):
+        for child in psutil.Process(pid).children():
+            if any(word.endswith("keeper.py") for word in child.cmdline()):
+                return [child.pid, child.children()[0].pid]
+    return []
+
+
+def outlived(place: Path, form: str, whom: str) -> list[int]:
+    """The processes of one of `FORMS` that are left 5 s after a kill; empty is as it should be."""
+    mark = f"mark-{uuid.uuid4().hex}"
+    process = start(place, command(form, mark))
+
+    def others() -> set[int]:
+        return {pid for pid in marked(mark) if pid != process.pid}
+
+    try:
+        if not wait_until(lambda: len(others()) >= processes(form)):
+            raise RuntimeError(f"{form}: the processes did not start")
+        first = others()
+        os.kill([process.pid, *keepers(process.pid)][VICTIMS.index(whom)], signal.SIGKILL)
+        if whom != "repro-kit":  # the command is run anew, once; these must go anyway
+            wait_until(lambda: not first & others(), seconds=5)
+            left = first & others()
+            process.kill()
+        else:
+            left = set()
+        process.communicate()
+        wait_until(lambda: not marked(mark), seconds=5)
+        return sorted(left | set(marked(mark)))
+    finally:
+        for pid in marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def command(form: str, mark: str) -> list[str]:

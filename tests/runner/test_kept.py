@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from repro_kit.errors import ReproKitError
@@ -20,18 +19,7 @@ from repro_kit.runner.launch import Run, launch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 import hard_to_kill
-from hard_to_kill import wait_until
-
-#: Starts the command of its arguments through `launch`, as every stage does.
-LAUNCHER = """
-import os, sys
-from pathlib import Path
-from repro_kit.runner.launch import launch
-place, timeout, *argv = sys.argv[1:]
-ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
-             stdout=Path(place, "out"), stderr=Path(place, "err"))
-print(ran)
-"""
+from hard_to_kill import start, wait_until
 
 
 @pytest.fixture
@@ -41,17 +29,6 @@ def mark() -> Iterator[str]:
     yield word
     for pid in hard_to_kill.marked(word):
         os.kill(pid, signal.SIGKILL)
-
-
-def start(place: Path, argv: list[str], timeout: float = 600) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", LAUNCHER, str(place), str(timeout), *argv]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def keepers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The guard and the watcher below a launcher."""
-    guard = psutil.Process(process.pid).children()[0]
-    return [guard, guard.children()[0]]
 
 
 def others(mark: str, process: subprocess.Popen[str]) -> list[int]:
@@ -65,18 +42,9 @@ def in_this_process(place: Path, argv: list[str], **limits: float) -> Run:
 
 
 @pytest.mark.parametrize("form", hard_to_kill.FORMS)
-@pytest.mark.parametrize("whom", ["repro-kit", "guard", "watcher"])
-def test_nothing_outlives_a_kill(tmp_path: Path, mark: str, form: str, whom: str) -> None:
-    process = start(tmp_path, hard_to_kill.command(form, mark))
-    assert wait_until(lambda: len(others(mark, process)) >= hard_to_kill.processes(form))
-    first = set(others(mark, process))
-    victim = ["repro-kit", "guard", "watcher"].index(whom)
-    os.kill([process.pid, *(it.pid for it in keepers(process))][victim], signal.SIGKILL)
-    if whom != "repro-kit":  # the command is run anew, once
-        assert wait_until(lambda: not first & set(others(mark, process)), seconds=5)
-        process.kill()
-    process.communicate()
-    assert wait_until(lambda: not hard_to_kill.marked(mark), seconds=5), hard_to_kill.marked(mark)
+@pytest.mark.parametrize("whom", hard_to_kill.VICTIMS)
+def test_nothing_outlives_a_kill(tmp_path: Path, form: str, whom: str) -> None:
+    assert hard_to_kill.outlived(tmp_path, form, whom) == []
 
 
 @pytest.mark.parametrize("form", hard_to_kill.FORMS)
@@ -122,7 +90,7 @@ def test_one_keeper_that_is_killed_changes_nothing(tmp_path: Path, mark: str) ->
     process = start(tmp_path, [sys.executable, "-c", code, mark])
     while not (tmp_path / "first").exists():
         time.sleep(0.02)
-    keepers(process)[0].kill()
+    os.kill(hard_to_kill.keepers(process.pid)[0], signal.SIGKILL)
     out, _ = process.communicate()
     assert "exit_status=0" in out
     assert (tmp_path / "out").read_text() == "done\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +15,7 @@ from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
 
 PROBE = Path(__file__).parent.parent / "probe"
 
+_FULL = 16 << 10  # bytes; where less is free, hardly a file can be written
 _TICK = 0.2  # seconds between calls of `on_tick`
 
 
@@ -51,7 +54,8 @@ def launch(
     however that comes about. No file that it writes grows over `file_size` bytes. Run anew where somebody killed the
     process that keeps the limits.
 
-    Raises ReproKitError when the command cannot be started.
+    Raises ReproKitError when the command cannot be started, OSError when it failed on a disk that is full now: what it
+    did says nothing then.
     """
     for path in (stdout, stderr):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +69,8 @@ def launch(
         raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
     except KeeperDied as died:
         raise ReproKitError(f"{argv[0]} was ended twice: {died}; run it again.", Exit.FAILED) from died
+    if report.status != 0 and _is_full(stdout.parent):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
     status = report.status
     died_of = signal.Signals(-status).name if status is not None and status < 0 else None
     return Run(
@@ -75,6 +81,13 @@ def launch(
         peak_memory=report.peak_memory,
         over_memory=report.over_memory,
     )
+
+
+def _is_full(place: Path) -> bool:
+    """Whether this user can write nothing more to the disk of `place`."""
+    disk = os.statvfs(place)
+    free = disk.f_bfree if os.getuid() == 0 else disk.f_bavail
+    return disk.f_blocks > 0 and free * disk.f_frsize < _FULL
 
 
 def _run(
