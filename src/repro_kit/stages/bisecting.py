@@ -69,7 +69,7 @@ def bisect(request: Request, ui: Ui) -> Exit:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
             return _logged(place, ui)
-        with _made(place), alone(place):
+        with _made(place):
             reports = []
             for at, axis in enumerate(axes):
                 search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
@@ -80,15 +80,16 @@ def bisect(request: Request, ui: Ui) -> Exit:
 
 @contextmanager
 def _made(place: Path) -> Iterator[None]:
-    """Make the directory `place`; take it away again when the request turns out to be a mistake."""
+    """Make the directory `place`, and hold its lock; take it away again when the request turns out to be a mistake."""
     new = not place.exists()
     make_place(place)
-    try:
-        yield
-    except ReproKitError:
-        if new and not (place / STATE).exists():
-            shutil.rmtree(place, ignore_errors=True)
-        raise
+    with alone(place):
+        try:
+            yield
+        except ReproKitError:
+            if new and not (place / STATE).exists():
+                shutil.rmtree(place, ignore_errors=True)
+            raise
 
 
 def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:
