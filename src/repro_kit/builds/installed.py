@@ -14,8 +14,6 @@ from repro_kit.runner import kept
 
 _ASK = r"""
 import importlib.metadata, importlib.util, json, pathlib, re, sys
-
-from repro_kit.runner import kept
 name = sys.argv[1]
 told = {"version": None, "commit": None, "origin": None, "urls": []}
 try:
