@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -60,10 +63,14 @@ class CaseFile:
     stages: tuple[StageRecord, ...] = field(default=())
 
 
+_ASIDE = ".part"
+_UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -75,6 +82,26 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+def copy_atomic(source: Path, target: Path) -> None:
+    """Copy a file, so that `target` is whole or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_ASIDE)
+    os.close(handle)
+    try:
+        shutil.copyfile(source, aside)
+        Path(aside).replace(target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def remove_unfinished(paths: Iterable[Path]) -> None:
+    """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
+    for path in paths:
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
 class Case:
     """A case on disk. Reads are typed; writes are atomic."""
 
@@ -83,9 +110,9 @@ class Case:
         self.file = file
 
     @classmethod
-    def create(cls, path: Path, subject: Subject, created: str) -> Case:
+    def create(cls, path: Path, subject: Subject, created: str, failure: int = 0) -> Case:
         """A new case at `path` (made, with parents). Raises ReproKitError when it cannot be written."""
-        case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created))
+        case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created, failure_index=failure))
         try:
             path.mkdir(parents=True, exist_ok=True)
             case.save()

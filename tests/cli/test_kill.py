@@ -150,7 +150,7 @@ def victims(process: subprocess.Popen[str], whom: str) -> list[psutil.Process]:
     """The forking server below a running command, or the queries below that."""
     found = []
     with suppress(psutil.Error):
-        for child in psutil.Process(process.pid).children():
+        for child in psutil.Process(process.pid).children(recursive=True):
             if child.cmdline()[-1:] == ["fork"]:
                 found += [child] if whom == "server" else child.children()
     return found

@@ -66,7 +66,9 @@ def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Pat
     me = psutil.Process()
     with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
         assert next(iter(zygote.check([program()], None))).status is Status.PASS
-        (server,) = me.children()
+        (guard,) = me.children()
+        (watcher,) = guard.children()
+        (server,) = watcher.children()
         (scratch,) = tmp_path.iterdir()
         before = server.num_fds(), me.num_fds(), server.memory_info().rss
         for _ in range(4):
@@ -74,8 +76,7 @@ def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Pat
             assert {name: it.status for name, it in zip(KINDS, verdicts, strict=True)} == {
                 name: status for name, (_, status) in KINDS.items()
             }
-        assert me.children() == [server], "the server was never started anew"
-        assert server.children(recursive=True) == []
+        assert me.children(recursive=True) == [guard, watcher, server], "the server was never started anew"
         assert [it.name for it in scratch.iterdir()] == ["server.txt"]
         assert (server.num_fds(), me.num_fds()) == before[:2]
         assert server.memory_info().rss < before[2] + (20 << 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -17,9 +18,11 @@ from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import ReproKitError
+from repro_kit.runner import kept
 from repro_kit.runner.launch import exit_name, launch
 
 _MOST = 20_000  # commits
+_CHECKOUT = 3600.0  # seconds
 
 
 class CommitSource:
@@ -66,10 +69,7 @@ class CommitSource:
         self._discard(tree)
         try:
             place.mkdir(parents=True, exist_ok=True)
-            try:
-                self._repo.git.worktree("add", "--detach", "--force", str(tree), build.commit)
-            except git.GitCommandError as error:
-                raise UnusableError(f"it cannot be checked out: {_last(str(error.stderr))}") from error
+            self._worktree("add", "--detach", "--force", str(tree), str(build.commit))
             yield self._prepare(build, tree, environment)
         finally:
             if not self._keep:
@@ -117,11 +117,20 @@ class CommitSource:
             raise UnusableError(f"the build command ends with {exit_name(run)}: {_last(text)}")
 
     def _discard(self, tree: Path) -> None:
-        with suppress(git.GitCommandError):
-            self._repo.git.worktree("remove", "--force", str(tree))
+        with suppress(UnusableError):
+            self._worktree("remove", "--force", str(tree))
         shutil.rmtree(tree, ignore_errors=True)
-        with suppress(git.GitCommandError):
-            self._repo.git.worktree("prune")
+        with suppress(UnusableError):
+            self._worktree("prune")
+
+    def _worktree(self, *words: str) -> None:
+        """Run `git worktree`, which may run the clone's hooks. Raises UnusableError when it fails."""
+        try:
+            done = kept.run(["git", "-C", str(self._repo.working_dir), "worktree", *words], timeout=_CHECKOUT)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UnusableError(f"it cannot be checked out: {error}") from error
+        if done.returncode:
+            raise UnusableError(f"it cannot be checked out: {_last(done.stderr)}")
 
 
 def opened(clone: Path) -> git.Repo:

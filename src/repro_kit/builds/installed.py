@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from repro_kit.runner import kept
+
 _ASK = r"""
 import importlib.metadata, importlib.util, json, pathlib, re, sys
 name = sys.argv[1]
@@ -65,16 +67,8 @@ class Installed:
 def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
     """What `python` has of `package`; None when it does not answer."""
     try:
-        answer = subprocess.run(
-            [python, "-c", _ASK, package],
-            cwd=Path(python).parent,
-            env=dict(env),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
+        answer = kept.run([python, "-c", _ASK, package], cwd=Path(python).parent, env=env, timeout=120)
+        answer.check_returncode()
         told = json.loads(answer.stdout.rsplit("\n", 2)[-2])
         repository = next(filter(None, map(github_url, told.pop("urls"))), None)
         return Installed(**told, repository=repository)

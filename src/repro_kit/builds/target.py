@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 
 from repro_kit.errors import ReproKitError
+from repro_kit.runner import kept
 
 _ASK = """
 import json, sys, sysconfig
@@ -53,9 +54,8 @@ class Target:
 def target_of(python: str) -> Target:
     """What `python` is. Raises ReproKitError when it does not say, or is no CPython."""
     try:
-        answer = subprocess.run(
-            [python, "-I", "-c", _ASK], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL
-        )
+        answer = kept.run([python, "-I", "-c", _ASK], timeout=60)
+        answer.check_returncode()
         told = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ReproKitError(f"{python} does not work as a Python interpreter; give --python PATH.") from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import kept
 
 #: Variables that would lead uv or an interpreter to the user's own environment.
 _FOREIGN = ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "UV_PROJECT", "UV_PYTHON")
@@ -96,17 +97,7 @@ class Uv:
         if self.offline and "--offline" not in arguments:
             command.append("--offline")
         try:
-            done = subprocess.run(
-                command,
-                cwd=cwd,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
+            done = kept.run(command, cwd=cwd, env=self._env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             raise UnusableError(f"its installation did not end within {_SECONDS} s") from None
         if done.returncode != 0:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import kept
 
 if TYPE_CHECKING:
     from repro_kit.bundle.story import Story
@@ -64,7 +65,7 @@ def _create(job: Job, story: Story, body: str) -> None:
         return
     words = ["gh", "issue", "create", "--repo", REPOSITORY, "--title", title, "--body-file", "-"]
     try:
-        done = subprocess.run(words, input=body, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = kept.run(words, input=body, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ReproKitError(f"gh did not file the issue ({error}); use --open.", Exit.FAILED) from error
     if done.returncode != 0:

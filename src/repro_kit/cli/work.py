@@ -50,18 +50,21 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
         if not is_case(Path(words[0])):
             return _watched(ctx, Path(words[0]))
         return existing_case(ctx, Path(words[0]))
-    return _subject(values, form_of(ctx), words)
+    return _subject(ctx, values, form_of(ctx), words)
 
 
 def existing_case(ctx: click.Context, path: Path) -> Job:
     """The job on the case at `path`. Raises ReproKitError when it has none, or its interpreter is gone."""
     from repro_kit.case import Case
+    from repro_kit.stages.lock import alone
     from repro_kit.stages.place import bundle_path
     from repro_kit.stages.subject import check_interpreter
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
         raise ReproKitError(f"--fresh needs the command itself, not its case {path}.")
+    Case.open(path)  # what is no case gets no lock
+    ctx.with_resource(alone(path))
     case = Case.open(path)
     subject = case.file.subject
     if ctx.params.get("python") not in (None, subject.python):
@@ -75,6 +78,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
 def _watched(ctx: click.Context, path: Path) -> Job:
     """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
+    from repro_kit.stages.lock import alone
     from repro_kit.stages.place import bundle_path
     from repro_kit.stages.watched import take_up
 
@@ -82,6 +86,7 @@ def _watched(ctx: click.Context, path: Path) -> Job:
     if values["output"] not in (None, str(path)):
         raise ReproKitError(f"{path} becomes the case itself; leave --output out.")
     options, ui = make_options(values), make_ui(values)
+    ctx.with_resource(alone(path))
     case = take_up(path, values["python"], options, ui)
     case.write(_OPTIONS, options)
     return Job(case, replace(options, output=str(bundle_path(path))), ui, resumed=False)
@@ -98,14 +103,16 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
     return replace(case.read(_OPTIONS, Options), **kept)
 
 
-def _subject(values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
+def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
+    from repro_kit.stages import users_logs
     from repro_kit.stages.place import bundle_path, case_path, open_case
     from repro_kit.stages.subject import recognise
 
     options = make_options(values)
+    users_logs.check()
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
     path = case_path(subject, options.output, options.failure)
-    case, resumed = open_case(path, subject, options.failure, fresh=values["fresh"])
+    case, resumed = ctx.with_resource(open_case(path, subject, options.failure, fresh=values["fresh"]))
     case.write(_OPTIONS, options)
     return Job(case, replace(options, output=str(bundle_path(path, options.output))), make_ui(values), resumed)
 
@@ -127,7 +134,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     options = make_options(values)
     place = program_place(path, options.output)
     subject = program_subject(place, Path.cwd(), values["python"], os.environ)
-    case, resumed = open_case(place, subject, options.failure, fresh=values["fresh"])
+    case, resumed = ctx.with_resource(open_case(place, subject, options.failure, fresh=values["fresh"]))
     case.write(_OPTIONS, options)
     job = Job(case, replace(options, output=str(bundle_path(place, options.output))), make_ui(values), resumed)
     with job.ui.stage("read"):

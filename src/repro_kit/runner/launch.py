@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
 
 PROBE = Path(__file__).parent.parent / "probe"
 
-_POLL = 0.2  # seconds between looks at the process tree
+_FULL = 16 << 10  # bytes; where less is free, hardly a file can be written
+_TICK = 0.2  # seconds between calls of `on_tick`
 
 
 @dataclass(frozen=True)
@@ -49,89 +48,67 @@ def launch(
     memory: int | None = None,
     file_size: int | None = None,
 ) -> Run:
-    """Run `argv`, its output to files; kill its whole tree after `timeout` seconds, or when interrupted.
+    """Run `argv`, its output to files; end all that descends from it after `timeout` seconds, or when interrupted.
 
-    So it is where the tree takes more than `memory` bytes. No file that it writes grows over `file_size` bytes.
+    So it is where all of it takes more than `memory` bytes, when the command itself ends, and when this process ends,
+    however that comes about. No file that it writes grows over `file_size` bytes. Run anew where somebody killed the
+    process that keeps the limits.
 
-    Raises ReproKitError when the command cannot be started.
+    Raises ReproKitError when the command cannot be started, OSError when it failed on a disk that is full now: what it
+    did says nothing then.
     """
     for path in (stdout, stderr):
         path.parent.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
-    with stdout.open("wb") as out, stderr.open("wb") as err:
+    limits = Limits(timeout, memory, file_size)
+    try:
         try:
-            process = psutil.Popen(
-                list(argv),
-                cwd=cwd,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
-        if file_size is not None:
-            _limit_files(process, file_size)
-        peak, timed_out, over = 0, False, False
-        try:
-            while True:
-                peak = max(peak, _tree_memory(process))
-                if memory is not None and peak > memory:
-                    over = True
-                    break
-                with suppress(psutil.TimeoutExpired, subprocess.TimeoutExpired):
-                    process.wait(timeout=_POLL)
-                    break
-                elapsed = time.monotonic() - started
-                if on_tick is not None:
-                    on_tick(elapsed)
-                if elapsed > timeout:
-                    timed_out = True
-                    break
-        finally:
-            kill_tree(process)
-    status = process.returncode
-    killed = timed_out or over
-    died_of = signal.Signals(-status).name if status is not None and status < 0 and not killed else None
+            report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+        except KeeperDied:
+            report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+    except OSError as error:
+        raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
+    except KeeperDied as died:
+        raise ReproKitError(f"{argv[0]} was ended twice: {died}; run it again.", Exit.FAILED) from died
+    if report.status != 0 and _is_full(stdout.parent):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
+    status = report.status
+    died_of = signal.Signals(-status).name if status is not None and status < 0 else None
     return Run(
-        exit_status=None if killed or died_of else status,
+        exit_status=None if died_of else status,
         signal=died_of,
-        timed_out=timed_out,
-        seconds=time.monotonic() - started,
-        peak_memory=peak,
-        over_memory=over,
+        timed_out=report.timed_out,
+        seconds=report.seconds,
+        peak_memory=report.peak_memory,
+        over_memory=report.over_memory,
     )
 
 
-def _limit_files(process: psutil.Process, size: int) -> None:
-    if hasattr(process, "rlimit"):  # Linux
-        with suppress(psutil.Error):
-            process.rlimit(psutil.RLIMIT_FSIZE, (size, size))
-            process.rlimit(psutil.RLIMIT_CORE, (0, 0))
+def _is_full(place: Path) -> bool:
+    """Whether this user can write nothing more to the disk of `place`."""
+    disk = os.statvfs(place)
+    free = disk.f_bfree if os.getuid() == 0 else disk.f_bavail
+    return disk.f_blocks > 0 and free * disk.f_frsize < _FULL
 
 
-def _tree_memory(process: psutil.Process) -> int:
-    total = 0
-    with suppress(psutil.Error):
-        for member in (process, *process.children(recursive=True)):
-            with suppress(psutil.Error):
-                total += member.memory_info().rss
-    return total
-
-
-def kill_tree(process: psutil.Popen) -> None:
-    """Kill `process`, its descendants and whatever is left of its session."""
-    members: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        members = process.children(recursive=True)
-    for member in members:
-        with suppress(psutil.Error):
-            member.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(psutil.Error, subprocess.TimeoutExpired):
-        process.wait(timeout=10)
+def _run(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    limits: Limits,
+    stdout: Path,
+    stderr: Path,
+    on_tick: Callable[[float], None] | None,
+) -> Report:
+    started = time.monotonic()
+    with (
+        stdout.open("wb") as out,
+        stderr.open("wb") as err,
+        Kept(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
+    ):
+        while not kept.wait(_TICK):
+            if on_tick is not None:
+                on_tick(time.monotonic() - started)
+        return kept.report()
 
 
 def exit_name(run: Run) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
-import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-import psutil
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner.kept import KeeperDied, Kept
 from repro_kit.runner.launch import PROBE
+from repro_kit.runner.scratch import Scratch
 
 _START = 300.0  # seconds that importing torch may take on a busy machine
 _STOP = 10.0
@@ -54,8 +52,8 @@ class Server:
         self._how = how
         self._env = dict(os.environ if env is None else env)
         self._cache = cache
-        self._process: subprocess.Popen[bytes] | None = None
-        self._scratch: Path | None = None
+        self._kept: Kept | None = None
+        self._scratch: Scratch | None = None
         self._unread = b""
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -63,7 +61,7 @@ class Server:
 
         Raises ServerDied, and ReproKitError when it cannot be started at all.
         """
-        if self._process is None:
+        if self._kept is None:
             if "cancel" in message:
                 return
             self._start()
@@ -92,57 +90,43 @@ class Server:
 
     def stop(self) -> None:
         """End the server: it kills its children and removes their directories when its stdin closes."""
-        if self._process is None:
+        if self._kept is None:
             return
-        process, self._process = self._process, None
-        assert process.stdin is not None and process.stdout is not None
+        kept, self._kept = self._kept, None
+        assert kept.process.stdin is not None and kept.process.stdout is not None
         with suppress(OSError):
-            process.stdin.close()
+            kept.process.stdin.close()
         try:
-            process.wait(timeout=_STOP)
-        except subprocess.TimeoutExpired:
-            pass
+            kept.wait(_STOP)
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            process.stdout.close()
+            kept.end()
+            kept.process.stdout.close()
             self._unread = b""
             if self._scratch is not None:
-                if process.returncode:
-                    _end_strays(str(self._scratch))
-                shutil.rmtree(self._scratch, ignore_errors=True)
+                self._scratch.remove()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
+        if self._kept is None:
             raise ServerDied("the server is not running")
-        return self._process
+        return self._kept.process
 
     def _start(self) -> None:
-        # The real path, since the children see their directory through getcwd().
-        self._scratch = Path(tempfile.mkdtemp(prefix="repro-kit-")).resolve()
+        self._scratch = Scratch()
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
-        try:
-            with (self._scratch / "server.txt").open("wb") as err:
-                self._process = subprocess.Popen(
-                    [self._python, "-m", "repro_probe.zygote", str(self._scratch), self._how],
-                    env=self._environment(),
-                    cwd=self._scratch,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=err,
-                    start_new_session=True,  # Ctrl-C is for repro-kit, which ends the server
-                )
-        except OSError as error:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            raise ReproKitError(
-                f"Cannot start {self._python}: {error.strerror}; name an interpreter that has torch."
-            ) from error
+        with (self._scratch.path / "server.txt").open("wb") as err:
+            kept = self._kept = Kept(
+                [self._python, "-m", "repro_probe.zygote", str(self._scratch.path), self._how],
+                env=self._environment(),
+                cwd=self._scratch.path,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=err,
+            )
         try:
             self.receive(_START)
         except ServerDied as died:
-            raise self._cannot_start(str(died)) from None
+            raise self._cannot_start(kept, str(died)) from None
 
     def _environment(self) -> dict[str, str]:
         env = {name: value for name, value in self._env.items() if name not in _UNWANTED} | self.variables
@@ -158,25 +142,20 @@ class Server:
         text = ""
         if self._scratch is not None:
             with suppress(OSError):
-                text = (self._scratch / "server.txt").read_text(errors="replace")[-4000:].strip()
+                text = (self._scratch.path / "server.txt").read_text(errors="replace")[-4000:].strip()
         self.stop()
         return ServerDied(text or "the server ended without a word")
 
-    def _cannot_start(self, text: str) -> ReproKitError:
+    def _cannot_start(self, kept: Kept, text: str) -> ReproKitError:
+        try:
+            kept.report()
+        except OSError as error:
+            return ReproKitError(f"Cannot start {self._python}: {error.strerror}; name an interpreter that has torch.")
+        except KeeperDied as died:
+            return ReproKitError(f"{self._python} could not import torch: {died}; run it again.", Exit.FAILED)
         last = text.rsplit("\n", 1)[-1]
         if last.startswith("ModuleNotFoundError") and "'torch'" in last:
             return ReproKitError(f"{self._python} has no torch; name the interpreter that runs the failing script.")
         if "torch." in last and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
             return ReproKitError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
         return ReproKitError(f"{self._python} cannot import torch ({last}); repair that installation.", Exit.FAILED)
-
-
-def _end_strays(scratch: str) -> None:
-    """Kill what a server that was itself killed has left: whatever has its directory on its command line or around it.
-
-    Children of queries, that is; they have sessions of their own.
-    """
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if any(scratch in text for text in (*process.cmdline(), *process.environ().values())):
-                process.kill()

@@ -14,6 +14,7 @@ from typing import Any
 from repro_kit.case import Subject
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
+from repro_kit.runner.scratch import scratch
 
 
 def command(subject: Subject) -> list[str]:
@@ -79,8 +80,7 @@ def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iter
     The directory is a copy of `copy_of`, or empty but for what `python` knows of the compiler. Caching itself stays
     switched as the user had it.
     """
-    directory = case.absolute() / "cache" / f"run-{os.getpid()}-{time.monotonic_ns()}"
-    try:
+    with scratch(case.absolute() / "cache", "run") as directory:
         if copy_of is not None:
             shutil.copytree(
                 copy_of,
@@ -97,8 +97,6 @@ def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iter
             "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
             "TRITON_CACHE_DIR": str(directory / "triton"),
         }
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _copy_what_stays(source: str, target: str) -> None:

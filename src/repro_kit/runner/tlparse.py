@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import kept
 
 _SECONDS = 600.0
 
@@ -28,15 +29,7 @@ def write_html(program: str, logs: Sequence[Path], directory: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         argv = [program, str(log), "-o", str(place), "--overwrite", "--no-browser"]
         try:
-            ran = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
+            ran = kept.run(argv, timeout=_SECONDS)
         except OSError as error:
             raise ReproKitError(f"{program} cannot be started: {error.strerror}.", Exit.FAILED) from error
         except subprocess.TimeoutExpired:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case import Case, StageRecord, write_atomic
+from repro_kit.case import Case, StageRecord, copy_atomic, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.results import Capture, Observation, ObservedFailure
@@ -55,9 +54,8 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
         program, verdict = with_random(program), replace(verdict, fallback_random=False)
     write_atomic(captured, render(program).encode())
     for name in program.stored:
-        (case.path / "capture" / "inputs").mkdir(exist_ok=True)
         if not (case.path / "capture" / "inputs" / name).exists():
-            shutil.copyfile(inputs / name, case.path / "capture" / "inputs" / name)
+            copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)
     case.write("observe/run.json", _observation(case, verdict, ObservedFailure(failure, signature)))
     case.write("capture/capture.json", _capture(program, verdict))
     case.update(signature=signature)

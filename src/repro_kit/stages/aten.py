@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from repro_kit.program import Program, render
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import launch
+from repro_kit.runner.scratch import scratch
 from repro_kit.trace.reader import read
 from repro_kit.trace.runnables import artifacts
 
@@ -23,8 +23,7 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
     A backward becomes a forward. Values are not in a trace: floats are random. `inputs`: where stored values lie;
     `timeout`: seconds for the run.
     """
-    with tempfile.TemporaryDirectory(prefix="repro-kit-") as name:
-        place = Path(name)
+    with scratch() as place:
         (place / "program.py").write_text(render(program), encoding="utf-8")
         (place / "inputs").symlink_to(inputs.resolve())
         plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}

@@ -27,8 +27,8 @@ from repro_kit.stages.bisect_plan import Ask, Axis, Where, overridden, plan
 from repro_kit.stages.bisect_report import ANSWER, Report, as_json, as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.build_symptom import SymptomOracle, build_symptom, with_reference
-from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.lock import alone
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui
@@ -69,7 +69,7 @@ def bisect(request: Request, ui: Ui) -> Exit:
         place = (Path(values["place"]) if values["place"] else subject.place).absolute()
         if values["log"]:
             return _logged(place, ui)
-        with _made(place), alone(place):
+        with _made(place):
             reports = []
             for at, axis in enumerate(axes):
                 search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
@@ -80,15 +80,16 @@ def bisect(request: Request, ui: Ui) -> Exit:
 
 @contextmanager
 def _made(place: Path) -> Iterator[None]:
-    """Make the directory `place`; take it away again when the request turns out to be a mistake."""
+    """Make the directory `place`, and hold its lock; take it away again when the request turns out to be a mistake."""
     new = not place.exists()
     make_place(place)
-    try:
-        yield
-    except ReproKitError:
-        if new and not (place / STATE).exists():
-            shutil.rmtree(place, ignore_errors=True)
-        raise
+    with alone(place):
+        try:
+            yield
+        except ReproKitError:
+            if new and not (place / STATE).exists():
+                shutil.rmtree(place, ignore_errors=True)
+            raise
 
 
 def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +15,7 @@ from repro_kit.bundle.judge import CANNOT_RUN, Ending, failure_in
 from repro_kit.model.classify import failure_from_signal, failure_from_timeout
 from repro_kit.model.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
+from repro_kit.runner.scratch import scratch
 from repro_kit.runner.subject import private_caches
 from repro_kit.stages.check import run_repro
 
@@ -90,22 +90,20 @@ class CommandOracle:
         if ready.cwd is not None:
             self._carry(ready.cwd)
         with (
-            tempfile.TemporaryDirectory(prefix="repro-kit-") as place,
-            private_caches(Path(place), ready.python) as caches,
+            scratch() as place,
+            private_caches(place, ready.python) as caches,
         ):
-            out, err = Path(place, "stdout.txt"), Path(place, "stderr.txt")
+            out, err = place / "stdout.txt", place / "stderr.txt"
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
-                env=self.environment(
-                    {**os.environ, "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, Path(place)
-                ),
+                env=self.environment({**os.environ, "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place),
                 timeout=self.timeout,
                 stdout=out,
                 stderr=err,
             )
             output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
-            return self.seen(run, output, Path(place))
+            return self.seen(run, output, place)
 
     def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
         """The variables of the run; `place` is a directory that is there as long as it is looked at."""

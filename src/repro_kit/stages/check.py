@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.model.signature import Signature, Strength
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import PROBE, exit_name, launch
+from repro_kit.runner.scratch import Scratch
 from repro_kit.stages.foreign import environment_for
 
 #: Variables that would make this run another one than a stranger's.
@@ -166,14 +166,15 @@ def run_repro(
 @contextmanager
 def scratch(directory: Path) -> Iterator[Path]:
     """A new directory with a copy of `directory` in ``bundle`` and an empty one to start in; removed afterwards."""
-    place = Path(tempfile.mkdtemp(prefix="repro-kit-")).resolve()
+    made = Scratch()
+    place = made.path
     try:
         shutil.copytree(directory, place / "bundle", ignore_dangling_symlinks=True)
         for name in ("cwd", "home", "tmp"):
             (place / name).mkdir()
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        made.remove()
 
 
 def _environment(env: Mapping[str, str], place: Path, project: Path | None) -> dict[str, str]:

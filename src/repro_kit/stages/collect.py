@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
-import fcntl
+import glob
 import os
+import tempfile
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.case import STAGES, Case, StageRecord, StageStatus
+from repro_kit.case import STAGES, Case, StageRecord, StageStatus, remove_unfinished
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import BundleResult
+from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.stages.interrupts import deaf, interruptible
+from repro_kit.stages.lock import alone
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import shared_oracles
+from repro_kit.stages.place import bundle_path
 from repro_kit.stages.registry import REGISTRY, Stage, settings_of
 from repro_kit.stages.stop import Stop
 from repro_kit.ui import Ui
@@ -42,8 +46,7 @@ def collect(
     when another process works on the case.
     """
     with interruptible(), alone(case.path), shared_oracles():
-        with suppress(OSError):
-            (case.path / "error.txt").unlink(missing_ok=True)
+        _clear_up(case, options)
         for name in names:
             stage = REGISTRY[name]
             settings = settings_of(stage, case, options)
@@ -63,6 +66,17 @@ def collect(
             if record.status == "failed" and not stage.needs:
                 return Ending(Exit.FAILED, record.note)
     return Ending(_exit_code(case, names))
+
+
+def _clear_up(case: Case, options: Options) -> None:
+    """Remove what killed runs have left, in the case and elsewhere, and the text of an error of long ago."""
+    with suppress(OSError):
+        beside = bundle_path(case.path, options.output)
+        remove_unfinished(case.path.rglob(".*"))
+        remove_unfinished(beside.parent.glob(f".{glob.escape(beside.name)}.*"))
+        (case.path / "error.txt").unlink(missing_ok=True)
+    for place in (Path(tempfile.gettempdir()), case.path / "cache"):
+        remove_abandoned(place)
 
 
 def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
@@ -170,17 +184,3 @@ def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
             f"The disk is full at {where}; free some space and run the same command again to go on.", Exit.FAILED
         )
     return None
-
-
-@contextmanager
-def alone(place: Path) -> Iterator[None]:
-    """Hold the case's lock: two processes that write one case would mix their results."""
-    with (place / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ReproKitError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # a file system without locks
-                raise
-        yield

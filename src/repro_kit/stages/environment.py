@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Environment, GitState
 from repro_kit.model.variables import allowed_variables
+from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
 _SECONDS = 180
@@ -45,22 +46,15 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
 def _ask(python: str) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
     try:
-        done = subprocess.run(
-            [python, "-m", "repro_probe.environment"],
-            env=env,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = kept.run([python, "-m", "repro_probe.environment"], env=env, timeout=_SECONDS)
     except OSError as error:
         raise ReproKitError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
     except subprocess.TimeoutExpired:
         raise ReproKitError(f"{python} did not describe itself within {_SECONDS} s.", Exit.FAILED) from None
     try:
-        data: dict[str, Any] = json.loads(done.stdout[done.stdout.find(b"{") :])
+        data: dict[str, Any] = json.loads(done.stdout[done.stdout.find("{") :])
     except json.JSONDecodeError:
-        tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+        tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise ReproKitError(f"{python} could not describe its environment: {tail[0]}") from None
     return data
 

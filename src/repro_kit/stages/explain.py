@@ -19,7 +19,8 @@ from repro_kit.explain.suggestion import Suggestion
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
-from repro_kit.stages.observe import give_back
+from repro_kit.stages import users_logs
+from repro_kit.stages.lock import alone
 from repro_kit.stages.options import Options
 from repro_kit.stages.registry import REGISTRY, Stage, files, settings_of
 from repro_kit.stages.running import run_subject
@@ -124,7 +125,8 @@ def try_advice(source: Source, case: Case, options: Options, ui: Ui, cwd: Path) 
 
 
 def _kept(case: Case, explained: Explained) -> Explained:
-    case.write("insights.json", explained)
+    with alone(case.path):
+        case.write("insights.json", explained)
     return explained
 
 
@@ -161,6 +163,7 @@ def _read_before(case: Case) -> Explained | None:
 
 def _run(case: Case, options: Options, ui: Ui) -> Path:
     """One run of the script as it is, with empty caches."""
+    users_logs.check()
     place = case.path / _RUN
     shutil.rmtree(place, ignore_errors=True)
     (place / "trace").mkdir(parents=True)
@@ -176,7 +179,7 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
         raise ReproKitError(
             f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.", Exit.FAILED
         )
-    give_back(place)
+    users_logs.give_back(place, ui)
     write_atomic(place / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:

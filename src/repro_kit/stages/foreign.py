@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from repro_kit.bundle.manifest import MANIFEST, SCHEMA
 from repro_kit.errors import ReproKitError
 from repro_kit.model.serialize import from_data
 from repro_kit.model.signature import Signature
+from repro_kit.runner.scratch import scratch
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.ui import Ui
@@ -60,15 +60,12 @@ def opened(target: Path) -> Iterator[Path]:
                 yield directory
                 return
         raise ReproKitError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
-    place = Path(tempfile.mkdtemp(prefix="repro-kit-"))
-    try:
+    with scratch() as place:
         try:
             _open(target, place)
         except OSError as error:
             raise ReproKitError(f"Cannot read {target}: {error.strerror or error}.") from error
         yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _open(target: Path, place: Path) -> None:

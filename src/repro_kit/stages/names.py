@@ -10,6 +10,7 @@ from pathlib import Path
 
 from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
 _SECONDS = 180
@@ -25,14 +26,11 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
     asked = json.dumps({"backends": list(backends), "settings": list(settings)})
     python = case.file.subject.python
     try:
-        done = subprocess.run(
+        done = kept.run(
             [python, "-m", "repro_probe.names", asked],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
-            capture_output=True,
             timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            cwd=case.file.subject.cwd,
+            cwd=Path(case.file.subject.cwd),
         )
         unknown = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:

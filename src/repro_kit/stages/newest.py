@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from repro_kit.builds.installed import installed
 from repro_kit.builds.nightly import platform_of
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import target_of
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner.scratch import scratch
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
 from repro_kit.stages.bisecting import default_cache
 from repro_kit.stages.subject import default_python
@@ -29,8 +28,8 @@ def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
     target = target_of(base)
     found = installed(base, "torch", os.environ)
     where = Where(nightly=platform_of(found.version if found else None), cache=default_cache().absolute())
-    with tempfile.TemporaryDirectory(prefix="repro-kit-") as place, ui.stage("nightly"):
-        state, source = plan(Axis(), Ask("the newest nightly"), where, target, Path(place), None)
+    with scratch() as place, ui.stage("nightly"):
+        state, source = plan(Axis(), Ask("the newest nightly"), where, target, place, None)
         build = state.range[-1]
         ui.progress(f"installing {build.shown}")
         try:

@@ -46,8 +46,8 @@ from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
 from repro_kit.stages.bisect_report import as_markdown, make_report, named_sides
 from repro_kit.stages.bisect_subject import BuildSubject, build_subject
 from repro_kit.stages.build_oracle import Seen, Showing
-from repro_kit.stages.collect import alone
 from repro_kit.stages.judge_build import Rules
+from repro_kit.stages.lock import alone
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import find_python
 from repro_kit.ui import Ui

@@ -15,7 +15,7 @@ from repro_kit.model.symptom import FORMS
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, further, leftovers, symptoms
+from repro_kit.stages import failures, further, leftovers, symptoms, users_logs
 from repro_kit.stages.environment import environment
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_subject
@@ -29,6 +29,7 @@ _LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a seco
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
+    users_logs.check()
     left = leftovers.warnings()
     for sentence in left:
         ui.warn(sentence)
@@ -72,7 +73,7 @@ def observe_once(
         copy_of=copy_of,
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
-    give_back(place)
+    users_logs.give_back(place, ui)
     return observed, read_findings(place / "probe"), summarise(place / "trace")
 
 
@@ -84,16 +85,6 @@ def _logging(place: Path) -> dict[str, str]:
         "TORCH_LOGS": logs,
         "TORCH_LOGS_OUT": str(place.absolute() / "logs" / "torch.txt"),
     }
-
-
-def give_back(place: Path) -> None:
-    """Copy trace and logs to where the user's own variables send them."""
-    directory = os.environ.get("TORCH_TRACE") or os.environ.get("TORCH_DTRACE")
-    if directory:
-        shutil.copytree(place / "trace", directory, dirs_exist_ok=True)
-    target, logs = os.environ.get("TORCH_LOGS_OUT"), place / "logs" / "torch.txt"
-    if target and logs.exists():
-        shutil.copyfile(logs, target)
 
 
 def _with_users_cache(

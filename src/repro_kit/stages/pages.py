@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.page import page
+from repro_kit.runner.scratch import scratch
 from repro_kit.runner.tlparse import tlparse, write_html
 from repro_kit.stages.explain import explained_before
 
@@ -33,7 +33,7 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
 
 def _add_tlparse(program: str, contents: Contents) -> None:
     """All files that tlparse writes; it reads the trace as it is packed, so that nothing private comes back."""
-    with tempfile.TemporaryDirectory() as directory:
+    with scratch() as directory:
         logs = []
         for name, entry in contents.entries.items():
             if name.startswith(_TRACE) and name.endswith(".log"):

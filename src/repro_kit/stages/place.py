@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from repro_kit.bundle.archive import FORMS
 from repro_kit.case import CASE_FILE, Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.subject import command
+from repro_kit.stages.lock import LOCK, alone
 
 _SUFFIX = ".repro"
 
@@ -26,7 +29,7 @@ def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
     path = Path(output)
     if _form(output):
         return path.with_name(path.name.removesuffix(_form(output)))
-    inside = output.endswith(os.sep) or (path.is_dir() and not is_case(path) and any(path.iterdir()))
+    inside = output.endswith(os.sep) or (path.is_dir() and not is_case(path) and not _is_begun(path))
     return path / name if inside else path
 
 
@@ -61,21 +64,39 @@ def stem(subject: Subject) -> str:
     return Path(first).stem or "case"
 
 
-def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> tuple[Case, bool]:
-    """The case for failure number `failure` of `subject` at `path`, and whether it was there before.
+@contextmanager
+def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Iterator[tuple[Case, bool]]:
+    """The case for failure number `failure` of `subject` at `path`, locked, and whether it was there before.
 
-    Raises ReproKitError when something else is there, or it cannot be written.
+    Raises ReproKitError when something else is there, another process is at work on it, or it cannot be written;
+    nothing has changed then.
     """
-    if fresh and is_case(path):
-        _remove(path)
+    _look(path, subject, failure, fresh)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReproKitError(
+            f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
+        ) from error
+    with alone(path):
+        known = _look(path, subject, failure, fresh)  # it may have been made meanwhile
+        if known is not None:
+            yield known, True
+            return
+        # First of all, so that a kill while the rest goes leaves a case that has nothing done.
+        case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"), failure)
+        _remove_others(path)
+        yield case, False
+
+
+def _look(path: Path, subject: Subject, failure: int, fresh: bool) -> Case | None:
+    """The case at `path`; None where there is none, or a fresh one is to take its place."""
     if not is_case(path):
-        begun = f".{CASE_FILE}."  # what a kill leaves of a case that was about to be made
-        if path.is_dir() and not all(it.name.startswith(begun) for it in path.iterdir()):
+        if path.is_dir() and not _is_begun(path):
             raise ReproKitError(f"{path} is there already and is no case; choose another place with --output.")
-        case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"))
-        if failure:
-            case.update(failure_index=failure)
-        return case, False
+        return None
+    if fresh:
+        return None
     case = Case.open(path)
     if not os.access(path, os.W_OK):
         raise ReproKitError(f"Cannot write the case {path}; choose another place with --output.")
@@ -86,15 +107,27 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> tup
         raise _other(path, f"another interpreter ({known.python})")
     if case.file.failure_index != failure:
         raise _other(path, f"failure {case.file.failure_index} of this command")
-    return case, True
+    return case
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is nothing in a directory but what a kill leaves of a case that was about to be made."""
+    return all(entry.name.startswith((f".{CASE_FILE}.", LOCK)) for entry in path.iterdir())
 
 
 def _other(path: Path, what: str) -> ReproKitError:
     return ReproKitError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
 
 
-def _remove(path: Path) -> None:
+def _remove_others(path: Path) -> None:
+    """Remove all of the old case but its lock, which is held, and what is new."""
     try:
-        shutil.rmtree(path)
+        for entry in path.iterdir():
+            if entry.name in (LOCK, CASE_FILE):
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
     except OSError as error:
         raise ReproKitError(f"Cannot remove the old case {path}: {error.strerror}.") from error

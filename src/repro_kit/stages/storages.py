@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.program import Program, TensorInput
+from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
@@ -42,15 +42,11 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for it in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
+    done = kept.run(
         [python, "-m", "repro_probe.storages"],
         input=json.dumps(asked),
         env={**os.environ, "PYTHONPATH": str(PROBE)},
-        capture_output=True,
-        text=True,
-        errors="replace",
         timeout=_SECONDS,
-        check=False,
     )
     if done.returncode:
         last = (done.stderr.strip() or "no output").rsplit("\n", 1)[-1]

@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.case import Subject
 from repro_kit.errors import ReproKitError
+from repro_kit.runner import kept
 from repro_kit.stages.exporting import refuse_export
 
 Form = Literal["script", "module", "command"]
@@ -192,17 +193,7 @@ def _behind(program: str, env: Mapping[str, str]) -> str | None:
 
 def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | None]) -> dict[str, Any]:
     try:
-        answer = subprocess.run(
-            [python, "-c", _CHECK, json.dumps(asked)],
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CHECK_SECONDS,
-            check=False,
-        )
+        answer = kept.run([python, "-c", _CHECK, json.dumps(asked)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
     except OSError as error:
         raise ReproKitError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
     except subprocess.TimeoutExpired:

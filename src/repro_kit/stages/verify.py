@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Signature, Strength
+from repro_kit.runner.scratch import scratch
 from repro_kit.stages.check import Limits, RunOfRepro, is_same, run_repro
 from repro_kit.stages.foreign import Claim, ask, claim_of, opened, visible
 from repro_kit.stages.newest import newest_nightly
@@ -157,9 +157,9 @@ print(json.dumps(told))
 
 @cache
 def _here(python: str) -> Here:
-    with tempfile.TemporaryDirectory(prefix="repro-kit-") as place:
-        (Path(place) / "repro.py").write_text(_LOOK, encoding="utf-8")
-        run = run_repro(python, Path(place), timeout=2 * _MARGIN)
+    with scratch() as place:
+        (place / "repro.py").write_text(_LOOK, encoding="utf-8")
+        run = run_repro(python, place, timeout=2 * _MARGIN)
     try:
         told = next(line for line in run.output.splitlines() if line.startswith("{"))
         return Here(**json.loads(told))

@@ -1,0 +1,176 @@
+"""Scripts whose processes do what they can to outlive whoever ends them; each has a mark on its command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+#: By what they do. Python's code is run with ``-c``, and the mark is an argument, which forked processes keep.
+FORMS = {
+    "a child": "import os, time\nos.fork()\ntime.sleep(600)",
+    "a session of its own": "import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(600)",
+    "a daemon (double fork)": (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork(): os._exit(0)\n"
+        "time.sleep(600)"
+    ),
+    "a child that ignores signals": (
+        "import os, signal, time\n"
+        "for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)\n"
+        "if os.fork() == 0: os.setsid()\n"
+        "time.sleep(600)"
+    ),
+    "a child with a clean environment": (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    os.chdir('/')\n"
+        "    os.execve('/bin/sleep', [sys.argv[1] + '-sleep', '600'], {})\n"
+        "time.sleep(600)"
+    ),
+    "nohup in a shell's background": (
+        "import subprocess, sys, time\n"
+        "line = 'nohup setsid \"$0\" -c \"import time; time.sleep(600)\" \"$1\" >/dev/null 2>&1 &'\n"
+        "subprocess.run(['sh', '-c', line, sys.executable, sys.argv[1]])\n"
+        "time.sleep(600)"
+    ),
+    "a stopped child": (
+        "import os, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "time.sleep(600)"
+    ),
+    "a child that forks and ends, for ever": (
+        "import os, time\n"
+        "if os.fork(): time.sleep(600)\n"
+        "while True:\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    os.setsid()"
+    ),
+    "sixty-four processes": (
+        "import os, time\n"
+        "for _ in range(6):\n"
+        "    if os.fork() == 0: os.setsid()\n"
+        "time.sleep(600)"
+    ),
+    "a child that is started anew when it ends": (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    while True:\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n"
+        "            os.setsid()\n"
+        "            time.sleep(600)\n"
+        "        os.waitpid(child, 0)\n"
+        "time.sleep(600)"
+    ),
+    "a thread's child": (
+        "import os, subprocess, sys, threading, time\n"
+        "command = [sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]]\n"
+        "threading.Thread(target=lambda: subprocess.Popen(command, start_new_session=True).wait()).start()\n"
+        "time.sleep(600)"
+    ),
+}  # fmt: skip
+
+
+#: Starts the command of its arguments as every stage does: PLACE TIMEOUT WORDS...
+LAUNCHER = """
+import os, sys
+from pathlib import Path
+
+import psutil
+from repro_kit.runner.launch import launch
+place, timeout, *argv = sys.argv[1:]
+ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
+             stdout=Path(place, "out"), stderr=Path(place, "err"))
+print(ran)
+"""
+
+#: Who is killed: repro-kit, or one of the two processes that watch over the command.
+VICTIMS = ("repro-kit", "guard", "watcher")
+
+
+def start(place: Path, argv: list[str], timeout: float = 600) -> subprocess.Popen[str]:
+    """A process of repro-kit's that has the command run below it."""
+    command = [sys.executable, "-c", LAUNCHER, str(place), str(timeout), *argv]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def keepers(pid: int) -> list[int]:
+    """The guard and the watcher of the first command below the process `pid` that has them; empty where none has."""
+    with suppress(psutil.Error, IndexError):
+        for child in psutil.Process(pid).children():
+            if any(word.endswith("keeper.py") for word in child.cmdline()):
+                return [child.pid, child.children()[0].pid]
+    return []
+
+
+def outlived(place: Path, form: str, whom: str) -> list[int]:
+    """The processes of one of `FORMS` that are left 5 s after a kill; empty is as it should be."""
+    mark = f"mark-{uuid.uuid4().hex}"
+    process = start(place, command(form, mark))
+
+    def others() -> set[int]:
+        return {pid for pid in marked(mark) if pid != process.pid}
+
+    try:
+        if not wait_until(lambda: len(others()) >= processes(form)):
+            raise RuntimeError(f"{form}: the processes did not start")
+        first = others()
+        os.kill([process.pid, *keepers(process.pid)][VICTIMS.index(whom)], signal.SIGKILL)
+        if whom != "repro-kit":  # the command is run anew, once; these must go anyway
+            wait_until(lambda: not first & others(), seconds=5)
+            left = first & others()
+            process.kill()
+        else:
+            left = set()
+        process.communicate()
+        wait_until(lambda: not marked(mark), seconds=5)
+        return sorted(left | set(marked(mark)))
+    finally:
+        for pid in marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def command(form: str, mark: str) -> list[str]:
+    """The command line of one of `FORMS`."""
+    return [sys.executable, "-c", FORMS[form], mark]
+
+
+def processes(form: str) -> int:
+    """How many processes one of `FORMS` has, once it has started them."""
+    return 64 if form == "sixty-four processes" else 2
+
+
+def marked(mark: str) -> list[int]:
+    """Every process with `mark` on its command line that has not ended."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether `condition` comes to hold in so many seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False

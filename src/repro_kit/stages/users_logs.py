@@ -1,0 +1,94 @@
+"""Where the user's own variables send torch's trace and logs: looked at before a run, added to after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+from repro_kit.ui import Ui
+
+_LOGS = "TORCH_LOGS_OUT"
+_TRACES = ("TORCH_TRACE", "TORCH_DTRACE")
+
+
+def check(env: Mapping[str, str] = os.environ) -> None:
+    """Raise ReproKitError for a place that cannot be written: a long run should not end with that."""
+    if env.get(_LOGS):
+        file = Path(env[_LOGS])
+        if not file.parent.is_dir():
+            raise _refused(_LOGS, file, f"there is no directory {file.parent}", "make it")
+        if file.is_dir():
+            raise _refused(_LOGS, file, "it is a directory", "name a file")
+        _must_be_writable(_LOGS, file, file if file.exists() else file.parent)
+    name, directory = _trace(env)
+    if directory is not None:  # torch makes it, with parents
+        there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise _refused(name, directory, f"{there} is no directory", "name a directory")
+        _must_be_writable(name, directory, there)
+
+
+def _must_be_writable(name: str, value: Path, there: Path) -> None:
+    if not os.access(there, os.W_OK):
+        raise _refused(name, value, f"{there} cannot be written", "name another place")
+
+
+def _refused(name: str, value: Path, why: str, what_to_do: str) -> ReproKitError:
+    return ReproKitError(f"{name} is {value}, and {why}; {what_to_do}, or unset {name}.")
+
+
+def _trace(env: Mapping[str, str]) -> tuple[str, Path | None]:
+    name = next((name for name in _TRACES if env.get(name)), "")
+    return name, Path(env[name]) if name else None
+
+
+def give_back(place: Path, ui: Ui, env: Mapping[str, str] = os.environ) -> None:
+    """Add the logs and the trace of the run in `place` to where the user's variables send them.
+
+    Nothing that is there already is changed. What cannot be written is said, and stays in `place`.
+    """
+    logs = place / "logs" / "torch.txt"
+    if env.get(_LOGS) and logs.exists():
+        try:
+            _append(logs, Path(env[_LOGS]))
+        except OSError as error:
+            ui.warn(f"The logs cannot be added to {env[_LOGS]} ({_LOGS}): {error.strerror}; they are in {logs}.")
+    name, directory = _trace(env)
+    if directory is not None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            for log in sorted(path for path in (place / "trace").iterdir() if path.is_file()):
+                _copy_beside(log, directory)
+        except OSError as error:
+            ui.warn(
+                f"The trace cannot be copied to {directory} ({name}): {error.strerror}; it is in {place / 'trace'}."
+            )
+
+
+def _append(source: Path, target: Path) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK  # a pipe without a reader would be waited for
+    with source.open("rb") as text, os.fdopen(os.open(target, flags, 0o666), "ab") as file:
+        shutil.copyfileobj(text, file)
+
+
+def _copy_beside(source: Path, directory: Path) -> None:
+    """Copy a file to a name that is not taken."""
+    count = 1
+    target = directory / source.name
+    while True:
+        try:
+            with source.open("rb") as text, target.open("xb") as file:
+                try:
+                    shutil.copyfileobj(text, file)
+                    return
+                except OSError:
+                    with suppress(OSError):
+                        target.unlink()
+                    raise
+        except FileExistsError:
+            count += 1
+            target = directory / f"{source.stem}_{count}{source.suffix}"
