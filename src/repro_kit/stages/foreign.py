@@ -23,6 +23,7 @@ from repro_kit.model.signature import Signature
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.ui import Ui
+from repro_kit.visible import visible
 
 _SHOWN_LINES = 300
 _LONGEST = 3600.0  # seconds that a bundle may ask for
@@ -131,11 +132,6 @@ def ask(target: Path, directory: Path, python: str, options: Options, ui: Ui) ->
         ui.warn(f"{visible(name)} is not as it was packed.")
     if not ui.confirm(f"Run this code from {target} with {python}, with your rights?"):
         raise ReproKitError(f"Nothing was run; look at {target}, and give --yes if you trust it.")
-
-
-def visible(text: str) -> str:
-    """`text` of a stranger's with what a terminal would obey, or hide code with, spelt out."""
-    return "".join(it if it.isprintable() or it in "\n\t" else it.encode("unicode_escape").decode() for it in text)
 
 
 def environment_for(env: Mapping[str, str], home: Path) -> dict[str, str]:

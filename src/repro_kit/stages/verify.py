@@ -21,12 +21,13 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Signature, Strength
 from repro_kit.stages.check import Limits, RunOfRepro, is_same, run_repro
-from repro_kit.stages.foreign import Claim, ask, claim_of, opened, visible
+from repro_kit.stages.foreign import Claim, ask, claim_of, opened
 from repro_kit.stages.newest import newest_nightly
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import default_python
 from repro_kit.ui import Ui
+from repro_kit.visible import visible
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 _MEMORY = 0.8  # of the machine's, that a foreign repro.py may take
