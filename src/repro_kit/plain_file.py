@@ -56,10 +56,9 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def check_tree(directory: Path) -> None:
-    """Raise ReproKitError where a pipe, device or socket lies below `directory`, which reading would wait for."""
-    for place, names, files in os.walk(directory):
-        for name in (*files, *names):
-            path = Path(place, name)
-            kind = no_file(path)
-            if kind and kind != "a directory":
-                raise ReproKitError(f"{path} is {kind}; take it out of {directory}.")
+    """Raise ReproKitError where a pipe or a device lies below `directory`: reading it might not end."""
+    for place, _, files in os.walk(directory):
+        for name in files:
+            kind = no_file(Path(place, name))
+            if kind in ("a pipe", "a device"):
+                raise ReproKitError(f"{Path(place, name)} is {kind}; take it out of {directory}.")

@@ -10,6 +10,7 @@ from pathlib import Path
 from repro_kit.bundle.archive import FORMS
 from repro_kit.case import CASE_FILE, Case, Subject
 from repro_kit.errors import ReproKitError
+from repro_kit.owner import OWNER_FILE
 from repro_kit.runner.subject import command
 
 _SUFFIX = ".repro"
@@ -69,7 +70,7 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> tup
     if fresh and is_case(path):
         _remove(path)
     if not is_case(path):
-        begun = f".{CASE_FILE}."  # what a kill leaves of a case that was about to be made
+        begun = (f".{CASE_FILE}.", OWNER_FILE, f".{OWNER_FILE}.")  # what a kill leaves of a case about to be made
         if path.is_dir() and not all(it.name.startswith(begun) for it in path.iterdir()):
             raise ReproKitError(f"{path} is there already and is no case; choose another place with --output.")
         case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"))
