@@ -101,7 +101,7 @@ def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
     return BuildSubject(
         f"repro.py of {target.name}",
         ReproOracle(f"repro.py of {target.name}", directory, limit, limits=None if own else limits_of()),
-        target / DIRECTORY if case else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
+        target / DIRECTORY if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
         signature,
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
