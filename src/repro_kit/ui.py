@@ -24,6 +24,7 @@ from rich.text import Text
 from repro_kit.visible import one_line, visible, visible_json
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
+_MOST_ROWS = 1000  # of a table or a panel
 _HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
 _ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
 #: Colours of table cells that begin with a symbol and a space, which says the same.
@@ -188,6 +189,8 @@ class Ui:
 
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Labelled lines, framed on a terminal; shown even when quiet."""
+        if len(lines) > _MOST_ROWS:
+            lines = [*lines[:_MOST_ROWS], ("", f"{len(lines) - _MOST_ROWS} more lines are not shown.")]
         width = max((len(label) for label, _ in lines), default=0)
         if not self._console.is_terminal:
             self._print(_text("\n".join([title, *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines)])))
@@ -200,16 +203,18 @@ class Ui:
         self._console.print(Panel(grid, title=_text(title), title_align="left", expand=False))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; long cells fold, and those that begin with a symbol have its colour."""
+        """A table of what a person reads; long cells fold, and those that begin with a symbol have its colour."""
         if self.quiet:
             return
         borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
         table = Table(title=_text(title) if title else None, title_justify="left", box=borders)
         for column in columns:
             table.add_column(_text(column), overflow="fold")
-        for row in rows:
+        for row in rows[:_MOST_ROWS]:
             table.add_row(*(_text(cell, _STYLES.get(cell[:2], "")) for cell in row))
         self._console.print(table)
+        if len(rows) > _MOST_ROWS:
+            self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
     def confirm(self, question: str, default: bool = False) -> bool:
         """Ask yes or no. True under `--yes`; False without a terminal to ask on."""

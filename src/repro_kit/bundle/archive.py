@@ -80,6 +80,9 @@ def unpack(path: Path, into: Path) -> None:
 
     Raises ReproKitError for whatever is not a plain, complete, undamaged bundle, and leaves nothing of it then.
     """
+    with _read(path) as files:
+        for _ in files:
+            pass  # each is looked at, before the first one is written
     new = not into.exists()
     try:
         with _read(path) as files:
@@ -151,7 +154,7 @@ def _read(path: Path) -> Iterator[Iterator[Member]]:
             yield (member for member in members if member.is_file)
     except (BadArchiveError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
         raise ReproKitError(f"{path} is not a bundle, or is damaged: {str(error)[:300]}.") from error
-    except (NotImplementedError, RuntimeError, ValueError, struct.error) as error:
+    except (NotImplementedError, RuntimeError, ValueError, LookupError, ArithmeticError, struct.error) as error:
         raise ReproKitError(f"{path} is damaged: {str(error)[:300]}.") from error
     except OSError as error:  # gzip's BadGzipFile is one, without a number
         raise ReproKitError(f"Cannot read {path}: {error.strerror or str(error)[:300]}.") from error

@@ -167,8 +167,9 @@ def _zip_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Member:
     kind = stat.S_IFMT(entry.external_attr >> 16)
     usual = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     fault = "is encrypted" if entry.flag_bits & 1 else "" if usual else "is packed in an unusual way"
-    is_file = kind in (0, stat.S_IFREG) and not entry.is_dir()
-    is_directory = kind in (0, stat.S_IFDIR) and entry.is_dir()
+    in_name = entry.filename.endswith("/")
+    is_file = kind in (0, stat.S_IFREG) and not in_name
+    is_directory = kind in (0, stat.S_IFDIR) and in_name
     return Member(entry.filename, entry.file_size, is_file, is_directory, pieces, fault)
 
 

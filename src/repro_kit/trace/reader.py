@@ -92,8 +92,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a log; of one that has no end, its beginning."""
     for line in iter(partial(file.readline, _LONGEST), b""):
         yield line
-        while len(line) == _LONGEST and not line.endswith(b"\n"):
-            line = file.readline(_LONGEST)
+        rest = line
+        while len(rest) == _LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(_LONGEST)
 
 
 def _first_line(log: Path) -> bytes:
