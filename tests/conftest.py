@@ -20,4 +20,5 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(shared / "cache-home"))
+        patch.setenv("XDG_STATE_HOME", str(shared / "state-home"))
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,11 +20,14 @@ from cattrs.errors import BaseValidationError
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.model.signature import Signature
+from repro_kit.owner import OWNER_FILE, is_marked, mark_of
+from repro_kit.plain_file import check_tree, read_plain
 
 T = TypeVar("T")
 
 SCHEMA = 1
 CASE_FILE = "case.toml"
+_LARGEST = 64 << 20  # bytes of a file that is read whole
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")
 
 #: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
@@ -115,6 +119,7 @@ class Case:
         case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created, failure_index=failure))
         try:
             path.mkdir(parents=True, exist_ok=True)
+            case.accept()
             case.save()
         except OSError as error:
             raise ReproKitError(
@@ -126,19 +131,36 @@ class Case:
     def open(cls, path: Path) -> Case:
         """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
         try:
-            data = tomllib.loads((path / CASE_FILE).read_text(encoding="utf-8"))
+            data = tomllib.loads(read_plain(path / CASE_FILE, _LARGEST >> 4).decode("utf-8"))
         except FileNotFoundError:
             raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(
                 f"{path} was written by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
+        check_tree(path)
         try:
             return cls(path, from_data(data, CaseFile))
         except (BaseValidationError, KeyError, TypeError, ValueError) as error:
             raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this user made this very directory on this machine, or said yes to what it would run."""
+        return is_marked(self.path, self._asked)
+
+    def accept(self) -> None:
+        """Note that this user made the case, or said yes to what it would run."""
+        mark = mark_of(self.path, self._asked)
+        if mark:
+            write_atomic(self.path / OWNER_FILE, mark.encode())
+
+    @property
+    def _asked(self) -> str:
+        """What a yes is to: the command, where it runs, and by which interpreter."""
+        return json.dumps(to_data(self.file.subject), sort_keys=True)
 
     def save(self) -> None:
         """Write `case.toml`."""
@@ -168,7 +190,7 @@ class Case:
         """Read JSON file `name` as `cls`. Raises ReproKitError when it is missing or damaged."""
         path = self.path / name
         try:
-            return from_data(orjson.loads(path.read_bytes()), cls)
+            return from_data(orjson.loads(read_plain(path, _LARGEST)), cls)
         except FileNotFoundError:
             raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
         except (OSError, BaseValidationError, KeyError, TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
@@ -17,10 +17,14 @@ from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from repro_kit.visible import one_line, visible, visible_json
+
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
+_MOST_ROWS = 1000  # of a table or a panel
 _HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
 _ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
 #: Colours of table cells that begin with a symbol and a space, which says the same.
@@ -44,6 +48,20 @@ class StageLine:
         return time.monotonic() - self.started
 
 
+class _Console(Console):
+    """Prints no character that a terminal obeys but those of its own styles, whatever it is given."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is printed: text is spelt out, rich's own control codes (of the live line) are left alone."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def _text(text: str, style: str = "") -> Text:
+    """`text` spelt out before it is laid out, so that columns fit."""
+    return Text(visible(text), style)
+
+
 @dataclass
 class _LiveLine:
     """The line that Rich redraws: as wide as the terminal, never wider."""
@@ -56,7 +74,7 @@ class _LiveLine:
         if line is None:
             return
         text = Text.assemble(
-            (self.symbol("●"), "cyan"), f" {line.name:<8} {line.seconds:6.1f} s  ", (_one_line(line.text), "dim")
+            (self.symbol("●"), "cyan"), f" {line.name:<8} {line.seconds:6.1f} s  ", (one_line(line.text), "dim")
         )
         text.truncate(max(options.max_width, 1), overflow="ellipsis")
         yield text
@@ -114,7 +132,7 @@ class Ui:
             self._lines[-1].text = text
         now = time.monotonic()
         if not (self.quiet or self._console.is_terminal) and now - self._spoke > _HEARTBEAT:
-            self._print(Text(f"  … {text}" if self.symbol("✓") == "✓" else f"  ... {text}"))
+            self._print(_text(f"  … {text}" if self.symbol("✓") == "✓" else f"  ... {text}"))
 
     def done(self, text: str) -> None:
         """The running stage's result, one sentence."""
@@ -127,7 +145,7 @@ class Ui:
     def past(self, name: str, text: str) -> None:
         """A stage that does not run (again): what is known of it."""
         if not self.quiet:
-            self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (_one_line(text), "dim")))
+            self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (one_line(text), "dim")))
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -135,25 +153,25 @@ class Ui:
         """Something worth knowing."""
         self.notes.append(text)
         if not self.quiet:
-            self._print(Text(f"  {text}"))
+            self._print(_text(f"  {text}"))
 
     def detail(self, text: str) -> None:
         """Something worth knowing to those who asked for more (`-v`)."""
         if self.verbose:
-            self._print(Text(f"  {text}", "dim"))
+            self._print(_text(f"  {text}", "dim"))
 
     def warn(self, text: str) -> None:
         """Something that went less well than it should; shown even when quiet."""
         self.notes.append(text)
-        self._print(Text.assemble((f"{self.symbol('!')} ", "bold yellow"), text), self._errors)
+        self._print(Text.assemble((f"{self.symbol('!')} ", "bold yellow"), visible(text)), self._errors)
 
     def error(self, text: str) -> None:
         """What ends the command, in one sentence; goes to stderr."""
-        self._print(Text.assemble(("error: ", "bold red"), text), self._errors)
+        self._print(Text.assemble(("error: ", "bold red"), visible(text)), self._errors)
 
     def print(self, text: str) -> None:
         """A command's own output, as it is; shown even when quiet."""
-        self._print(Text(text))
+        self._print(_text(text))
 
     def show(self, drawn: RenderableType) -> None:
         """Something that is drawn already, as wide as the output; shown even when quiet."""
@@ -171,28 +189,32 @@ class Ui:
 
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Labelled lines, framed on a terminal; shown even when quiet."""
+        if len(lines) > _MOST_ROWS:
+            lines = [*lines[:_MOST_ROWS], ("", f"{len(lines) - _MOST_ROWS} more lines are not shown.")]
         width = max((len(label) for label, _ in lines), default=0)
         if not self._console.is_terminal:
-            self._print(Text("\n".join([title, *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines)])))
+            self._print(_text("\n".join([title, *(f"  {label:<{width}}  {text}".rstrip() for label, text in lines)])))
             return
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="bold", no_wrap=True)
         grid.add_column(overflow="fold")
         for label, text in lines:
-            grid.add_row(Text(label), Text(text))
-        self._console.print(Panel(grid, title=Text(title), title_align="left", expand=False))
+            grid.add_row(_text(label), _text(text))
+        self._console.print(Panel(grid, title=_text(title), title_align="left", expand=False))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; long cells fold, and those that begin with a symbol have its colour."""
+        """A table of what a person reads; long cells fold, and those that begin with a symbol have its colour."""
         if self.quiet:
             return
         borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
-        table = Table(title=Text(title) if title else None, title_justify="left", box=borders)
+        table = Table(title=_text(title) if title else None, title_justify="left", box=borders)
         for column in columns:
-            table.add_column(Text(column), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell, _STYLES.get(cell[:2], "")) for cell in row))
+            table.add_column(_text(column), overflow="fold")
+        for row in rows[:_MOST_ROWS]:
+            table.add_row(*(_text(cell, _STYLES.get(cell[:2], "")) for cell in row))
         self._console.print(table)
+        if len(rows) > _MOST_ROWS:
+            self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
     def confirm(self, question: str, default: bool = False) -> bool:
         """Ask yes or no. True under `--yes`; False without a terminal to ask on."""
@@ -201,14 +223,15 @@ class Ui:
         if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
             return False
         with self._paused():
-            self._console.print(Text(f"{question} [{'Y/n' if default else 'y/N'}] "), end="")
+            self._console.print(Text(f"{one_line(question)} [{'Y/n' if default else 'y/N'}] "), end="")
             answer = sys.stdin.readline().strip().lower()
         return default if not answer else answer in ("y", "yes")
 
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
         if self.json:
-            self._out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+            text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+            self._out.write(visible_json(text))
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:
@@ -218,9 +241,9 @@ class Ui:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _make_console(self, stream: TextIO) -> Console:
+    def _make_console(self, stream: TextIO) -> _Console:
         width = None if stream.isatty() or os.environ.get("COLUMNS") else _PLAIN_WIDTH
-        return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+        return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def _print(self, text: Text, console: Console | None = None) -> None:
         console = console or self._console
@@ -267,7 +290,7 @@ class Ui:
         if self.quiet and line.ok:
             return
         mark = Text(self.symbol("✓"), "green") if line.ok else Text(self.symbol("✗"), "bold red")
-        self._print(Text.assemble(mark, f" {line.name:<8} {_one_line(line.text)}", (f"  {line.seconds:.1f} s", "dim")))
+        self._print(Text.assemble(mark, f" {line.name:<8} {one_line(line.text)}", (f"  {line.seconds:.1f} s", "dim")))
 
 
 class SilentUi(Ui):
@@ -277,11 +300,7 @@ class SilentUi(Ui):
         super().__init__(quiet=True, yes=yes, out=StringIO(), err=StringIO())
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _describe(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return _one_line(str(error)) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__

@@ -15,10 +15,11 @@ from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.manifest import MANIFEST
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.stages import verify as module
-from repro_kit.stages.foreign import claim_of, visible
+from repro_kit.stages.foreign import claim_of
 from repro_kit.stages.options import Options
 from repro_kit.stages.verify import Here, How, verify
 from repro_kit.ui import SilentUi, Ui
+from repro_kit.visible import visible
 
 CLAIM = {
     "schema": 1,

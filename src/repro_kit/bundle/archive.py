@@ -6,40 +6,32 @@ import gzip
 import hashlib
 import io
 import re
+import shutil
 import stat
 import struct
 import tarfile
-import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from repro_kit.bundle.members import BadArchiveError, Member, opened
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.plain_file import open_plain, read_plain
 
 CHECKSUMS = "MANIFEST.sha256"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold
 _MODE = stat.S_IFREG | 0o644
 
-_MOST_FILES = 10_000
-_MOST_BYTES = 1 << 30  # of all files, unpacked
-_LARGEST = 1 << 30  # bytes of the archive itself
-_LONGEST_NAME = 200  # characters of one part
-_ENTRY = 400  # bytes of an entry in a zip's directory, at most
-_WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:")
+LARGEST_SHOWN = 4 << 20  # bytes of a file that is shown
+MOST_SHOWN = 16 << 20  # of all that are
 _SUM_LINE = re.compile(r"^(?P<sum>[0-9a-f]{64}) [ *](?P<name>.+)$")
-_GZIP = b"\x1f\x8b"
 
 #: The forms of an archive by the end of its name.
 FORMS = (".zip", ".tar.gz", ".tgz")
-
-
-class _BadArchiveError(Exception):
-    """It cannot be read to its end."""
 
 
 def checksums(files: Mapping[str, bytes]) -> bytes:
@@ -84,188 +76,103 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(path: Path, into: Path) -> None:
-    """Write the files of bundle `path` to the directory `into`, each checked against its checksum before.
+    """Write the files of bundle `path` to the directory `into`, which is new or empty.
 
-    Raises ReproKitError, before anything is written, for whatever is not a plain, complete, undamaged bundle.
+    Raises ReproKitError for whatever is not a plain, complete, undamaged bundle, and leaves nothing of it then.
     """
-    files = read(path)
-    for name, data in files.items():
-        target = into / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-
-
-def read(path: Path) -> dict[str, bytes]:
-    """The files of bundle `path`, safe to write below a directory; raises as `unpack`."""
+    with _read(path) as files:
+        for _ in files:
+            pass  # each is looked at, before the first one is written
+    new = not into.exists()
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-            raise ReproKitError(f"{path} is not a bundle: it is no file.")
-        if path.stat().st_size > _LARGEST:
-            raise _refused(path, f"it is larger than {_LARGEST >> 30} GiB")
-        with path.open("rb") as file:
-            start = file.read(2)
-        with (_open_tar if start == _GZIP else _open_zip)(path) as members:
-            files = _checked(path, members)
-    except (_BadArchiveError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-        raise ReproKitError(f"{path} is not a bundle, or is damaged: {_shown(str(error))}.") from error
-    except (NotImplementedError, RuntimeError, ValueError, struct.error) as error:
-        raise ReproKitError(f"{path} is damaged: {_shown(str(error))}.") from error
-    except OSError as error:  # gzip's BadGzipFile is one, without a number
-        why = error.strerror or _shown(str(error))
-        raise ReproKitError(f"Cannot read {path}: {why}.") from error
-    _check_sums(path, files)
-    return files
+        with _read(path) as files:
+            sums = {member.name: _write(member, into) for member in files}
+        _check_sums(path, _listed_in(path, into), sums, sums)
+    except BaseException:
+        for left in [into] if new else into.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        raise
 
 
-@dataclass(frozen=True)
-class _Member:
-    """What an archive says of one of its files, before anything of it is read."""
+def _write(member: Member, into: Path) -> str:
+    """Write a file piece by piece; its checksum."""
+    target, digest = into / member.name, hashlib.sha256()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        for piece in member.checked():
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()
 
-    name: str
-    size: int
-    is_file: bool
-    is_directory: bool
-    read: Callable[[], bytes]
-    fault: str = ""  # what else is wrong with it
+
+def _listed_in(path: Path, into: Path) -> bytes | None:
+    checksums = into / CHECKSUMS
+    return read_plain(checksums, LARGEST_SHOWN) if checksums.is_file() else None
 
 
-def _checked(path: Path, members: Iterator[_Member]) -> dict[str, bytes]:
-    """The files, each looked at before it is read."""
+def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, bytes]:
+    """The `wanted` files of bundle `path`; no other is kept. Raises as `unpack`, and for more than can be shown."""
+    names: list[str] = []
     files: dict[str, bytes] = {}
-    seen: set[str] = set()
-    total = 0
-    for member in members:
-        total += member.size
-        name = member.name.rstrip("/") if member.is_directory else member.name
-        fault = _fault(member, name, seen)
-        if len(seen) >= _MOST_FILES:
-            fault = f"it holds more than {_MOST_FILES} files"
-        if total > _MOST_BYTES:
-            fault = f"it unpacks to more than {_MOST_BYTES >> 30} GiB"
-        if fault:
-            raise _refused(path, fault)
-        seen.add(name.casefold())
-        if member.is_file:
-            data = member.read()
-            if len(data) != member.size:
-                raise _BadArchiveError(f"{name} has another size than it claims")
-            files[name] = data
-    return files
-
-
-def _fault(member: _Member, name: str, seen: set[str]) -> str:
-    shown = repr(_shown(name))
-    if not (member.is_file or member.is_directory):
-        return f"{shown} is a link or a device"
-    if not _is_safe(name):
-        return f"{shown} leads out of its directory, or is no name of a file"
-    if name.casefold() in seen:
-        return f"{shown} is in it twice"
-    return f"{shown} {member.fault}" if member.fault else ""
-
-
-@contextmanager
-def _open_zip(path: Path) -> Iterator[Iterator[_Member]]:
-    _check_directory(path)
-    with zipfile.ZipFile(path) as archive:
-        yield (_zip_member(archive, entry) for entry in archive.infolist())
-
-
-def _check_directory(path: Path) -> None:
-    """Refuse a zip whose directory of entries alone would be absurd, before Python reads it."""
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        file.seek(max(0, size - (1 << 16) - 22))
-        end = file.read()
-    at = end.rfind(b"PK\x05\x06")
-    if at < 0 or len(end) < at + 22:
-        return  # no zip, which zipfile says
-    directory = struct.unpack("<L", end[at + 12 : at + 16])[0]
-    if directory > _MOST_FILES * _ENTRY or end[max(0, at - 20) : at].startswith(b"PK\x06\x07"):
-        raise _refused(path, f"it holds more than {_MOST_FILES} files")
-
-
-def _zip_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
-    def data() -> bytes:
-        with archive.open(entry) as stream:  # no more than it claims, whatever its stream would unpack to
-            return stream.read(entry.file_size + 1)
-
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    usual = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    fault = "is encrypted" if entry.flag_bits & 1 else "" if usual else "is packed in an unusual way"
-    is_file = kind in (0, stat.S_IFREG) and not entry.is_dir()
-    return _Member(entry.filename, entry.file_size, is_file, kind in (0, stat.S_IFDIR) and entry.is_dir(), data, fault)
-
-
-class _Limited(io.RawIOBase):
-    """A stream that ends in an error where more is read than a bundle may hold; a header may claim any size."""
-
-    def __init__(self, stream: gzip.GzipFile) -> None:
-        self._stream = stream
-        self._left = _MOST_BYTES + _MOST_FILES * 1024  # headers and padding
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > self._left:
-            raise _BadArchiveError(f"it unpacks to more than {_MOST_BYTES >> 30} GiB")
-        data = self._stream.read(size)
-        self._left -= len(data)
-        return data
-
-
-@contextmanager
-def _open_tar(path: Path) -> Iterator[Iterator[_Member]]:
-    # As a stream, so that nothing is unpacked before it is looked at.
-    with (
-        gzip.open(path) as packed,
-        tarfile.open(fileobj=_Limited(packed), mode="r|") as archive,
-    ):
-        yield (_tar_member(archive, entry) for entry in archive)
-
-
-def _tar_member(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> _Member:
-    def data() -> bytes:
-        stream = archive.extractfile(entry)
-        return stream.read() if stream is not None else b""
-
-    fault = "has holes" if entry.issparse() else ""
-    return _Member(entry.name, entry.size, entry.isreg(), entry.isdir(), data, fault)
-
-
-def _refused(path: Path, reason: str) -> ReproKitError:
-    return ReproKitError(f"{path} is refused: {reason}; a bundle has no such thing.")
-
-
-def _shown(text: str) -> str:
-    """`text` of a stranger's on one line, without what a terminal obeys."""
-    return "".join(it if it.isprintable() else "?" for it in text)[:300]
-
-
-def _is_safe(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not (
-        path.is_absolute()
-        or ".." in path.parts
-        or "\\" in name
-        or not path.parts
-        or _WINDOWS_DRIVE.match(name)
-        or any(unicodedata.category(it)[0] == "C" for it in name)  # control characters, marks of direction
-        or any(len(part) > _LONGEST_NAME for part in path.parts)
-        or path.as_posix() != name
+    with _read(path) as members:
+        for member in members:
+            names.append(member.name)
+            if member.name == CHECKSUMS or wanted(member.name):
+                files[member.name] = _kept(path, member)
+                if sum(map(len, files.values())) > MOST_SHOWN:
+                    raise _too_large(path, "what it tells", MOST_SHOWN)
+    _check_sums(
+        path, files.get(CHECKSUMS), names, {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     )
+    return {name: data for name, data in files.items() if wanted(name)}
 
 
-def _check_sums(path: Path, files: Mapping[str, bytes]) -> None:
-    if CHECKSUMS not in files:
+def read_one(path: Path, name: str) -> bytes | None:
+    """The first file called `name` in any folder of the archive at `path`, a bundle or not; None without one."""
+    with _read(path) as members:
+        for member in members:
+            if member.name.rpartition("/")[2] == name:
+                return _kept(path, member)
+    return None
+
+
+def _kept(path: Path, member: Member) -> bytes:
+    if member.size > LARGEST_SHOWN:
+        raise _too_large(path, f"its {member.name}", LARGEST_SHOWN)
+    return b"".join(member.checked())
+
+
+def _too_large(path: Path, what: str, most: int) -> ReproKitError:
+    return ReproKitError(f"{path} cannot be shown: {what} is larger than {most >> 20} MiB.")
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[Iterator[Member]]:
+    """The files in an archive; what is wrong with it is one sentence."""
+    try:
+        with opened(path) as members:
+            yield (member for member in members if member.is_file)
+    except (BadArchiveError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+        raise ReproKitError(f"{path} is not a bundle, or is damaged: {str(error)[:300]}.") from error
+    except (NotImplementedError, RuntimeError, ValueError, LookupError, ArithmeticError, struct.error) as error:
+        raise ReproKitError(f"{path} is damaged: {str(error)[:300]}.") from error
+    except OSError as error:  # gzip's BadGzipFile is one, without a number
+        raise ReproKitError(f"Cannot read {path}: {error.strerror or str(error)[:300]}.") from error
+
+
+def _check_sums(path: Path, text: bytes | None, names: Iterable[str], sums: Mapping[str, str]) -> None:
+    """Raise ReproKitError unless the list `text` is of the files `names`, with the `sums` that were taken of them."""
+    if text is None:
         raise ReproKitError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
-    listed = _listed(files[CHECKSUMS])
+    listed = _listed(text)
     if listed is None:
         raise ReproKitError(f"{path} is damaged: its {CHECKSUMS} is not a list of checksums.")
-    stray = sorted(set(files) - {CHECKSUMS} - set(listed)) + sorted(set(listed) - set(files))
+    stray = sorted(set(names) - {CHECKSUMS} - set(listed)) + sorted(set(listed) - set(names))
     if stray:
-        raise ReproKitError(f"{path} is damaged: {_shown(stray[0])} is missing, or not in its {CHECKSUMS}.")
+        raise ReproKitError(f"{path} is damaged: {stray[0]} is missing, or not in its {CHECKSUMS}.")
     for name, expected in listed.items():
-        if hashlib.sha256(files[name]).hexdigest() != expected:
-            raise ReproKitError(f"{path} is damaged: {_shown(name)} does not have its checksum.")
+        if sums.get(name, expected) != expected:
+            raise ReproKitError(f"{path} is damaged: {name} does not have its checksum.")
 
 
 def _listed(text: bytes) -> dict[str, str] | None:
@@ -276,11 +183,14 @@ def _listed(text: bytes) -> dict[str, str] | None:
 
 def wrong_sums(directory: Path) -> list[str]:
     """Names of the files of an unpacked bundle that are not as it was packed, or are gone."""
-    listed = _listed((directory / CHECKSUMS).read_bytes())
+    listed = _listed(read_plain(directory / CHECKSUMS, LARGEST_SHOWN))
     if listed is None:
         return [CHECKSUMS]
     return [name for name, expected in sorted(listed.items()) if _sum(directory / name) != expected]
 
 
 def _sum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    if path.is_symlink() or not path.is_file():
+        return ""
+    with open_plain(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,6 +13,7 @@ from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Strength
 
 _ABSENT = "–"
+_MOST_LINES = 5000  # of a text that is compared: the time that it takes grows with the square
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def compare(left: Story, right: Story) -> Comparison:
     contrasts = tuple(_contrast(what, a, b) for what, a, b in zip(_NAMES, _views(left), _views(right), strict=True))
     whole = left.program and right.program
     texts = [(it.program if whole else it.repro).splitlines() for it in (left, right)]
-    diff = "\n".join(unified_diff(texts[0], texts[1], "A", "B", lineterm=""))
+    short = max(map(len, texts)) <= _MOST_LINES
+    diff = (
+        "\n".join(unified_diff(texts[0], texts[1], "A", "B", lineterm="")) if short else "They are too long to compare."
+    )
     return Comparison(same, f"These are {words}{', on different versions of torch' * across}.", contrasts, diff)
 
 

@@ -158,6 +158,11 @@ def write_story(story: Story) -> str:
     return dumps({name: value for name, value in to_data(story).items() if name not in ELSEWHERE}).decode()
 
 
+def is_told(name: str) -> bool:
+    """Whether a story is made of the file `name` of a bundle."""
+    return name in (STORY, _ENVIRONMENT, _ABLATION, _REPRO) or name.startswith(f"{PLACE}/")
+
+
 def read_story(files: Mapping[str, bytes], name: str) -> Story:
     """The story of a bundle's `files`. Raises ReproKitError, calling the bundle `name`, when it has none."""
     if STORY not in files or _ENVIRONMENT not in files:

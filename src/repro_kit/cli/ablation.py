@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING
 import orjson
 from cattrs.errors import BaseValidationError
 
+from repro_kit.bundle.archive import FORMS, LARGEST_SHOWN, read_one
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.compared import changes
 from repro_kit.model.expectation import Expectation, parse_expectation
 from repro_kit.model.serialize import from_data
+from repro_kit.plain_file import read_plain
 
 if TYPE_CHECKING:
     from repro_kit.stages.collect import Ending
@@ -73,16 +74,16 @@ def show_plan(job: Job) -> None:
 def read_ablation(path: Path) -> Ablation:
     """The ablation in a file, a case or a bundle. Raises ReproKitError where there is none."""
     try:
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                name = next(it for it in archive.namelist() if it.rpartition("/")[2] == _FILE)
-                data = archive.read(name)
+        if path.name.endswith(FORMS):
+            data = read_one(path, _FILE) or b""
         else:
-            data = (path / _FILE if path.is_dir() else path).read_bytes()
+            data = read_plain(path / _FILE if path.is_dir() else path, LARGEST_SHOWN)
         return from_data(orjson.loads(data), Ablation)
+    except ReproKitError as error:
+        raise ReproKitError(f"--against: {error}") from error
     except OSError as error:
         raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
-    except (zipfile.BadZipFile, StopIteration, BaseValidationError, KeyError, TypeError, ValueError) as error:
+    except (BaseValidationError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ReproKitError(
             f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import traceback
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from repro_kit.cli.echo import echo, echo_json
 from repro_kit.errors import Exit, ReproKitError
 
 _JSON = "repro_kit.json"
@@ -45,7 +45,7 @@ class ReproCommand(click.Command):
             if full:
                 self._end(ctx, str(full), full.exit_code)
             if os.environ.get("REPRO_KIT_DEBUG"):
-                traceback.print_exc()
+                echo(traceback.format_exc(), err=True)
             summary = " ".join(f"{type(error).__name__}: {error}".split())
             self._end(ctx, f"unexpected: {summary} (REPRO_KIT_DEBUG=1 shows the traceback)", Exit.FAILED)
 
@@ -56,10 +56,10 @@ class ReproCommand(click.Command):
     def print_error(self, ctx: click.Context, message: str, exit_code: int) -> None:
         """Print `error_data` where `--json` was asked for."""
         if ctx.meta.get(_JSON):
-            click.echo(json.dumps(self.error_data(message, exit_code), indent=2))
+            echo_json(self.error_data(message, exit_code))
 
     def _end(self, ctx: click.Context, message: str, exit_code: Exit) -> None:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True, color=_color())
+        echo(message, err=True, label="error:")
         self.print_error(ctx, message, exit_code)
         ctx.exit(exit_code)
 
@@ -118,7 +118,3 @@ def form_of(ctx: click.Context) -> Any:
 
 def _is_flag(param: click.Parameter) -> bool:
     return isinstance(param, click.Option) and (param.is_flag or param.count)
-
-
-def _color() -> bool | None:
-    return False if os.environ.get("NO_COLOR") else None

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from repro_kit.cli.command import ReproCommand
+from repro_kit.cli.echo import echo
 
 
 @click.command("completion", cls=ReproCommand, short_help="Print a shell's completion script.")
@@ -21,4 +22,4 @@ def command(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"click has no completion for {shell}.", ctx)
-    click.echo(kind(ctx.find_root().command, {}, "repro-kit", "_REPRO_KIT_COMPLETE").source())
+    echo(kind(ctx.find_root().command, {}, "repro-kit", "_REPRO_KIT_COMPLETE").source())

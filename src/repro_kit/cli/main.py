@@ -7,13 +7,15 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from repro_kit import __version__
 from repro_kit.cli.command import ReproCommand, unescaped
+from repro_kit.cli.echo import echo
 from repro_kit.errors import Exit
 
 COMMANDS = (
@@ -83,6 +85,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    warnings.showwarning = _show_warning
     sys.exit(_run(list(sys.argv[1:] if args is None else args)))
 
 
@@ -94,7 +97,7 @@ def _run(args: list[str]) -> int:
         _usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`| head`): leave without Python's complaint about the unflushed rest.
@@ -103,8 +106,23 @@ def _run(args: list[str]) -> int:
         return Exit.FAILED
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of Python's, which may quote a stranger's code."""
+    if not issubclass(category, SyntaxWarning):  # of code that is only read here
+        echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
+
+
 def _usage_error(error: click.ClickException) -> None:
-    error.show()
+    text = io.StringIO()
+    error.show(text)
+    echo(text.getvalue().rstrip("\n"), err=True)
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     if ctx is not None and isinstance(ctx.command, ReproCommand):
         ctx.command.print_error(ctx, error.format_message(), error.exit_code)

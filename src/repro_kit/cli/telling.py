@@ -13,6 +13,8 @@ from repro_kit.model.grid import layout
 from repro_kit.ui import Ui
 
 _SHORT = 60  # lines of a file that are worth showing
+_LONGEST = 300_000  # characters of a graph that is drawn
+_MOST = 1000  # lines of anything
 
 
 def tell(story: Story, ui: Ui) -> None:
@@ -34,7 +36,7 @@ def tell(story: Story, ui: Ui) -> None:
         ui.panel("Workarounds", [(it.name, it.cost) for it in story.workarounds])
     if story.insights:
         ui.panel("Trace", [("", sentence) for sentence in story.insights])
-    program = readable(story.program)
+    program = readable(story.program) if len(story.program) <= _LONGEST else None
     if program is not None:
         _print(ui, "Graph", functions_of(program))
     for name, text in story.sources:
@@ -73,4 +75,6 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
 def _print(ui: Ui, title: str, text: str) -> None:
     if not ui.quiet:
         ui.print(f"\n{title}\n")
-        ui.print("\n".join(f"  {line}" if line else "" for line in text.strip("\n").splitlines()) + "\n")
+        lines = text.strip("\n").splitlines()
+        rest = [f"… {len(lines) - _MOST} more lines are not shown."] if len(lines) > _MOST else []
+        ui.print("\n".join(f"  {line}" if line else "" for line in (*lines[:_MOST], *rest)) + "\n")

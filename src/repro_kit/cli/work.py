@@ -59,6 +59,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     from repro_kit.stages.lock import alone
     from repro_kit.stages.place import bundle_path
     from repro_kit.stages.subject import check_interpreter
+    from repro_kit.stages.trust import agree
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
@@ -69,11 +70,13 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     subject = case.file.subject
     if ctx.params.get("python") not in (None, subject.python):
         raise ReproKitError(f"{path} is about {subject.python}; collect anew to use another interpreter.")
+    ui = make_ui(values)
+    agree(case, ui)
     if subject.form != "command":
         check_interpreter(subject.python, Path(subject.cwd) if Path(subject.cwd).is_dir() else Path.cwd(), os.environ)
     output = ctx.params.get("output") or str(bundle_path(path))
     options = replace(_options_of(ctx, case, values), failure=case.file.failure_index, output=output)
-    return Job(case, options, make_ui(values), resumed=True)
+    return Job(case, options, ui, resumed=True)
 
 
 def _watched(ctx: click.Context, path: Path) -> Job:
@@ -107,14 +110,17 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     from repro_kit.stages import users_logs
     from repro_kit.stages.place import bundle_path, case_path, open_case
     from repro_kit.stages.subject import recognise
+    from repro_kit.stages.trust import agree
 
     options = make_options(values)
     users_logs.check()
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
     path = case_path(subject, options.output, options.failure)
     case, resumed = ctx.with_resource(open_case(path, subject, options.failure, fresh=values["fresh"]))
+    ui = make_ui(values)
+    agree(case, ui)
     case.write(_OPTIONS, options)
-    return Job(case, replace(options, output=str(bundle_path(path, options.output))), make_ui(values), resumed)
+    return Job(case, replace(options, output=str(bundle_path(path, options.output))), ui, resumed)
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
@@ -128,6 +134,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     from repro_kit.stages.place import bundle_path, open_case, program_place
     from repro_kit.stages.stop import Stop
     from repro_kit.stages.subject import program_subject
+    from repro_kit.stages.trust import agree
 
     programs = reader(path, compile_id)
     values = merged(ctx)
@@ -135,8 +142,10 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     place = program_place(path, options.output)
     subject = program_subject(place, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(place, subject, options.failure, fresh=values["fresh"]))
+    ui = make_ui(values)
+    agree(case, ui)
     case.write(_OPTIONS, options)
-    job = Job(case, replace(options, output=str(bundle_path(place, options.output))), make_ui(values), resumed)
+    job = Job(case, replace(options, output=str(bundle_path(place, options.output))), ui, resumed)
     with job.ui.stage("read"):
         try:
             adopt(path, programs, case, job.options, job.ui)

@@ -20,11 +20,13 @@ from repro_kit.builds.source import Ready, Source, UnusableError
 from repro_kit.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps, from_data
+from repro_kit.plain_file import read_plain
 from repro_kit.stages.build_oracle import BuildOracle
 from repro_kit.stages.judge_build import Found, Rules, judge, verify
 from repro_kit.ui import Ui
 
 STATE = "state.json"
+_LARGEST = 64 << 20  # bytes of it
 
 
 class Bisection:
@@ -133,7 +135,7 @@ def read_state(place: Path) -> State | None:
     """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
     path = place / STATE
     try:
-        data = orjson.loads(path.read_bytes())
+        data = orjson.loads(read_plain(path, _LARGEST))
         if data["schema"] > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade, or start anew with --fresh.")
         return from_data(data, State)

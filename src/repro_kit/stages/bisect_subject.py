@@ -18,10 +18,13 @@ from repro_kit.stages.bisect_commits import Hand, clues_of
 from repro_kit.stages.bisect_report import DIRECTORY
 from repro_kit.stages.build_oracle import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.stages.build_symptom import SymptomOracle
-from repro_kit.stages.foreign import ask, claim_of, opened
+from repro_kit.stages.check import limits_of
+from repro_kit.stages.foreign import Foreign, ask, claim_of, opened
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
+from repro_kit.stages.runnable import REPRO
 from repro_kit.stages.subject import check_script
+from repro_kit.stages.trust import agree
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
@@ -38,6 +41,7 @@ class BuildSubject:
     python: str | None = None
     clues: Clues = field(default_factory=Clues)
     hand: Hand = field(default_factory=lambda: Hand((), Path()))
+    foreign: bool = False  # a stranger's, which gets few variables
 
 
 @contextmanager
@@ -55,7 +59,9 @@ def build_subject(
 def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
     """The same command, judged by a symptom."""
     hand = subject.hand
-    oracle = SymptomOracle(subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom)
+    oracle = SymptomOracle(
+        subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom, foreign=subject.foreign
+    )
     return replace(subject, what=oracle.what, oracle=oracle, signature=oracle.signature)
 
 
@@ -70,32 +76,37 @@ def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) 
         raise ReproKitError(f"A command with arguments goes after `--`: -- {' '.join(words)}")
     target = Path(words[0])
     if is_case(target) and not (target / "bundle" / "repro.py").is_file():
-        yield _of_case(Case.open(target), timeout)
+        case = Case.open(target)
+        agree(case, ui)
+        yield _of_case(case, timeout)
     elif target.suffix == ".py" and target.name != "repro.py" and not target.with_name(MANIFEST).is_file():
         check_script(target, words[0])
         yield _command(["python", words[0]], Path(target.stem + ".bisect"), timeout)
     elif not target.exists():
         raise ReproKitError(f"{target} does not exist; give a case, a bundle, a repro.py, a script, or -- COMMAND.")
     else:
-        with opened(target) as directory:
-            yield _of_repro(target, directory, timeout, ui)
+        with opened(target) as bundle:
+            yield _of_repro(bundle, timeout, ui)
 
 
-def _of_repro(target: Path, directory: Path, timeout: float, ui: Ui) -> BuildSubject:
-    claim = claim_of(directory, target)
-    own = Case.open(target) if is_case(target) else None
+def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
+    target, directory = bundle.target, bundle.directory
+    claim = claim_of(bundle.whole, target)
+    case = Case.open(target) if is_case(target) else None
+    own = case if case is not None and case.is_own else None
     if own is None:
-        ask(target, directory, "each build", Options(yes=ui.yes), ui)
+        ask(bundle, "each build", Options(yes=ui.yes), ui)
     limit = max(timeout, (claim.limit or 0) + _MARGIN)
-    signature = claim.signature or (own.file.signature if own else None)
+    signature = claim.signature or (case.file.signature if case else None)
     return BuildSubject(
         f"repro.py of {target.name}",
-        ReproOracle(f"repro.py of {target.name}", directory, limit),
+        ReproOracle(f"repro.py of {target.name}", directory, limit, limits=None if own else limits_of()),
         target / DIRECTORY if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
         signature,
         own.file.subject.python if own else None,
-        clues_of(signature, claim.layer, (directory / "repro.py").read_text(encoding="utf-8", errors="replace")),
-        Hand(("python", "repro.py"), directory, passing=own is None),
+        clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
+        Hand(("python", REPRO), bundle.whole if own else directory, passing=own is None),
+        foreign=own is None,
     )
 
 

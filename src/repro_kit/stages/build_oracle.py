@@ -17,7 +17,8 @@ from repro_kit.model.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
 from repro_kit.runner.subject import private_caches
-from repro_kit.stages.check import run_repro
+from repro_kit.stages.check import Limits, limits_of, run_repro
+from repro_kit.stages.foreign import environment_for
 
 TIMED_OUT = 124  # exit status of coreutils' `timeout`
 _TAIL = 400_000  # characters of output
@@ -55,16 +56,19 @@ class BuildOracle(Protocol):
 
 
 class ReproOracle:
-    """A `repro.py` in a scratch copy, as a stranger would run it."""
+    """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
 
-    def __init__(self, what: str, directory: Path, timeout: float) -> None:
+    def __init__(self, what: str, directory: Path, timeout: float, limits: Limits | None = None) -> None:
         self.what = what
+        self._limits = limits
         self._directory = directory
         self._timeout = timeout
 
     def run(self, ready: Ready) -> Seen:
         """One run of `repro.py`."""
-        run = run_repro(ready.python, self._directory, timeout=self._timeout, variables=ready.variables)
+        run = run_repro(
+            ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
+        )
         reading = run.reading
         showing = {Ending.FAILS: Showing.FAILS, Ending.PASSES: Showing.PASSES}.get(reading.ending, Showing.CANNOT)
         if run.timed_out:
@@ -76,10 +80,12 @@ class CommandOracle:
     """A command, judged by its exit status: 0 passes, 125 cannot run, 124 timed out, anything else fails.
 
     The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
+    `foreign`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
     """
 
-    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float) -> None:
+    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, foreign: bool = False) -> None:
         self.what = what
+        self._foreign = foreign
         self._argv = tuple(argv)
         self._cwd = cwd
         self.timeout = timeout
@@ -94,16 +100,27 @@ class CommandOracle:
             private_caches(place, ready.python) as caches,
         ):
             out, err = place / "stdout.txt", place / "stderr.txt"
+            limits = limits_of() if self._foreign else None
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
-                env=self.environment({**os.environ, "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place),
+                env=self.environment(
+                    {**self._variables(place), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place
+                ),
                 timeout=self.timeout,
                 stdout=out,
                 stderr=err,
+                memory=limits.memory if limits else None,
+                file_size=limits.file if limits else None,
             )
             output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
             return self.seen(run, output, place)
+
+    def _variables(self, place: Path) -> dict[str, str]:
+        if not self._foreign:
+            return dict(os.environ)
+        (place / "home").mkdir()
+        return environment_for(os.environ, place / "home")
 
     def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
         """The variables of the run; `place` is a directory that is there as long as it is looked at."""

@@ -43,8 +43,10 @@ def build_symptom(text: str) -> Symptom:
 class SymptomOracle(CommandOracle):
     """A command under the probe and the trace, judged by what was measured of it."""
 
-    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, symptom: Symptom) -> None:
-        super().__init__(f"{what} ({symptom.text})", argv, cwd=cwd, timeout=timeout)
+    def __init__(
+        self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, symptom: Symptom, foreign: bool = False
+    ) -> None:
+        super().__init__(f"{what} ({symptom.text})", argv, cwd=cwd, timeout=timeout, foreign=foreign)
         self.symptom = symptom
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import psutil
 
 from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.model.signature import Signature, Strength
@@ -15,6 +16,7 @@ from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import PROBE, exit_name, launch
 from repro_kit.runner.scratch import Scratch
 from repro_kit.stages.foreign import environment_for
+from repro_kit.stages.runnable import REPRO, copy_runnable
 
 #: Variables that would make this run another one than a stranger's.
 _FOREIGN = (
@@ -34,7 +36,27 @@ _PACKAGE = Path(__file__).resolve().parent.parent.parent  # what makes `import r
 
 #: Of a run that did not fail as expected at first, this many more tell whether it is flaky.
 _TRIES = 3
+_MEMORY = 0.8  # of the machine's, that the code of a stranger may take
 _OUTPUT = 400_000  # bytes of output that are read, from its end
+
+
+#: Runs the script that it is given as ``python SCRIPT`` would, but for the script's directory, which is not on
+#: `sys.path` (as by ``-P``, which Python 3.9 lacks): what lies beside a script would stand in for any module.
+_AS_SCRIPT = """
+def _code():
+    import sys
+    if sys.path[:1] == [""]:
+        del sys.path[0]
+    del sys.argv[0]
+    globals()["__file__"] = sys.argv[0]
+    def hook(kind, error, trace):
+        own = trace and trace.tb_next
+        sys.__excepthook__(kind, error.with_traceback(own), own)
+    sys.excepthook = hook
+    with open(__file__, "rb") as file:
+        return compile(file.read(), __file__, "exec", dont_inherit=True)
+exec([_code(), globals().pop("_code")][0])
+"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,11 @@ class Limits:
 
     memory: int  # bytes
     file: int = 4 << 30  # bytes of one file that it writes
+
+
+def limits_of(memory: float | None = None) -> Limits:
+    """The limits of a stranger's code: `memory` in GiB, else most of the machine's."""
+    return Limits(int(memory * 2**30 if memory else _MEMORY * psutil.virtual_memory().total))
 
 
 @dataclass(frozen=True)
@@ -148,7 +175,7 @@ def run_repro(
         give_headers(place / "tmp")
         out, err = place / "stdout.txt", place / "stderr.txt"
         run = launch(
-            [python, str(place / "bundle" / "repro.py")],
+            [python, "-c", _AS_SCRIPT, str(place / "bundle" / REPRO)],
             cwd=place / "cwd",
             env=_environment(environment_for(os.environ, place / "home") if limits else os.environ, place, project)
             | settled,
@@ -165,11 +192,11 @@ def run_repro(
 
 @contextmanager
 def scratch(directory: Path) -> Iterator[Path]:
-    """A new directory with a copy of `directory` in ``bundle`` and an empty one to start in; removed afterwards."""
+    """A new directory with what runs of `directory` in ``bundle``, and an empty one to start in; removed afterwards."""
     made = Scratch()
     place = made.path
     try:
-        shutil.copytree(directory, place / "bundle", ignore_dangling_symlinks=True)
+        copy_runnable(directory, place / "bundle")
         for name in ("cwd", "home", "tmp"):
             (place / name).mkdir()
         yield place

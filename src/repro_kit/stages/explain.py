@@ -17,6 +17,7 @@ from repro_kit.explain.sections import advice, sections
 from repro_kit.explain.sentences import sentences
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.model.serialize import to_data
+from repro_kit.plain_file import read_plain
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
 from repro_kit.stages import users_logs
@@ -24,12 +25,14 @@ from repro_kit.stages.lock import alone
 from repro_kit.stages.options import Options
 from repro_kit.stages.registry import REGISTRY, Stage, files, settings_of
 from repro_kit.stages.running import run_subject
+from repro_kit.stages.trust import agree
 from repro_kit.stages.trying import Tried, try_all, why_untried
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
 _SETTINGS = "settings.txt"  # what the run depended on; another text makes it stale
+_LARGEST = 8 << 20  # bytes of a source file
 _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
@@ -80,6 +83,7 @@ def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = Fal
     found = _trace_of(case, options, as_it_is)
     if found is not None:
         return Source(found[0], name, case, found[1])
+    agree(case, ui)
     with ui.stage("run"):
         return Source(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
 
@@ -188,8 +192,8 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
 
 
 def _read(file: str) -> str | None:
-    """The text of a user's file, None where there is none."""
+    """The text of a user's file that a trace names, None where there is none."""
     try:
-        return Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_plain(Path(file), _LARGEST).decode("utf-8", "replace")
+    except (OSError, ValueError, ReproKitError):
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,12 +18,15 @@ from repro_kit.bundle.manifest import MANIFEST, SCHEMA
 from repro_kit.errors import ReproKitError
 from repro_kit.model.serialize import from_data
 from repro_kit.model.signature import Signature
+from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
+from repro_kit.stages.runnable import REPRO, Runnable, copy_runnable
 from repro_kit.ui import Ui
 
 _SHOWN_LINES = 300
+_LARGEST = 4 << 20  # bytes of a script or a manifest
 _LONGEST = 3600.0  # seconds that a bundle may ask for
 
 #: Variables that foreign code gets: what an interpreter, torch and a compiler need, and no more.
@@ -48,44 +50,48 @@ class Claim:
     layer: str | None = None
 
 
+@dataclass(frozen=True)
+class Foreign:
+    """A bundle, case or `repro.py` at hand: as it lies, and what of it runs, which is in a directory of its own."""
+
+    target: Path
+    whole: Path
+    directory: Path
+    runs: Runnable
+
+
 @contextmanager
-def opened(target: Path) -> Iterator[Path]:
-    """A directory with `repro.py` and what it needs; removed afterwards when it was unpacked.
+def opened(target: Path) -> Iterator[Foreign]:
+    """What is at `target`, unpacked where it is packed; what was made for it is removed afterwards.
 
     Raises ReproKitError for what is no bundle, case, or `repro.py`, or is damaged.
     """
-    if target.is_dir():
-        for directory in (target / "bundle", target):
-            if (directory / "repro.py").is_file():
-                yield directory
-                return
-        raise ReproKitError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
     with scratch() as place:
         try:
-            _open(target, place)
+            whole = _whole(target, place / "whole")
+            runs = copy_runnable(whole, place / "runs")
         except OSError as error:
             raise ReproKitError(f"Cannot read {target}: {error.strerror or error}.") from error
-        yield place
+        yield Foreign(target, whole, place / "runs", runs)
 
 
-def _open(target: Path, place: Path) -> None:
-    if target.suffix == ".py":
-        shutil.copyfile(target, place / "repro.py")
-        for name in ("inputs", "files", MANIFEST):
-            _copy_beside(target, name, place)
-        return
-    unpack(target, place)
-    if not (place / "repro.py").is_file():
-        raise ReproKitError(f"{target} is not a bundle: it has no repro.py.")
-
-
-def _copy_beside(target: Path, name: str, place: Path) -> None:
-    """Take along what lies beside a `repro.py` that was unpacked by hand."""
-    source = target.with_name(name)
-    if source.is_dir() and target.with_name(MANIFEST).is_file():
-        shutil.copytree(source, place / name)
-    elif source.is_file():
-        shutil.copyfile(source, place / name)
+def _whole(target: Path, place: Path) -> Path:
+    """The directory of the bundle at `target`; `place` where it has to be made."""
+    if target.is_dir():
+        for directory in (target / "bundle", target):
+            if (directory / REPRO).is_file():
+                return directory
+        raise ReproKitError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
+    if target.suffix != ".py":
+        unpack(target, place)
+        if not (place / REPRO).is_file():
+            raise ReproKitError(f"{target} is not a bundle: it has no repro.py.")
+        return place
+    if target.name == REPRO and target.with_name(MANIFEST).is_file():
+        return target.parent  # unpacked by hand
+    place.mkdir()
+    (place / REPRO).write_bytes(read_plain(target, _LARGEST))
+    return place
 
 
 def changed_since(directory: Path, target: Path) -> list[str]:
@@ -101,7 +107,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
     if not path.is_file():
         return Claim()
     try:
-        data: dict[str, Any] = orjson.loads(path.read_bytes())
+        data: dict[str, Any] = orjson.loads(read_plain(path, _LARGEST))
         if data["schema"] > SCHEMA:
             raise ReproKitError(
                 f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
@@ -113,26 +119,39 @@ def claim_of(directory: Path, target: Path) -> Claim:
         raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 
-def ask(target: Path, directory: Path, python: str, options: Options, ui: Ui) -> None:
+def ask(bundle: Foreign, python: str, options: Options, ui: Ui) -> None:
     """Show what is about to run, and ask whether it may. Raises ReproKitError when it may not."""
+    for left in bundle.runs.left_out:
+        ui.warn(f"{left}; it is not taken along.")
     if options.yes:
         return
-    lines = (directory / "repro.py").read_text(encoding="utf-8", errors="replace").splitlines()
-    ui.print(visible("\n".join(lines[:_SHOWN_LINES])))
-    if len(lines) > _SHOWN_LINES:
-        ui.warn(f"{len(lines) - _SHOWN_LINES} more lines of repro.py are not shown; unpack {target} to read them.")
-    others = sorted(path.relative_to(directory).as_posix() for path in directory.glob("files/**/*") if path.is_file())
-    if others:
-        ui.print("It runs these files as well: " + visible(", ".join(others)))
-    for name in changed_since(directory, target):
-        ui.warn(f"{visible(name)} is not as it was packed.")
-    if not ui.confirm(f"Run this code from {target} with {python}, with your rights?"):
-        raise ReproKitError(f"Nothing was run; look at {target}, and give --yes if you trust it.")
+    _show(bundle, ui)
+    for name in changed_since(bundle.whole, bundle.target):
+        ui.warn(f"{name} is not as it was packed.")
+    if not ui.confirm(f"Run this code from {bundle.target} with {python}, with your rights?"):
+        raise ReproKitError(f"Nothing was run; look at {bundle.target}, and give --yes if you trust it.")
 
 
-def visible(text: str) -> str:
-    """`text` of a stranger's with what a terminal would obey, or hide code with, spelt out."""
-    return "".join(it if it.isprintable() or it in "\n\t" else it.encode("unicode_escape").decode() for it in text)
+def _show(bundle: Foreign, ui: Ui) -> None:
+    """All that runs: its text as far as a person reads at once, of the rest how much it is and where it can be read."""
+    room, hidden = _SHOWN_LINES, []
+    for name in bundle.runs.texts:
+        lines = _lines((bundle.directory / name).read_bytes().decode("utf-8"))
+        if name != REPRO:
+            ui.print(f"\n{name} ({len(lines)} lines), which it can run:\n")
+        ui.print("\n".join(lines[:room]))
+        if len(lines) > room:
+            hidden.append(f"{len(lines) - room} more lines of {name}")
+        room = max(room - len(lines), 0)
+    if bundle.runs.values:
+        ui.print("It can load these values: " + ", ".join(bundle.runs.values))
+    if hidden:
+        ui.warn(f"{', '.join(hidden)} are not shown; all that runs lies in {bundle.directory} until you have answered.")
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that Python sees; a terminal would take others."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
 def environment_for(env: Mapping[str, str], home: Path) -> dict[str, str]:

@@ -40,6 +40,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.model.signature import Signature, Strength
+from repro_kit.plain_file import read_plain
 from repro_kit.stages.bisect import Bisection, make_place
 from repro_kit.stages.bisect_commits import with_commits
 from repro_kit.stages.bisect_plan import Ask, Axis, Where, plan
@@ -54,6 +55,7 @@ from repro_kit.ui import Ui
 
 _AGAIN = 2  # runs more of a case before it counts as turned
 _MEMORY = "state.json"
+_LARGEST = 64 << 20  # bytes of it
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def read_memory(place: Path) -> Memory:
     """What the runs before have left in `place`. Raises ReproKitError when it cannot be read."""
     path = place / _MEMORY
     try:
-        data = orjson.loads(path.read_bytes())
+        data = orjson.loads(read_plain(path, _LARGEST))
         if data.get("schema", SCHEMA) > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade.")
         return from_data(data, Memory)

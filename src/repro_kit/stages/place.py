@@ -112,7 +112,9 @@ def _look(path: Path, subject: Subject, failure: int, fresh: bool) -> Case | Non
 
 def _is_begun(path: Path) -> bool:
     """Whether there is nothing in a directory but what a kill leaves of a case that was about to be made."""
-    return all(entry.name.startswith((f".{CASE_FILE}.", LOCK)) for entry in path.iterdir())
+    return all(
+        entry.name.startswith((f".{CASE_FILE}.", OWNER_FILE, f".{OWNER_FILE}.", LOCK)) for entry in path.iterdir()
+    )
 
 
 def _other(path: Path, what: str) -> ReproKitError:
@@ -123,7 +125,7 @@ def _remove_others(path: Path) -> None:
     """Remove all of the old case but its lock, which is held, and what is new."""
     try:
         for entry in path.iterdir():
-            if entry.name in (LOCK, CASE_FILE):
+            if entry.name in (LOCK, CASE_FILE, OWNER_FILE):
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.stages.storages import storages_of
 from repro_kit.trace import TraceSummary, summarise
 
 _HEAD = 20_000  # characters that tell what a file is
+_LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
 _TRACE = "dedicated_log_torch_trace_*.log"
 
@@ -30,16 +32,23 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         head = file.read(_HEAD)
     if path.suffix == ".py":
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
-            return lambda path, _: [parse(path.read_text(encoding="utf-8"))]
-        if "class Repro(torch.nn.Module)" in path.read_text(encoding="utf-8", errors="replace"):
+            return lambda path, _: [parse(_text(path))]
+        if "class Repro(torch.nn.Module)" in read_plain(path, _LARGEST).decode("utf-8", "replace"):
             return lambda path, _: [_from_runnable(path)]
     return _from_trace if path.match(_TRACE) else None
 
 
 def _from_runnable(path: Path) -> Program:
-    text = path.read_text(encoding="utf-8")
+    text = _text(path)
     storages = storages_of(path, text)
     return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_plain(path, _LARGEST).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ReproKitError(f"{path} is not UTF-8, as a program is.") from error
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:

@@ -8,9 +8,10 @@ from repro_kit.bundle import archive
 from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.source_files import PLACE
-from repro_kit.bundle.story import STORY, Story, read_story
+from repro_kit.bundle.story import STORY, Story, is_told, read_story
 from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import read_plain
 from repro_kit.stages.candidates import candidates, fill, known
 from repro_kit.stages.describe import tell
 from repro_kit.stages.place import is_case
@@ -24,7 +25,7 @@ def story_at(target: Path) -> Story:
         return read_story(_files(target), str(target))
     if not target.exists():
         raise ReproKitError(f"{target} does not exist; give a case or a bundle.")
-    return read_story(archive.read(target), str(target))
+    return read_story(archive.read(target, is_told), str(target))
 
 
 def _of_case(case: Case) -> Story:
@@ -43,6 +44,12 @@ def _files(directory: Path) -> dict[str, bytes]:
     """The files of a bundle in `directory` that tell its story."""
     try:
         paths = [*directory.iterdir(), *(directory / PLACE).rglob("*.py")]
-        return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths if path.is_file()}
+        named = {path.relative_to(directory).as_posix(): path for path in paths if path.is_file()}
+        files: dict[str, bytes] = {}
+        for name in filter(is_told, named):
+            files[name] = read_plain(named[name], archive.LARGEST_SHOWN)
+            if sum(map(len, files.values())) > archive.MOST_SHOWN:
+                raise ReproKitError(f"{directory} holds more than {archive.MOST_SHOWN >> 20} MiB of text to show.")
+        return files
     except OSError as error:
         raise ReproKitError(f"Cannot read {directory}: {error.strerror}.") from error

@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.case import Subject
 from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
 from repro_kit.stages.exporting import refuse_export
 
@@ -102,7 +103,7 @@ def check_script(path: Path, shown: str) -> None:
     if path.suffix == ".zip":
         raise ReproKitError(f"{shown} is an archive; `repro-kit verify {shown}` runs a bundle.")
     try:
-        start = path.read_bytes()[:65536] if path.is_file() else b"\0"
+        start = open_plain(path).read(65536) if path.is_file() else b"\0"
     except OSError as error:
         raise ReproKitError(f"{shown} cannot be read: {error.strerror}.") from error
     shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]

@@ -12,24 +12,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from repro_kit.bundle.judge import Ending
 from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Signature, Strength
 from repro_kit.runner.scratch import scratch
-from repro_kit.stages.check import Limits, RunOfRepro, is_same, run_repro
-from repro_kit.stages.foreign import Claim, ask, claim_of, opened, visible
+from repro_kit.stages.check import RunOfRepro, is_same, limits_of, run_repro
+from repro_kit.stages.foreign import Claim, ask, claim_of, opened
 from repro_kit.stages.newest import newest_nightly
 from repro_kit.stages.options import Options
 from repro_kit.stages.place import is_case
 from repro_kit.stages.subject import default_python
 from repro_kit.ui import Ui
+from repro_kit.visible import visible
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
-_MEMORY = 0.8  # of the machine's, that a foreign repro.py may take
 
 
 class Answer(StrEnum):
@@ -119,14 +117,14 @@ def _one_of_many(target: Path, python: str | None, how: How, options: Options, u
 def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
     if not target.exists():
         raise ReproKitError(f"{target} does not exist; give a bundle, a case or a repro.py.")
-    interpreter = python or (Case.open(target).file.subject.python if is_case(target) else default_python(os.environ))
-    with opened(target) as directory:
-        claim = claim_of(directory, target)
-        ask(target, directory, interpreter, options, ui)
+    interpreter = python or _python_for(target, ui)
+    with opened(target) as bundle:
+        claim = claim_of(bundle.whole, target)
+        ask(bundle, interpreter, options, ui)
         with ui.stage("verify"):
             ui.progress(f"running repro.py of {target.name}")
             timeout = how.timeout or (claim.limit or options.timeout) + _MARGIN
-            run = run_repro(interpreter, directory, timeout=timeout, limits=_limits(how))
+            run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits_of(how.memory))
             result = _judge(run, claim, _here(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
@@ -136,9 +134,16 @@ def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -
     return result
 
 
-def _limits(how: How) -> Limits:
-    memory = how.memory * 2**30 if how.memory else _MEMORY * psutil.virtual_memory().total
-    return Limits(int(memory))
+def _python_for(target: Path, ui: Ui) -> str:
+    """The interpreter of the user's own case; a stranger's case does not choose one."""
+    here = default_python(os.environ)
+    case = Case.open(target) if is_case(target) else None
+    if case is None or case.file.subject.python == here:
+        return here
+    if case.is_own:
+        return case.file.subject.python
+    ui.note(f"{target} was not made by you on this machine: it runs with {here}, not with {case.file.subject.python}.")
+    return here
 
 
 #: Runs in the interpreter; the last line of its output is JSON.

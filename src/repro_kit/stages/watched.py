@@ -16,6 +16,8 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Observation
 from repro_kit.model.serialize import from_data
 from repro_kit.model.variables import allowed_variables
+from repro_kit.owner import is_marked
+from repro_kit.plain_file import check_tree, read_plain
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.stages import failures
@@ -28,6 +30,7 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 SCHEMA = 1
+_LARGEST = 8 << 20  # bytes of the file
 WATCHED = "watched.json"
 RECORD = "watched"  # directory of the probe's files
 
@@ -55,12 +58,16 @@ def is_watched(path: Path) -> bool:
 def read_watched(path: Path) -> Watched:
     """What it wrote. Raises ReproKitError when that is damaged, or newer than this repro-kit."""
     try:
-        data = orjson.loads((path / WATCHED).read_bytes())
+        data = orjson.loads(_text(path))
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
     except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{path}/{WATCHED} cannot be read; let repro_kit.watch write it anew.") from error
+
+
+def _text(path: Path) -> str:
+    return read_plain(path / WATCHED, _LARGEST).decode("utf-8", "replace")
 
 
 def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
@@ -69,7 +76,15 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
     `python`: the interpreter to go on with, where not the one that it was seen in. Raises ReproKitError when there is
     no failure in it, or no such interpreter.
     """
+    check_tree(path)
     seen = read_watched(path)
+    if not is_marked(path, _text(path)) and not ui.confirm(
+        f"{path} was not made by you on this machine. Run the programs in it with {python or seen.python}?"
+    ):
+        raise ReproKitError(
+            f"{path} was not made by you on this machine, and its programs would run with {python or seen.python}; "
+            "look at it, and give --yes if you trust it."
+        )
     subject = program_subject(path, Path.cwd(), python or seen.python, os.environ)
     case = Case.create(path, subject, seen.created)
     with ui.stage("watched"):

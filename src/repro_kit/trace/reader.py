@@ -12,12 +12,14 @@ import re
 from collections import ChainMap, Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import open_plain
 from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
 
 _HEADER = re.compile(
@@ -25,6 +27,8 @@ _HEADER = re.compile(
 )
 
 
+_LONGEST = 32 << 20  # bytes of a line
+_LARGEST = 256 << 20  # bytes of a payload
 _TAB = 9  # begins every line of a payload
 _NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt")
 
@@ -79,9 +83,18 @@ def read(path: str | Path) -> Reader:
 def opened(path: Path) -> BinaryIO:
     """`path`, to read. Raises ReproKitError when it cannot be."""
     try:
-        return path.open("rb")
+        return open_plain(path)
     except OSError as error:
         raise ReproKitError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a log; of one that has no end, its beginning."""
+    for line in iter(partial(file.readline, _LONGEST), b""):
+        yield line
+        rest = line
+        while len(rest) == _LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(_LONGEST)
 
 
 def _first_line(log: Path) -> bytes:
@@ -112,16 +125,19 @@ class _Log:
         header: re.Match[bytes] | None = None
         payload: list[bytes] = []
         with opened(self.path) as file:
-            for raw in file:
+            size = 0
+            for raw in _lines(file):
                 if raw[0] == _TAB and header:
-                    payload.append(raw[1:])
+                    size += len(raw)
+                    if size < _LARGEST:
+                        payload.append(raw[1:])
                     continue
                 line = raw.rstrip(b"\n")
                 if not line.strip():
                     continue
                 if header:
                     yield from self._record(header, payload)
-                header, payload = _HEADER.match(line), []
+                header, payload, size = _HEADER.match(line), [], 0
                 self.problems.stray += header is None
         if header:
             yield from self._record(header, payload)

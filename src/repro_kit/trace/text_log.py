@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ _SYMBOL = re.compile(
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
 _START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
 _SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
+_LONGEST_LINE = 1 << 20  # characters; what follows counts as the next line
+_LARGEST = 16 << 20  # characters of a message
 _LONGEST = 100_000  # lines of a message: what a program prints after one has no prefix, and seems to belong to it
 
 
@@ -62,6 +65,7 @@ class _Message:
     rank: int | None = None
     time: str = ""
     pid: int = 0
+    size: int = 0  # characters of its lines
 
     @property
     def text(self) -> str:
@@ -82,7 +86,7 @@ class TextReader:
         files = sorted(it for it in self.path.iterdir() if it.is_file()) if self.path.is_dir() else [self.path]
         for file in files:
             with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
-                for message in _messages(lines):
+                for message in _messages(iter(partial(lines.readline, _LONGEST_LINE), "")):
                     for record in self._records(message, file.name):
                         self.events[record.event] += 1
                         yield record
@@ -211,8 +215,9 @@ def _messages(lines: Iterable[str]) -> Iterator[_Message]:
                 yield current
             stream = key[0] if key is not None else ""
             current = streams[stream] = _Message(key, [], *_context(found, line[found.end() :]))
-        if len(current.lines) < _LONGEST:
+        if len(current.lines) < _LONGEST and current.size < _LARGEST:
             current.lines.append(rest)
+            current.size += len(rest)
     yield from (message for message in streams.values() if message.lines)
 
 

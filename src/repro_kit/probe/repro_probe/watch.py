@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from repro_probe import boot, capture
+from repro_probe import boot, capture, owner
 from repro_probe.imports import when_imported
 from repro_probe.memory import Memory, TraceMemory
 
@@ -250,8 +250,10 @@ def _write(path, error, memory, trace):
         boot.say_goodbye(recorded)
         memory.write_to(recorded)
         trace.write_to(os.path.join(recorded.directory, "trace"))
-        with open(os.path.join(aside, "watched.json"), "w", encoding="utf-8") as file:
-            json.dump(_about(torch, memory), file, indent=2)
+        about = json.dumps(_about(torch, memory), indent=2)
+        for name, text in (("watched.json", about), (".owner", owner.mark_of(aside, about))):
+            with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
+                file.write(text)
         os.replace(aside, place)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)

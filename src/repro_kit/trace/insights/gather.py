@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
 from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.insight import Insight
@@ -52,8 +51,6 @@ def gather(path: str | Path, rank: int | None = None) -> Insights:
     insights = _ask(_of(reader, rank))
     if reader.events:
         return replace(insights, problems=reader.problems, events=dict(reader.events))
-    if not (Path(path).is_file() or Path(path).is_dir()):
-        raise ReproKitError(f"{path} holds no trace; text of TORCH_LOGS has to be in a file.")  # a pipe is read once
     text = TextReader(Path(path))
     insights = _ask(_of(text, rank))
     return replace(insights, text=True, events=dict(text.events))

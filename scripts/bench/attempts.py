@@ -1,0 +1,100 @@
+"""Run many command lines of repro-kit in one process, each with its peak of memory, its time and what it printed.
+
+    python attempts.py ASKED.json TOLD.json
+
+ASKED is a list of command lines, TOLD becomes a list of `Told`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_LONGEST = 60  # seconds: what takes longer hangs
+
+
+@dataclass(frozen=True)
+class Told:
+    """How one command line ended."""
+
+    argv: list[str]
+    exit: int | None  # None: it hung, or raised
+    grown: int  # bytes that the process took more than before, at most
+    seconds: float
+    output: str
+
+    @property
+    def is_one_sentence(self) -> bool:
+        """Whether it was refused as bad input is."""
+        return self.exit == 2 and "unexpected" not in self.output and "Traceback" not in self.output
+
+
+def run_all(commands: Sequence[Sequence[str]], scratch: Path) -> list[Told]:
+    """Run them in a process of their own, in `scratch`."""
+    asked, told = scratch / "asked.json", scratch / "told.json"
+    asked.write_text(json.dumps([list(map(str, words)) for words in commands]))
+    subprocess.run([sys.executable, __file__, str(asked), str(told)], cwd=scratch, check=True, stdin=subprocess.DEVNULL)
+    return [Told(**one) for one in json.loads(told.read_text())]
+
+
+class _HangError(BaseException):
+    """It did not end in time."""
+
+
+def _hang(*_: object) -> None:
+    raise _HangError
+
+
+def _one(argv: list[str]) -> Told:
+    from repro_kit.cli.main import main
+
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
+    before, started = _reset(), time.monotonic()
+    signal.signal(signal.SIGALRM, _hang)
+    signal.alarm(_LONGEST)
+    code: int | None = None
+    note = ""
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            main(argv)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException as error:
+        note = f"Traceback: {type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+    text = out.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]
+    return Told(argv, code, max(_peak() - before, 0), round(time.monotonic() - started, 2), text[:200_000] + note)
+
+
+def _reset() -> int:
+    """Begin to measure the peak anew; what is in use now."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak() -> int:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    with contextlib.suppress(OSError):
+        found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        return int(found[1]) * 1024 if found else 0
+    return 0
+
+
+if __name__ == "__main__":
+    _one(["--version"])
+    done = [asdict(_one(argv)) for argv in json.loads(Path(sys.argv[1]).read_text())]
+    Path(sys.argv[2]).write_text(json.dumps(done))

@@ -1,0 +1,33 @@
+"""Whose a case is, as the probe's `owner.py` marks it: made here by this user, or come from elsewhere."""
+
+from __future__ import annotations
+
+import hmac
+from contextlib import suppress
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from repro_kit.plain_file import read_plain
+
+OWNER_FILE = ".owner"
+_MARK = 64  # characters
+_PROBES = Path(__file__).parent / "probe" / "repro_probe" / "owner.py"
+
+
+def mark_of(directory: Path, text: str) -> str:
+    """The mark of the directory that `text` describes; "" where this user has no place to keep a key."""
+    spec = spec_from_file_location("repro_kit_probes_owner", _PROBES)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    mark: str = module.mark_of(str(directory), text)
+    return mark
+
+
+def is_marked(directory: Path, text: str) -> bool:
+    """Whether this user made or accepted the directory here, when `text` described it."""
+    with suppress(OSError):
+        found = read_plain(directory / OWNER_FILE, _MARK).decode("ascii", "replace")
+        expected = mark_of(directory, text)
+        return bool(expected) and hmac.compare_digest(found, expected)
+    return False

@@ -1,0 +1,64 @@
+"""Open and read files that a user names or a stranger sends: plain files only, and no more than is wanted of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def no_file(path: Path) -> str:
+    """What is at `path` in place of a plain file ("a pipe"); "" for a plain file, or where nothing is."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return _kind(mode)
+
+
+def _kind(mode: int) -> str:
+    return "" if stat.S_ISREG(mode) else next((name for test, name in _KINDS if test(mode)), "no plain file")
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """The plain file at `path`, to read; a pipe is not waited for.
+
+    Raises ReproKitError for anything else, OSError for what cannot be opened.
+    """
+    kind = _kind(path.stat().st_mode)  # to open a device may do something
+    if not kind:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        kind = _kind(os.fstat(handle).st_mode)  # another one may have been put in its place
+        if not kind:
+            return os.fdopen(handle, "rb")
+        os.close(handle)
+    raise ReproKitError(f"{path} is {kind}; give a plain file.")
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """The plain file at `path`, which has at most `most` bytes. Raises as `open_plain`, and for a longer one."""
+    with open_plain(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ReproKitError(f"{path} is larger than {most / 2**20:g} MiB, which no such file is.")
+    return data
+
+
+def check_tree(directory: Path) -> None:
+    """Raise ReproKitError where a pipe or a device lies below `directory`: reading it might not end."""
+    for place, _, files in os.walk(directory):
+        for name in files:
+            kind = no_file(Path(place, name))
+            if kind in ("a pipe", "a device"):
+                raise ReproKitError(f"{Path(place, name)} is {kind}; take it out of {directory}.")

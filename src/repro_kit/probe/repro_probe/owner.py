@@ -1,0 +1,59 @@
+"""Whose a case is: a mark that only this user on this machine can have made. Standard library only.
+
+The key lies in the user's state directory, where nobody else can read it. The mark is of this very directory: a copy,
+or what was unpacked from an archive, is another one.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+
+_LENGTH = 32
+
+
+def mark_of(directory, text):
+    """The mark of the directory that `text` describes; "" where no key can be kept."""
+    key = _key()
+    if not key:
+        return ""
+    told = f"{os.stat(directory).st_ino}\n{text}"
+    return hmac.new(key, told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _key():
+    base = os.environ.get("XDG_STATE_HOME", "")
+    base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = os.path.join(base, "repro-kit", "key")
+    try:
+        if not os.path.lexists(path):
+            _make(path)
+        return _read(path)
+    except OSError:
+        return b""
+
+
+def _make(path):
+    """A new key, whole or not at all; that of another process stays."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    aside = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(_LENGTH))
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, path)
+    finally:
+        os.unlink(aside)
+
+
+def _read(path):
+    """The key; none where others could have read or written it."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        known = os.fstat(file.fileno())
+        theirs = hasattr(os, "geteuid") and (known.st_uid != os.geteuid() or known.st_mode & 0o077)
+        key = b"" if theirs or not stat.S_ISREG(known.st_mode) else file.read(_LENGTH + 1)
+    return key if len(key) == _LENGTH else b""
