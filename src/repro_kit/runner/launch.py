@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner.orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"
 
@@ -58,7 +59,7 @@ def launch(
     for path in (stdout, stderr):
         path.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    with stdout.open("wb") as out, stderr.open("wb") as err:
+    with stdout.open("wb") as out, stderr.open("wb") as err, in_force(env):
         try:
             process = psutil.Popen(
                 list(argv),

@@ -18,6 +18,7 @@ import orjson
 import psutil
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import orders
 from repro_kit.runner.launch import PROBE
 
 _START = 300.0  # seconds that importing torch may take on a busy machine
@@ -30,7 +31,6 @@ _UNWANTED = (
     *("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"),
     *("TORCH_TRACE", "TORCH_DTRACE", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
     *("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"),
-    *("REPRO_PROBE_MODE", "REPRO_PROBE_DIR", "REPRO_PROBE_OPTIONS"),
 )
 
 
@@ -145,7 +145,8 @@ class Server:
             raise self._cannot_start(str(died)) from None
 
     def _environment(self) -> dict[str, str]:
-        env = {name: value for name, value in self._env.items() if name not in _UNWANTED} | self.variables
+        users = {name: value for name, value in orders.without(self._env).items() if name not in _UNWANTED}
+        env = users | self.variables
         before = env.get("PYTHONPATH")
         env["PYTHONPATH"] = os.pathsep.join([str(PROBE), *([before] if before else [])])
         if self._cache is not None:
