@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.defaults import read_defaults
+from repro_kit.cli.defaults import Default, read_defaults, shown
 from repro_kit.errors import ReproKitError
 from repro_kit.model.axis import parse_axis
 from repro_kit.stages.options import Options
@@ -34,6 +34,7 @@ class _Positive(click.FloatRange):
 
 
 POSITIVE = _Positive(min=0, min_open=True)
+_SAID = "repro_kit.said"  # in a context: what files set was told
 _COUNT = click.IntRange(min=1)
 _DEFAULT = Options()
 PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
@@ -148,12 +149,28 @@ bundle_options = _decorate(
 
 
 def merged(ctx: click.Context) -> dict[str, Any]:
-    """The command's parameters; what the command line leaves open comes from pyproject.toml."""
+    """The command's parameters; what the command line leaves open comes from files, which the user is told once."""
     values = dict(ctx.params)
-    for name, value in read_defaults(Path.cwd()).items():
+    defaults = read_defaults(Path.cwd())
+    said = list(defaults.notes)
+    for name, default in defaults.values.items():
         if name in values and ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            values[name] = value
+            values[name] = _fitting(ctx, default)
+            said += filter(None, [default.announcement])
+    if not ctx.meta.setdefault(_SAID, False):
+        ctx.meta[_SAID] = True
+        for line in said:
+            click.echo(f"note: {line}", err=True)
     return values
+
+
+def _fitting(ctx: click.Context, default: Default) -> Any:
+    """The value of a default, which must be one that the command line may give, too."""
+    param = next(it for it in ctx.command.params if it.name == default.name)
+    try:
+        return param.type_cast_value(ctx, default.value)
+    except click.BadParameter as error:
+        raise ReproKitError(f"{shown(default.path)}: {default.key}: {error.message}") from error
 
 
 def _check_oracle(values: dict[str, Any]) -> None:
