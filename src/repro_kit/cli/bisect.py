@@ -22,10 +22,10 @@ class BisectCommand(ReproCommand):
         """Both forms."""
         return ["[OPTIONS]", "SUBJECT | -- COMMAND..."]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember whether a command follows."""
         ctx.meta["repro_kit.form"] = "command" if "--" in args else "script"
-        return super().parse_args(ctx, args)
+        return args
 
 
 @click.command("bisect", cls=BisectCommand, short_help="Which nightly, release or commit broke it?")
