@@ -236,6 +236,7 @@ def _damaged(chance: random.Random, name: str, content: bytes) -> bytes:
     ways: list[Callable[[], bytes]] = [
         lambda: content[: chance.randrange(len(content) + 1)],
         lambda: bytes(chance.choice((byte, byte, byte, chance.randrange(256))) for byte in content),
+        lambda: name.encode() + b" = " + b"[" * 20_000,
         lambda: chance.choice((b"", b"\0", b"null", b"[]", b"{}", b"\xff\xfe", b"[" * 50_000, b"{" * 50_000, b"1e999")),
         lambda: content.replace(*chance.choice(((b"1", b"-1"), (b'"', b""), (b"true", b"null"), (b"\n", b"\r")))),
     ]

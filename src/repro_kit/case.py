@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 import tomli_w
-from cattrs.errors import BaseValidationError
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -75,6 +74,17 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+def read_text(path: Path) -> str:
+    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ReproKitError(f"{path} cannot be read: {reason}.") from error
+
+
 class Case:
     """A case on disk. Reads are typed; writes are atomic."""
 
@@ -102,7 +112,7 @@ class Case:
             data = tomllib.loads((path / CASE_FILE).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(
@@ -110,7 +120,7 @@ class Case:
             )
         try:
             return cls(path, from_data(data, CaseFile))
-        except (BaseValidationError, KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
 
     def save(self) -> None:
@@ -144,7 +154,7 @@ class Case:
             return from_data(orjson.loads(path.read_bytes()), cls)
         except FileNotFoundError:
             raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
-        except (OSError, BaseValidationError, KeyError, TypeError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise ReproKitError(f"{path} is damaged; run its stage again.", Exit.USAGE) from error
 
     def has(self, name: str) -> bool:

@@ -20,6 +20,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from repro_kit.model.serialize import encoded
+
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
 _HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
 _ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
@@ -208,7 +210,7 @@ class Ui:
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
         if self.json:
-            self._out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+            self._out.write(encoded(data, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:

@@ -10,6 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
+import strangers
+
 from repro_kit.cli import options as shared
 from repro_kit.cli.collect import command
 from repro_kit.cli.defaults import KEYS, read_defaults
@@ -55,69 +58,7 @@ def test_nearest_file_within_the_repository_counts(tmp_path, deep):
     assert values(deep) == {}
 
 
-def _above_the_repository(place, deep):
-    (place / ".git").rename(deep / ".git")
-
-
-def _no_repository(place, deep):
-    (place / ".git").rmdir()
-
-
-def _a_repository_of_another(place, deep):
-    os.chown(place / ".git", 65534, 65534)
-
-
-def _file_of_another(place, deep):
-    os.chown(place / "pyproject.toml", 65534, 65534)
-
-
-def _directory_of_another(place, deep):
-    os.chown(deep.parent, 65534, 65534)
-
-
-def _file_that_others_write(place, deep):
-    (place / "pyproject.toml").chmod(0o666)
-
-
-def _directory_that_others_write(place, deep):
-    place.chmod(0o777)
-
-
-def _sticky_directory(place, deep):
-    place.chmod(0o1777)
-
-
-def _directory_that_the_group_writes(place, deep):
-    place.chmod(0o775)
-
-
-def _directory_between_that_others_write(place, deep):
-    deep.parent.chmod(0o777)
-
-
-def _a_link(place, deep):
-    (place / "pyproject.toml").rename(place / "real.toml")
-    (place / "pyproject.toml").symlink_to("real.toml")
-
-
-def _a_link_to_nothing(place, deep):
-    (place / "pyproject.toml").unlink()
-    (place / "pyproject.toml").symlink_to("nowhere")
-
-
-def _too_large(place, deep):
-    with (place / "pyproject.toml").open("a") as file:
-        file.write("#" * (1 << 20))
-
-
-STRANGE = [
-    *(_above_the_repository, _no_repository, _file_that_others_write, _directory_that_others_write, _sticky_directory),
-    *(_directory_that_the_group_writes, _directory_between_that_others_write, _a_link, _a_link_to_nothing, _too_large),
-]
-AS_ROOT = [_a_repository_of_another, _file_of_another, _directory_of_another]
-
-
-@pytest.mark.parametrize("change", [*STRANGE, *(AS_ROOT if os.geteuid() == 0 else [])])
+@pytest.mark.parametrize("change", strangers.files())
 def test_a_strange_file_is_ignored_and_told(tmp_path, deep, change):
     write(tmp_path, "timeout = 60")
     assert values(deep) == {"timeout": 60}
@@ -128,7 +69,7 @@ def test_a_strange_file_is_ignored_and_told(tmp_path, deep, change):
     assert f"{tmp_path}/pyproject.toml is ignored: " in note
 
 
-@pytest.mark.parametrize("change", [_above_the_repository, _no_repository])
+@pytest.mark.parametrize("change", [strangers.above_the_repository, strangers.no_repository])
 def test_a_strange_file_that_sets_nothing_is_not_told_of(tmp_path, deep, change):
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     change(tmp_path, deep)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError
@@ -82,7 +81,7 @@ def read_ablation(path: Path) -> Ablation:
         return from_data(orjson.loads(data), Ablation)
     except OSError as error:
         raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
-    except (zipfile.BadZipFile, StopIteration, BaseValidationError, KeyError, TypeError, ValueError) as error:
+    except (zipfile.BadZipFile, StopIteration, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(
             f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from repro_kit.case import read_text
 from repro_kit.errors import ReproKitError
 from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable
@@ -30,14 +31,14 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         head = file.read(_HEAD)
     if path.suffix == ".py":
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
-            return lambda path, _: [parse(path.read_text(encoding="utf-8"))]
+            return lambda path, _: [parse(read_text(path))]
         if "class Repro(torch.nn.Module)" in path.read_text(encoding="utf-8", errors="replace"):
             return lambda path, _: [_from_runnable(path)]
     return _from_trace if path.match(_TRACE) else None
 
 
 def _from_runnable(path: Path) -> Program:
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     storages = storages_of(path, text)
     return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
 

@@ -36,8 +36,8 @@ class Place:
     def write(self, name, data):
         """Write `data` as JSON, whole or not at all."""
         path = self.path(name)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(data, file, default=repr)
+        with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are no JSON
+            json.dump(data, file, default=repr, ensure_ascii=False)
         os.replace(path + ".part", path)
 
     def append(self, name, line):
