@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 import nasty
 
+from repro_kit.bundle.source_files import source_text
 from repro_kit.case import Case, read_text
 from repro_kit.errors import ReproKitError
 from repro_kit.model.results import Capture
@@ -104,6 +105,22 @@ def test_a_script_that_is_none(work, repro_kit, name, part):
 def test_a_script_of_another_encoding_is_run(work, repro_kit, fakes, name):
     nasty.operands(work)
     assert repro_kit("collect", name).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (b"# -*- coding: latin-1 -*-\r\nx = '\xe9'\r\n", "# -*- coding: utf-8 -*-\nx = 'é'\n"),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\nx = '\x80'\n", None),
+        (b"\xef\xbb\xbfx = 1\n", "x = 1\n"),
+        (b"x = '\xe9'\n", "x = '\ufffd'\n"),
+        (b"# coding: klingon\nx = 1\n", "# coding: klingon\nx = 1\n"),
+    ],
+)
+def test_a_source_file_is_text_whatever_its_encoding(tmp_path, written, text):
+    (tmp_path / "a.py").write_bytes(written)
+    expected = text or "#!/usr/bin/python\n# vim: set fileencoding=utf-8 :\nx = '€'\n"
+    assert source_text(tmp_path / "a.py") == expected
 
 
 @pytest.mark.parametrize(

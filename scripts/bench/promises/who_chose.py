@@ -1,4 +1,4 @@
-"""Nothing chooses what runs, or what is shown, but the user: not a file in a strange place, nor a left-over variable."""
+"""Only the user chooses what runs and what is shown: no file in a strange place does, and no left-over variable."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import LONGEST_LOG, report
-from repro_kit.bundle.source_files import PLACE
+from repro_kit.bundle.source_files import PLACE, source_text
 from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case, read_text
 from repro_kit.model.failure import Kind
@@ -208,7 +208,7 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
     sources = sources_of(case)
     files = [PurePosixPath(name) for name in sources.files]
     own = {part for path in files for part in (*path.parts[:-1], path.stem)}
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sources.files.values()]
+    texts = [source_text(path) for path in sources.files.values()]
     return rank_of_script(texts, own, complete=not sources.left_out)
 
 
