@@ -162,3 +162,13 @@ def test_a_damaged_case_file(tmp_path, text):
 def test_damaged_findings_are_problems(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert len(read_findings(tmp_path).problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("collect", "--timeout"), ("explain", "--timeout"), ("verify", "--memory"), ("bisect", "--timeout")],
+)
+@pytest.mark.parametrize("number", ["0", "-1", "nan", "inf", "1e308", "9" * 400])
+def test_a_number_that_nobody_can_count_to(work, repro_kit, name, option, number):
+    result = repro_kit(name, f"{option}={number}", "train.py")
+    assert result.exit_code == 2 and f"'{option}'" in result.stderr

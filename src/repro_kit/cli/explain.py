@@ -58,7 +58,7 @@ def _is_script(word: str) -> bool:
 @shared.python_option
 @click.option("-o", "--output", metavar="PATH", help="Where the case goes; with --artifact, where those go.")
 @click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run.")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for a run.")
 @click.option(
     "--section",
     type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),

@@ -33,9 +33,10 @@ class _Positive(click.FloatRange):
         return number
 
 
-POSITIVE = _Positive(min=0, min_open=True)
+_MOST = 10**9  # seconds, runs, GiB: more than anybody waits for, and no more than a clock can count
+POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
 _SAID = "repro_kit.said"  # in a context: what files set was told
-_COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
 PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
 
@@ -84,9 +85,12 @@ stage_options = _decorate(
         metavar="S",
         help=f"Seconds for a run of a captured program.  [{_DEFAULT.query_timeout:g}]",
     ),
-    click.option("-j", "--jobs", type=_COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
+    click.option("-j", "--jobs", type=COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
     click.option(
-        "--failure", type=click.IntRange(min=0), metavar="N", help="Which of several failures; 0 is the first."
+        "--failure",
+        type=click.IntRange(min=0, max=_MOST),
+        metavar="N",
+        help="Which of several failures; 0 is the first.",
     ),
     click.option(
         "--check",
@@ -104,7 +108,7 @@ stage_options = _decorate(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
     ),
     click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
-    click.option("--budget", type=_COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
+    click.option("--budget", type=COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
     click.option("--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
     click.option(
         "--border",
@@ -128,7 +132,7 @@ matrix_options = _decorate(
     ),
     click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
     click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
-    click.option("--repeat", type=_COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option("--repeat", type=COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
     click.option(
         "--workarounds/--no-workarounds",
         default=None,
