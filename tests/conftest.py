@@ -14,11 +14,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One for all workers, so that what the compiler can do is found out once."""
+def user_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One cache for all workers, so that what the compiler can do is found out once, and no configuration."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(shared / "cache-home"))
         patch.setenv("XDG_STATE_HOME", str(shared / "state-home"))
+        patch.setenv("XDG_CONFIG_HOME", str(shared / "config-home"))
         yield

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 import tomli_w
-from cattrs.errors import BaseValidationError
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -106,6 +105,17 @@ def remove_unfinished(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
+def read_text(path: Path) -> str:
+    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
+    try:
+        return read_plain(path, _LARGEST).decode("utf-8")
+    except FileNotFoundError:
+        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ReproKitError(f"{path} cannot be read: {reason}.") from error
+
+
 class Case:
     """A case on disk. Reads are typed; writes are atomic."""
 
@@ -134,7 +144,7 @@ class Case:
             data = tomllib.loads(read_plain(path / CASE_FILE, _LARGEST >> 4).decode("utf-8"))
         except FileNotFoundError:
             raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(
@@ -143,7 +153,7 @@ class Case:
         check_tree(path)
         try:
             return cls(path, from_data(data, CaseFile))
-        except (BaseValidationError, KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
 
     @property
@@ -193,7 +203,7 @@ class Case:
             return from_data(orjson.loads(read_plain(path, _LARGEST)), cls)
         except FileNotFoundError:
             raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
-        except (OSError, BaseValidationError, KeyError, TypeError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise ReproKitError(f"{path} is damaged; run its stage again.", Exit.USAGE) from error
 
     def has(self, name: str) -> bool:

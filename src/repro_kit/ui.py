@@ -21,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from repro_kit.model.serialize import encoded
 from repro_kit.visible import one_line, visible, visible_json
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
@@ -230,8 +231,7 @@ class Ui:
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
         if self.json:
-            text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
-            self._out.write(visible_json(text))
+            self._out.write(visible_json(encoded(data, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()))
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:

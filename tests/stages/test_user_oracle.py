@@ -35,7 +35,7 @@ def test_exit_status_and_output_decide(case, command, status, kind, note):
 
 
 def test_the_cell_s_settings_reach_it_from_outside(case):
-    oracle = of_options(Options(oracle='echo "$REPRO_PROBE_OPTIONS $MINE"; exit 1'))
+    oracle = of_options(Options(oracle='echo "$(grep -o "\\"backend.*" "$REPRO_PROBE_ORDERS") $MINE"; exit 1'))
     assert oracle is not None
     verdict = ask(case, Options(), oracle, case.path / "asked", {"backend": "aot_eager"}, {"MINE": "7"})
     assert verdict.failure is not None

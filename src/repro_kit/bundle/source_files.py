@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ from repro_kit.case import Subject
 PLACE = "files"  # directory of the bundle that stands for the user's working directory
 _ELSEWHERE = "lib"  # below it: modules from outside of the working directory
 _LARGEST = 1 << 20  # bytes; no source file is larger
+_ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,21 @@ def _imported(start: Sequence[Path], places: Sequence[Path]) -> set[Path]:
         for name in _imports_of(path):
             queue += [found for place in (path.parent, *places) for found in _files_of(name, place)]
     return seen
+
+
+def source_text(path: Path) -> str:
+    """The text of a Python file, whatever its encoding; a comment that names another one names UTF-8 from here on."""
+    data = path.read_bytes()
+    try:
+        encoding, head = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError):  # no Python, or not yet
+        text, encoding, head = data.decode("utf-8", "replace"), "utf-8", []
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if encoding.startswith("utf-8"):
+        return text
+    lines = text.split("\n", len(head))
+    return "\n".join([*(_ENCODING.sub(r"\1utf-8", line) for line in lines[: len(head)]), *lines[len(head) :]])
 
 
 def _imports_of(path: Path) -> list[str]:

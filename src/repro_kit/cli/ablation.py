@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.archive import FORMS, LARGEST_SHOWN, read_one
 from repro_kit.cli.work import Job
@@ -83,7 +82,7 @@ def read_ablation(path: Path) -> Ablation:
         raise ReproKitError(f"--against: {error}") from error
     except OSError as error:
         raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
-    except (BaseValidationError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ReproKitError(
             f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
         ) from error

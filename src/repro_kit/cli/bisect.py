@@ -12,7 +12,6 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand, form_of
 
 _SIDES = click.Choice(["good", "bad", "skip"])
-_COUNT = click.IntRange(min=1)
 
 
 class BisectCommand(ReproCommand):
@@ -22,10 +21,10 @@ class BisectCommand(ReproCommand):
         """Both forms."""
         return ["[OPTIONS]", "SUBJECT | -- COMMAND..."]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember whether a command follows."""
         ctx.meta["repro_kit.form"] = "command" if "--" in args else "script"
-        return super().parse_args(ctx, args)
+        return args
 
 
 @click.command("bisect", cls=BisectCommand, short_help="Which nightly, release or commit broke it?")
@@ -54,8 +53,8 @@ class BisectCommand(ReproCommand):
 @click.option("--on-timeout", type=_SIDES, default="skip", help="What a build is whose run does not end.  [skip]")
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Not a failure, but accuracy, recompiles>N, slowdown>X …")
 @click.option("--any-failure", is_flag=True, help="Every failure counts, not only the one that is looked for.")
-@click.option("--repeat", type=_COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=_COUNT, metavar="N", help="Give up on a gap after N builds of no use.  [16]")
+@click.option("--repeat", type=shared.COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
+@click.option("--max-skips", type=shared.COUNT, metavar="N", help="Give up on a gap after N builds of no use.  [16]")
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a verdict: good, bad, skip; or forget one.")
 @click.option("--log", is_flag=True, help="Show what was judged and why; run nothing.")
 @click.option("--repo", type=click.Path(path_type=Path), metavar="CLONE", help="Clone whose commits are ranked.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,25 @@ class ReproCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember `--json` before anything can go wrong."""
-        ctx.meta.setdefault(_JSON, "--json" in args)
-        return super().parse_args(ctx, args)
+        ctx.meta[_JSON] = "--json" in args
+        with self._ending(ctx):
+            _check_text(args)
+            return super().parse_args(ctx, self.arranged(ctx, args))
+
+    def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments in the order that click is to see them in."""
+        return args
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; problems are shown and end it."""
-        try:
+        with self._ending(ctx):
             return super().invoke(ctx)
+
+    @contextmanager
+    def _ending(self, ctx: click.Context) -> Iterator[None]:
+        """Have every problem of the block end the command."""
+        try:
+            yield
         except ReproKitError as error:
             self._end(ctx, str(error), error.exit_code)
         except KeyboardInterrupt:
@@ -39,11 +52,11 @@ class ReproCommand(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            from repro_kit.stages.collect import disk_full
+            from repro_kit.stages.os_errors import sentence_of
 
-            full = disk_full(error, Path.cwd())
-            if full:
-                self._end(ctx, str(full), full.exit_code)
+            known = sentence_of(error, Path())
+            if known:
+                self._end(ctx, str(known), known.exit_code)
             if os.environ.get("REPRO_KIT_DEBUG"):
                 echo(traceback.format_exc(), err=True)
             summary = " ".join(f"{type(error).__name__}: {error}".split())
@@ -81,12 +94,12 @@ class SubjectCommand(CaseCommand):
         """The three forms."""
         return ["[OPTIONS]", "SCRIPT [ARGS]... | -m MODULE [ARGS]... | -- COMMAND..."]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give click our own options alone; everything from the subject on is kept as it is."""
+    def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Our own options alone are for click; everything from the subject on is kept as it is."""
         options, form, subject = self.split(args)
         ctx.meta[_FORM] = form
         ctx.meta[_JSON] = "--json" in options
-        return super().parse_args(ctx, [*options, "--", *subject] if subject else options)
+        return [*options, "--", *subject] if subject else options
 
     def split(self, args: Sequence[str]) -> tuple[list[str], str, list[str]]:
         """Our options, the form of the subject, and the subject's own words."""
@@ -104,6 +117,25 @@ class SubjectCommand(CaseCommand):
             joined = "=" in word or (not word.startswith("--") and len(word) > 2)
             at += 1 if word in flags or joined else 2
         return list(args), "script", []
+
+
+def _check_text(args: Sequence[str]) -> None:
+    """Raise ReproKitError for what no file of a case can hold: text that is not UTF-8, and NUL."""
+    try:
+        here = str(Path.cwd())
+    except OSError as error:
+        raise ReproKitError(f"The current directory cannot be used: {error.strerror}; go to another one.") from error
+    for word, what in ((here, "The current directory"), *((word, "The argument") for word in args)):
+        wrong = "has a NUL character" if "\0" in word else "" if _is_utf8(word) else "is not valid UTF-8"
+        if wrong:
+            raise ReproKitError(f"{what} {word!r} {wrong}; rename it.")
+
+
+def _is_utf8(word: str) -> bool:
+    try:
+        return bool(word.encode()) or not word
+    except UnicodeEncodeError:
+        return False
 
 
 def unescaped(text: str | None) -> str | None:

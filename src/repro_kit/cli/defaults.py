@@ -1,80 +1,142 @@
-"""Defaults from ``[tool.repro-kit]`` of the nearest pyproject.toml."""
+"""Defaults from files: the user's own configuration, and ``[tool.repro-kit]`` of the project's pyproject.toml."""
 
 from __future__ import annotations
 
 import math
 import os
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repro_kit.cli.settings import SETTINGS, Setting, Source
+from repro_kit.cli.trusted import project_file, user_file, user_path
 from repro_kit.errors import ReproKitError
 
-#: What may be set there, and its type. Not among them: what a foreign project must not decide (`--yes`).
-KEYS: dict[str, type] = {
-    "timeout": float,
-    "query-timeout": float,
-    "jobs": int,
-    "budget": int,
-    "deadline": float,
-    "logs": str,
-    "function": str,
-    "check": str,
-    "border": str,
-    "debug-artifacts": bool,
-    "include-values": bool,
-    "trace": str,
-    "python": str,
-    "output": str,
-}
+#: The options that a file may set, and what kind of value each has.
+KEYS: dict[str, type] = {name: it.kind for name, it in SETTINGS.items() if it.kind is not None}
 _NAMES = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
+#: Values that show less than what happens without them; a project may ask for these.
+_HARMLESS: dict[str, object] = {"trace": "no", "include-values": False, "yes": False}
 
 
-def read_defaults(cwd: Path) -> dict[str, Any]:
-    """The defaults for a command started in `cwd`, by parameter name (``query_timeout``).
+@dataclass(frozen=True)
+class Default:
+    """A value from a file."""
 
-    Raises ReproKitError when the file cannot be read, or has an unknown key or a value of another type.
+    key: str
+    value: Any
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The parameter's name (``query_timeout``)."""
+        return self.key.replace("-", "_")
+
+    @property
+    def announcement(self) -> str:
+        """What the user is told of it; empty for what need not be told."""
+        return f"{self.key} = {self.value!r} is set by {shown(self.path)}." if SETTINGS[self.key].announced else ""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What files set for a command, by parameter name, and what the user should know of files that do not count."""
+
+    values: dict[str, Default]
+    notes: tuple[str, ...] = ()
+
+
+def read_defaults(cwd: Path) -> Defaults:
+    """The defaults for a command started in `cwd`; the project's come before the user's.
+
+    Raises ReproKitError when a file cannot be read, has an unknown key or a value of another type, or sets what a
+    file of its kind may not.
     """
-    path = _nearest(cwd)
-    if path is None:
-        return {}
+    own, project = user_file(), project_file(cwd)
+    found: list[Default] = []
+    notes: tuple[str, ...] = ()
+    if own is not None:
+        found += [_checked(own.path, key, value, cwd) for key, value in _toml(own.path, own.content).items()]
+    if project is not None and project.ignored:
+        notes = (f"{shown(project.path)} is ignored: {project.ignored}.",)
+    elif project is not None:
+        found += [_of_project(project.path, key, value, cwd) for key, value in _table(project.path, project.content)]
+    return Defaults({it.name: it for it in found}, notes)
+
+
+def shown(path: Path) -> str:
+    """`path` as text that a terminal may have."""
+    return str(path) if str(path).isprintable() else repr(str(path))
+
+
+def _toml(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ReproKitError(f"{path} cannot be read: {error}.") from error
-    tool = data.get("tool")
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ReproKitError(f"{shown(path)} cannot be read: {error}.") from error
+
+
+def _table(path: Path, content: bytes) -> list[tuple[str, Any]]:
+    tool = _toml(path, content).get("tool")
     table = tool.get("repro-kit", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise ReproKitError(f"{path}: tool.repro-kit must be a table.")
-    return {key.replace("-", "_"): _checked(path, key, value) for key, value in table.items()}
+        raise ReproKitError(f"{shown(path)}: tool.repro-kit must be a table.")
+    return list(table.items())
 
 
-def _nearest(cwd: Path) -> Path | None:
-    return next((path for at in (cwd, *cwd.parents) if (path := at / "pyproject.toml").is_file()), None)
+def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
+    """The default, where a project may set it."""
+    setting = SETTINGS.get(key)
+    if setting is not None and not _may_be_the_projects(setting, key, value):
+        instead = f"give --{key} on the command line"
+        if setting.source is Source.USER:
+            instead += f", or set it in {user_path()}"
+        raise ReproKitError(
+            f"{shown(path)}: a project may not set {key} = {value!r}, which {setting.does or 'names code'}; {instead}."
+        )
+    default = _checked(path, key, value, cwd)
+    if key == "output" and not (cwd / default.value).resolve().is_relative_to(path.parent):
+        raise ReproKitError(
+            f"{shown(path)}: a project may not set output = {value!r}, which lies outside of it; "
+            "give --output on the command line."
+        )
+    return default
 
 
-def _checked(path: Path, key: str, value: Any) -> Any:
+def _may_be_the_projects(setting: Setting, key: str, value: Any) -> bool:
+    if key == "check":
+        return "@" not in str(value)
+    return setting.source is Source.PROJECT or (key in _HARMLESS and _HARMLESS[key] == value)
+
+
+def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
     expected = KEYS.get(key)
+    where = f"{shown(path)}: [tool.repro-kit]" if path.name == "pyproject.toml" else f"{shown(path)}:"
+    if expected is None and key in SETTINGS:
+        raise ReproKitError(f"{where} {key} is for the command line alone; it {SETTINGS[key].does}.")
     if expected is None:
-        raise ReproKitError(f"{path}: [tool.repro-kit] has no key {key!r}; it knows {', '.join(KEYS)}.")
+        raise ReproKitError(f"{where} has no key {key!r}; it knows {', '.join(KEYS)}.")
     fits = type(value) is expected or (expected is float and type(value) is int)
     if not fits:
-        raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be {_NAMES[expected]}, not {value!r}.")
+        raise ReproKitError(f"{where} {key} must be {_NAMES[expected]}, not {value!r}.")
     if expected in (int, float) and not 0 < value < math.inf:
-        raise ReproKitError(f"{path}: [tool.repro-kit] {key} must be greater than 0, not {value!r}.")
+        raise ReproKitError(f"{where} {key} must be greater than 0, not {value!r}.")
+    if expected is str and "\0" in value:
+        raise ReproKitError(f"{where} {key} has a NUL character.")
     if key == "check":
-        _check_symptom(path, value)
+        _check_symptom(where, value)
     if key == "trace" and value not in ("yes", "no", "redacted"):
-        raise ReproKitError(f'{path}: [tool.repro-kit] trace must be "yes", "no" or "redacted", not {value!r}.')
+        raise ReproKitError(f'{where} trace must be "yes", "no" or "redacted", not {value!r}.')
     if key in ("python", "output") and os.sep in value:
-        return str(path.parent / Path(value).expanduser())  # relative to the file, not to where one happens to be
-    return value
+        value = str(path.parent / Path(value).expanduser())  # relative to the file, not to where one happens to be
+    return Default(key, value, path)
 
 
-def _check_symptom(path: Path, value: str) -> None:
+def _check_symptom(where: str, value: str) -> None:
     from repro_kit.model.symptom import parse_symptom
 
     try:
         parse_symptom(value)
     except ReproKitError as error:
-        raise ReproKitError(f"{path}: [tool.repro-kit] check: {error}") from error
+        raise ReproKitError(f"{where} check: {error}") from error

@@ -31,7 +31,7 @@ class ExplainCommand(SubjectCommand):
         """The forms of a command, or something that is there already."""
         return [*super().collect_usage_pieces(ctx), "| LOG | CASE"]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Move a log or a case behind the options."""
         options, form, subject = self.split(args)
         if form == "script" and subject and not _is_script(subject[0]):
@@ -39,7 +39,7 @@ class ExplainCommand(SubjectCommand):
             further = self.split(args)[2][:-1]
             if further:
                 ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(further)}")
-        return super().parse_args(ctx, args)
+        return super().arranged(ctx, args)
 
 
 def _is_script(word: str) -> bool:
@@ -58,7 +58,7 @@ def _is_script(word: str) -> bool:
 @shared.python_option
 @click.option("-o", "--output", metavar="PATH", help="Where the case goes; with --artifact, where those go.")
 @click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds for a run.")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for a run.")
 @click.option(
     "--section",
     type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),

@@ -38,11 +38,12 @@ class Filing:
         if not (made and (self.open or self.gh)):
             return ending
         from repro_kit.bundle.filing import body_of, new_issue_link
+        from repro_kit.case import read_text
         from repro_kit.stages.stories import story_at
 
         packed = job.case.path / "bundle"  # never the case's own story, which is not redacted
         story = story_at(packed)
-        body = body_of((packed / "issue.md").read_text(encoding="utf-8"))
+        body = body_of(read_text(packed / "issue.md"))
         if self.open:
             link = new_issue_link(story, body)
             job.ui.note(f"New issue: {link}")

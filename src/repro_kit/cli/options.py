@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.defaults import read_defaults
+from repro_kit.cli.defaults import Default, read_defaults, shown
 from repro_kit.errors import ReproKitError
 from repro_kit.model.axis import parse_axis
 from repro_kit.stages.options import Options
@@ -33,8 +33,10 @@ class _Positive(click.FloatRange):
         return number
 
 
-POSITIVE = _Positive(min=0, min_open=True)
-_COUNT = click.IntRange(min=1)
+_MOST = 10**9  # seconds, runs, GiB: more than anybody waits for, and no more than a clock can count
+POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
+_SAID = "repro_kit.said"  # in a context: what files set was told
+COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
 PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
 
@@ -83,9 +85,12 @@ stage_options = _decorate(
         metavar="S",
         help=f"Seconds for a run of a captured program.  [{_DEFAULT.query_timeout:g}]",
     ),
-    click.option("-j", "--jobs", type=_COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
+    click.option("-j", "--jobs", type=COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
     click.option(
-        "--failure", type=click.IntRange(min=0), metavar="N", help="Which of several failures; 0 is the first."
+        "--failure",
+        type=click.IntRange(min=0, max=_MOST),
+        metavar="N",
+        help="Which of several failures; 0 is the first.",
     ),
     click.option(
         "--check",
@@ -103,7 +108,7 @@ stage_options = _decorate(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
     ),
     click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
-    click.option("--budget", type=_COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
+    click.option("--budget", type=COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
     click.option("--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
     click.option(
         "--border",
@@ -127,7 +132,7 @@ matrix_options = _decorate(
     ),
     click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
     click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
-    click.option("--repeat", type=_COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option("--repeat", type=COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
     click.option(
         "--workarounds/--no-workarounds",
         default=None,
@@ -148,12 +153,28 @@ bundle_options = _decorate(
 
 
 def merged(ctx: click.Context) -> dict[str, Any]:
-    """The command's parameters; what the command line leaves open comes from pyproject.toml."""
+    """The command's parameters; what the command line leaves open comes from files, which the user is told once."""
     values = dict(ctx.params)
-    for name, value in read_defaults(Path.cwd()).items():
+    defaults = read_defaults(Path.cwd())
+    said = list(defaults.notes)
+    for name, default in defaults.values.items():
         if name in values and ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            values[name] = value
+            values[name] = _fitting(ctx, default)
+            said += filter(None, [default.announcement])
+    if not ctx.meta.setdefault(_SAID, False):
+        ctx.meta[_SAID] = True
+        for line in said:
+            click.echo(f"note: {line}", err=True)
     return values
+
+
+def _fitting(ctx: click.Context, default: Default) -> Any:
+    """The value of a default, which must be one that the command line may give, too."""
+    param = next(it for it in ctx.command.params if it.name == default.name)
+    try:
+        return param.type_cast_value(ctx, default.value)
+    except click.BadParameter as error:
+        raise ReproKitError(f"{shown(default.path)}: {default.key}: {error.message}") from error
 
 
 def _check_oracle(values: dict[str, Any]) -> None:

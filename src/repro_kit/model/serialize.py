@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, TypeVar
 
 import orjson
+from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_unstructure_fn
 from cattrs.preconf.orjson import make_converter
 
@@ -29,11 +30,36 @@ def to_data(value: Any) -> Any:
     return _converter.unstructure(value)
 
 
+class DamagedError(ValueError):
+    """Data that is no instance of what it should be."""
+
+
 def from_data(data: Any, cls: type[T]) -> T:
-    """`data` as an instance of `cls`; raises cattrs' error when it does not fit."""
-    return _converter.structure(data, cls)
+    """`data` as an instance of `cls`; raises DamagedError when it does not fit, whatever `data` is."""
+    if dataclasses.is_dataclass(cls) and not isinstance(data, dict):  # cattrs takes a list for an empty dict
+        raise DamagedError(f"not the data of a {cls.__name__}")
+    try:
+        return _converter.structure(data, cls)
+    except (BaseValidationError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise DamagedError(f"not the data of a {getattr(cls, '__name__', cls)}") from error
 
 
 def dumps(value: Any) -> bytes:
     """JSON with two-space indent and a final newline."""
-    return orjson.dumps(to_data(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return encoded(to_data(value), orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def encoded(data: Any, option: int = 0) -> bytes:
+    """Plain `data` as JSON; text that is not valid Unicode (a file's name, a variable) has ``?`` for what is not."""
+    try:
+        return orjson.dumps(data, option=option)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_valid(data), option=option)
+
+
+def _valid(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "replace").decode()
+    if isinstance(data, dict):
+        return {_valid(name): _valid(value) for name, value in data.items()}
+    return [_valid(value) for value in data] if isinstance(data, list | tuple) else data

@@ -19,7 +19,11 @@ def _chain():
 
 
 _chain()
-if os.environ.get("REPRO_PROBE_MODE"):
-    from repro_probe import boot
+if os.environ.get("REPRO_PROBE_TOKEN"):
+    from repro_probe import orders
 
-    boot.start()
+    _given = orders.read()
+    if _given is not None:
+        from repro_probe import boot
+
+        boot.start(_given)

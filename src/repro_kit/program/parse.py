@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from cattrs.errors import BaseValidationError
-
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import from_data
@@ -21,6 +19,13 @@ _NEWLINE = re.compile(r"\r\n?|\n")  # as Python counts lines; str.splitlines kno
 
 def parse(text: str) -> Program:
     """The program that `text` is. Raises ReproKitError, with the line, when it is none."""
+    try:
+        return _parsed(text)
+    except (RecursionError, MemoryError) as error:  # ast's words for what is nested too deeply
+        raise ReproKitError("The program is nested too deeply to be read.") from error
+
+
+def _parsed(text: str) -> Program:
     tree = _tree(text)
     top = _content(tree)
     functions = {node.name: node for node in top if isinstance(node, ast.FunctionDef)}
@@ -83,7 +88,7 @@ def _recipe(node: ast.stmt) -> Recipe:
     assert isinstance(node, ast.Assign)
     try:
         return from_data(ast.literal_eval(node.value), Recipe)
-    except (ValueError, TypeError, KeyError, AttributeError, BaseValidationError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise _error(node, "RECIPE must be a literal dict of a recipe's fields") from None
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from repro_kit.model.failure import ExceptionLink
 from repro_kit.model.serialize import from_data
 from repro_kit.model.timing import CompiledCall
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,48 +62,64 @@ def probe_failure(directory: Path) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class _Goodbye:
+    """How a process ended well."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+    threads: int | None = None
+    modules: dict[str, str] = field(default_factory=dict)
+    peak_memory: int | None = 0
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What one process measured."""
+
+    compiled: tuple[CompiledCall, ...]
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """An exception, and the tolerance of the check that raised it."""
+
+    time: float
+    exceptions: tuple[ExceptionLink, ...]
+    tolerance: tuple[float, float] | None = None
+
+
 def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
     problems: list[str] = []
-    hellos = [from_data(data, Process) for data in _load(directory, "hello-*.json", problems)]
-    goodbyes = list(_load(directory, "goodbye-*.json", problems))
-    first = next(iter(goodbyes), {})
+    hellos = [process for _, process in _read(directory, "hello-*.json", Process, problems)]
+    goodbyes = [ended for _, ended in _read(directory, "goodbye-*.json", _Goodbye, problems)]
+    measured = [found.compiled for _, found in _read(directory, "measured-*.json", _Measured, problems)]
+    first = next(iter(goodbyes), _Goodbye())
     problems += [path.read_text(errors="replace") for path in sorted(directory.glob("probe-error-*.txt"))]
     stacks = [path.read_text(errors="replace") for path in sorted(directory.glob("stack-*.txt"))]
     return Findings(
         processes=tuple(sorted(hellos, key=lambda process: process.time)),
         exceptions=tuple(sorted(_exceptions(directory, problems), key=lambda uncaught: uncaught.time)),
         stacks=tuple(stack for stack in stacks if stack.strip()),
-        config=first.get("config", {}),
-        threads=first.get("threads"),
-        compiled=max((_compiled(data) for data in _load(directory, "measured-*.json", problems)), key=len, default=()),
-        peak_memory=max((data.get("peak_memory") or 0 for data in goodbyes), default=0),
-        modules=tuple(sorted({path for goodbye in goodbyes for path in goodbye.get("modules", {}).values()})),
+        config=first.config,
+        threads=first.threads,
+        compiled=max(measured, key=len, default=()),
+        peak_memory=max((ended.peak_memory or 0 for ended in goodbyes), default=0),
+        modules=tuple(sorted({path for ended in goodbyes for path in ended.modules.values()})),
         problems=tuple(problems),
     )
 
 
-def _compiled(data: dict[str, Any]) -> tuple[CompiledCall, ...]:
-    return from_data(data["compiled"], tuple[CompiledCall, ...])
-
-
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
     for pattern in ("exception-*.json", "thread-exception-*.json"):
-        for path in sorted(directory.glob(pattern)):
-            for data in _parse([path], problems):
-                links = tuple(from_data(link, ExceptionLink) for link in data["exceptions"])
-                told = data.get("tolerance")
-                tolerance = from_data(told, tuple[float, float]) if told else None
-                yield Uncaught(int(path.stem.rsplit("-", 1)[1]), data["time"], links, tolerance)
+        for path, raised in _read(directory, pattern, _Raised, problems):
+            pid = path.stem.rsplit("-", 1)[1]
+            yield Uncaught(int(pid) if pid.isdigit() else 0, raised.time, raised.exceptions, raised.tolerance)
 
 
-def _load(directory: Path, pattern: str, problems: list[str]) -> Iterator[dict[str, Any]]:
-    return _parse(sorted(directory.glob(pattern)), problems)
-
-
-def _parse(paths: Sequence[Path], problems: list[str]) -> Iterator[dict[str, Any]]:
-    for path in paths:
+def _read(directory: Path, pattern: str, cls: type[T], problems: list[str]) -> Iterator[tuple[Path, T]]:
+    for path in sorted(directory.glob(pattern)):
         try:
-            yield orjson.loads(path.read_bytes())
-        except orjson.JSONDecodeError as error:
+            yield path, from_data(orjson.loads(path.read_bytes()), cls)
+        except (OSError, ValueError) as error:
             problems.append(f"{path.name}: {error}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
+from repro_kit.runner.orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"
 
@@ -61,10 +62,11 @@ def launch(
         path.parent.mkdir(parents=True, exist_ok=True)
     limits = Limits(timeout, memory, file_size)
     try:
-        try:
-            report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
-        except KeeperDied:
-            report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+        with in_force(env):
+            try:
+                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+            except KeeperDied:
+                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
     except OSError as error:
         raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
     except KeeperDied as died:

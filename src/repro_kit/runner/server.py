@@ -14,6 +14,7 @@ from typing import Any, Literal
 import orjson
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import orders
 from repro_kit.runner.kept import KeeperDied, Kept
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import Scratch
@@ -28,7 +29,6 @@ _UNWANTED = (
     *("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"),
     *("TORCH_TRACE", "TORCH_DTRACE", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
     *("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"),
-    *("REPRO_PROBE_MODE", "REPRO_PROBE_DIR", "REPRO_PROBE_OPTIONS"),
 )
 
 
@@ -129,7 +129,8 @@ class Server:
             raise self._cannot_start(kept, str(died)) from None
 
     def _environment(self) -> dict[str, str]:
-        env = {name: value for name, value in self._env.items() if name not in _UNWANTED} | self.variables
+        users = {name: value for name, value in orders.without(self._env).items() if name not in _UNWANTED}
+        env = users | self.variables
         before = env.get("PYTHONPATH")
         env["PYTHONPATH"] = os.pathsep.join([str(PROBE), *([before] if before else [])])
         if self._cache is not None:

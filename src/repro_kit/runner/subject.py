@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case import Subject
+from repro_kit.runner import orders
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import scratch
@@ -60,16 +60,17 @@ def dump_before(timeout: float) -> float:
 def probe_environment(
     env: Mapping[str, str], mode: str, directory: Path, timeout: float, options: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """`env` with the probe switched to `mode`; stacks are dumped shortly before `timeout` seconds from now."""
+    """`env` with the probe ordered to `mode`, until the `launch` with it ends.
+
+    Stacks are dumped shortly before `timeout` seconds from now.
+    """
     settings = {"deadline": time.time() + timeout - dump_before(timeout), **(options or {})}
     directory.mkdir(parents=True, exist_ok=True)
     before = env.get("PYTHONPATH")
     return {
-        **env,
+        **orders.without(env),
         "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
-        "REPRO_PROBE_MODE": mode,
-        "REPRO_PROBE_DIR": str(directory.absolute()),  # the script may change its directory
-        "REPRO_PROBE_OPTIONS": json.dumps(settings),
+        **orders.give(directory, mode, settings),
     }
 
 

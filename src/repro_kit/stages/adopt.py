@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case import Case, StageRecord, copy_atomic, write_atomic
+from repro_kit.case import Case, StageRecord, copy_atomic, read_text, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.results import Capture, Observation, ObservedFailure
@@ -37,7 +37,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     """
     captured = case.path / "capture" / "program.py"
     if captured.is_file() and case.stage("capture") is not None:
-        if captured.read_text(encoding="utf-8") not in map(render, (*programs, *map(with_random, programs))):
+        if read_text(captured) not in map(render, (*programs, *map(with_random, programs))):
             raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")
         return

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.bisect import Ask, Build, Judgement, Mark, Outcome, following, next_step, steps_left
 from repro_kit.bisect.state import SCHEMA, State
@@ -141,7 +140,7 @@ def read_state(place: Path) -> State | None:
         return from_data(data, State)
     except FileNotFoundError:
         return None
-    except (OSError, BaseValidationError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{path} is damaged; start anew with --fresh.", Exit.USAGE) from error
 
 

@@ -11,7 +11,7 @@ from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome, next_step
 from repro_kit.bisect.state import State
 from repro_kit.builds.web import without_credentials
 from repro_kit.bundle.rendering import render
-from repro_kit.case import Case
+from repro_kit.case import Case, read_text
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
 from repro_kit.stages.bisect import read_state
@@ -120,7 +120,7 @@ def bisected(case: Case) -> str:
     state = read_state(place)
     outcome = next_step(state.question, state.marks) if state else None
     found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
-    return (place / ANSWER).read_text(encoding="utf-8").strip() if found and (place / ANSWER).is_file() else ""
+    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
 
 
 def commits_in(text: str) -> list[str]:

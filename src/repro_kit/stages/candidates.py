@@ -12,8 +12,8 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.program_repro import LIMIT, Source, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
-from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
-from repro_kit.case import Case, Subject
+from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources, source_text
+from repro_kit.case import Case, Subject, read_text
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import MEASURED, Kind
@@ -144,7 +144,7 @@ def candidates(case: Case, told: Known) -> Iterator[Candidate]:
 def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
     seen: set[str] = set()
     for path, note in _places(case, told):
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         program = parse(text)
         reduced = path.is_relative_to(case.path / "minify")
         if not reduced:
@@ -226,7 +226,7 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         contents.redactor.learn_file(name)
     contents.add_text("repro.py", text, "repro")
     for name, path in sorted(sources.files.items()):
-        contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")
+        contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     left_out.append(
         "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case import Case, write_atomic
+from repro_kit.case import Case, read_text, write_atomic
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.brief import brief
 from repro_kit.model.failure import Kind, Status, Verdict
@@ -142,7 +142,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
     """Each artifact as it is, and with the script's `changes` to the compiler."""
     for artifact in _runnables(case, observation):
         try:
-            program = from_runnable((case.path / artifact.path).read_text(encoding="utf-8"))
+            program = from_runnable(read_text(case.path / artifact.path))
         except ReproKitError as error:
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import glob
-import os
 import tempfile
 import traceback
 from collections.abc import Collection, Iterator, Sequence
@@ -20,6 +18,7 @@ from repro_kit.stages.interrupts import deaf, interruptible
 from repro_kit.stages.lock import alone
 from repro_kit.stages.options import Options
 from repro_kit.stages.oracle import shared_oracles
+from repro_kit.stages.os_errors import disk_full, sentence_of
 from repro_kit.stages.place import bundle_path
 from repro_kit.stages.registry import REGISTRY, Stage, settings_of
 from repro_kit.stages.stop import Stop
@@ -119,7 +118,8 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> S
         except Exception as error:
             status = "failed"
             ending = disk_full(error, case.path)
-            ui.failed(str(ending) if ending else _unexpected(case, stage.name, error))
+            known = ending or sentence_of(error, case.path)
+            ui.failed(str(known) if known else _unexpected(case, stage.name, error))
         note = line.text if line.ended else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings)
         with _undisturbed(case, ending):
@@ -171,16 +171,3 @@ def _unexpected(case: Case, name: str, error: Exception) -> str:
     except OSError:
         return f"unexpected error ({summary})"
     return f"unexpected error ({summary}); its traceback is in {path}"
-
-
-def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
-    """The sentence for a full disk (or quota), when `error` is that; shutil's errors tell it in their text only."""
-    if not isinstance(error, OSError):
-        return None
-    texts = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or any(text in str(error) for text in texts):
-        where = error.filename or place
-        return ReproKitError(
-            f"The disk is full at {where}; free some space and run the same command again to go on.", Exit.FAILED
-        )
-    return None

@@ -19,9 +19,9 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.report import LONGEST_LOG, report
-from repro_kit.bundle.source_files import PLACE
+from repro_kit.bundle.source_files import PLACE, source_text
 from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
-from repro_kit.case import Case
+from repro_kit.case import Case, read_text
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -121,10 +121,10 @@ def tell(
     `code`: what shows the user's code may be told.
     """
     facts, program = without_private(candidate.facts, contents.redactor), candidate.program
-    captured = parse((case.path / "capture/program.py").read_text(encoding="utf-8")) if program is not None else None
+    captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    text = candidate.path.read_text(encoding="utf-8") if candidate.path else ""
+    text = read_text(candidate.path) if candidate.path else ""
     return Story(
         signature=facts.signature,
         error=_error(facts, check, contents.redactor),
@@ -149,7 +149,7 @@ def tell(
         bisected=bisected(case),
         insights=_insights(case) if code else (),
         program=text,
-        original=(case.path / "capture/program.py").read_text(encoding="utf-8") if captured and code else "",
+        original=read_text(case.path / "capture/program.py") if captured and code else "",
         ops=ops_of(program) if program else (),
         rank=_rank(case, candidate, contents),
         aspects=aspects(captured, program) if captured and program else (),
@@ -183,7 +183,7 @@ def _twin(case: Case, candidate: Candidate, facts: Facts) -> TwinFound | None:
     path = case.path / "minify" / (twin.file if twin else "")
     if twin is None or candidate.program is None or not path.is_file():
         return twin
-    passing = parse(path.read_text(encoding="utf-8"))
+    passing = parse(read_text(path))
     sources = (candidate.source, source_of(passing, regions=candidate.regions))
     fails, passes = (render_program(it, facts) for it in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
@@ -208,7 +208,7 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
     sources = sources_of(case)
     files = [PurePosixPath(name) for name in sources.files]
     own = {part for path in files for part in (*path.parts[:-1], path.stem)}
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sources.files.values()]
+    texts = [source_text(path) for path in sources.files.values()]
     return rank_of_script(texts, own, complete=not sources.left_out)
 
 

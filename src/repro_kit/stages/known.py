@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Status
@@ -50,5 +49,5 @@ class Known:
             try:
                 data = orjson.loads(line)
                 yield data["key"], from_data(data["cell"], Cell)
-            except (orjson.JSONDecodeError, BaseValidationError, KeyError, TypeError, ValueError):
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
                 continue  # half a line, as a kill leaves it: that cell is run again

@@ -48,5 +48,5 @@ def _lock(descriptor: int, place: Path) -> None:
     except BlockingIOError:
         raise ReproKitError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # a file system without locks
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
             raise

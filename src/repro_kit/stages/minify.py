@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repro_kit.case import Case
+from repro_kit.case import Case, read_text
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.results import Capture
@@ -39,7 +39,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     capture = case.read("capture/capture.json", Capture)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
-    program = parse((case.path / "capture" / "program.py").read_text(encoding="utf-8"))
+    program = parse(read_text(case.path / "capture" / "program.py"))
     place = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with ExitStack() as stack:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.bisect import Build, Mark
 from repro_kit.bisect.news import (
@@ -143,7 +142,7 @@ def read_memory(place: Path) -> Memory:
         return from_data(data, Memory)
     except FileNotFoundError:
         return Memory()
-    except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{path} is damaged; remove it to start anew.") from error
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """Options of all stages; the command line and ``[tool.repro-kit]`` fill it. Times in seconds."""
+    """Options of all stages; the command line and files of settings fill it. Times in seconds."""
 
     timeout: float = 600.0  # for one run of the user's command
     query_timeout: float = 120.0  # for one run of a captured program

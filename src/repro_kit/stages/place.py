@@ -12,6 +12,7 @@ from pathlib import Path
 from repro_kit.bundle.archive import FORMS
 from repro_kit.case import CASE_FILE, Case, Subject
 from repro_kit.errors import ReproKitError
+from repro_kit.owner import OWNER_FILE
 from repro_kit.runner.subject import command
 from repro_kit.stages.lock import LOCK, alone
 

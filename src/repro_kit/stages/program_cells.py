@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from repro_kit.case import Case
+from repro_kit.case import Case, read_text
 from repro_kit.model.cell import Cell
 from repro_kit.model.failure import Kind, Verdict
 from repro_kit.model.recipe import Recipe
@@ -26,7 +26,7 @@ class OnProgram(Cells):
 
     def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
         self.path = case.path / "capture" / "program.py"
-        self.text = self.path.read_text(encoding="utf-8")
+        self.text = read_text(self.path)
         self.program = parse(self.text)
         kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
         self.timeout = query_timeout(options, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from repro_kit.case import read_text
 from repro_kit.errors import ReproKitError
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
@@ -32,14 +33,14 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         head = file.read(_HEAD)
     if path.suffix == ".py":
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
-            return lambda path, _: [parse(_text(path))]
+            return lambda path, _: [parse(read_text(path))]
         if "class Repro(torch.nn.Module)" in read_plain(path, _LARGEST).decode("utf-8", "replace"):
             return lambda path, _: [_from_runnable(path)]
     return _from_trace if path.match(_TRACE) else None
 
 
 def _from_runnable(path: Path) -> Program:
-    text = _text(path)
+    text = read_text(path)
     storages = storages_of(path, text)
     return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
 

@@ -80,7 +80,7 @@ def _frames(failure: Failure, code: UserCode) -> list[Function]:
 def _around(file: str, line: int) -> Iterator[Function]:
     """The innermost function definition that holds a line; nothing where the file cannot be read."""
     try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
     holding = [

@@ -18,7 +18,7 @@ from repro_kit.model.cell import Cell
 from repro_kit.model.evidence import Link, Side
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.recipe import LADDER
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.model.serialize import encoded, from_data, to_data
 from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import render, without_marks
 from repro_kit.runner.findings import probe_failure
@@ -226,7 +226,7 @@ class Trials:
         known: dict[str, Trial] = {}
         lines = []
         with suppress(FileNotFoundError):
-            lines = self._journal.read_text(encoding="utf-8").splitlines()
+            lines = self._journal.read_bytes().splitlines()
         with suppress(ValueError, KeyError, TypeError):  # a last line that was cut off
             for line in lines:
                 told = orjson.loads(line)
@@ -242,7 +242,7 @@ class Trials:
     def _write(self, line: Mapping[str, Any]) -> None:
         self._journal.parent.mkdir(parents=True, exist_ok=True)
         with self._journal.open("ab") as file:
-            file.write(orjson.dumps(line) + b"\n")
+            file.write(encoded(line) + b"\n")
 
 
 def _by_hand(switch: Mapping[str, Any]) -> str:

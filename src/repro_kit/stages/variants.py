@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from repro_kit.bundle.source_files import source_text
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
@@ -52,7 +53,7 @@ class Variants:
         self.recorded = recorded
         self.tolerance = tolerance
         self.kind = kind
-        self.sources = {path: path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()}
+        self.sources = {path: source_text(path) for path in files if path.is_file()}
         self.extras = self._customisations()
 
     def attempts(self, graph: GraphRecord) -> Iterator[Attempt]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
-from cattrs.errors import BaseValidationError
 
 from repro_kit.case import Case, StageRecord
 from repro_kit.errors import Exit, ReproKitError
@@ -62,7 +61,7 @@ def read_watched(path: Path) -> Watched:
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
-    except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ReproKitError(f"{path}/{WATCHED} cannot be read; let repro_kit.watch write it anew.") from error
 
 

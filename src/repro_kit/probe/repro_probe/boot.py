@@ -1,4 +1,4 @@
-"""Start the probe in a process of the user's run: the mode comes from the environment, the findings go to a directory.
+"""Start the probe in a process of the user's run: the mode comes from its orders, the findings go to a directory.
 
 Every record is a file of its own, named after the process, and written at once: a process that is killed leaves what
 it had found.
@@ -36,8 +36,8 @@ class Place:
     def write(self, name, data):
         """Write `data` as JSON, whole or not at all."""
         path = self.path(name)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(data, file, default=repr)
+        with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are no JSON
+            json.dump(data, file, default=repr, ensure_ascii=False)
         os.replace(path + ".part", path)
 
     def append(self, name, line):
@@ -46,15 +46,15 @@ class Place:
             file.write(line + "\n")
 
 
-def start():
-    """Install what the mode asks for. A failure of the probe is noted and never stops the user's run."""
+def start(orders):
+    """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
     if is_worker():
         return
-    place = Place(os.environ["REPRO_PROBE_DIR"], json.loads(os.environ.get("REPRO_PROBE_OPTIONS") or "{}"))
+    place = Place(orders["directory"], orders["options"])
     try:
         os.makedirs(place.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(place, _torch_seen, place, torch))
-        _install_mode(os.environ["REPRO_PROBE_MODE"], place)
+        _install_mode(orders["mode"], place)
     except Exception:
         _complain(place)
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from repro_probe import boot, capture, owner
+from repro_probe import boot, capture, orders, owner
 from repro_probe.imports import when_imported
 from repro_probe.memory import Memory, TraceMemory
 
@@ -98,11 +98,19 @@ def _is_compiled(fn):
     )
 
 
+_OFF, _ON = ("", "0", "no", "false", "off"), ("1", "yes", "true", "on")  # values of REPRO_KIT; repro_kit.pth too
+
+
 def start(value):
     """Watch the whole process: `value` is the path of the case, or ``1`` for one named after the script."""
-    if value.lower() in ("", "0", "no", "false", "off") or boot.is_worker():
+    word = value.strip().lower()
+    if word in _OFF or boot.is_worker():
         return
-    path = None if value.lower() in ("1", "yes", "true", "on") else value  # the script's name is not known yet
+    if word not in _ON and os.sep not in value and not value.endswith(_SUFFIX):
+        _say(f"REPRO_KIT={value!r} is not 1 (on), 0 (off) or the path of a case (NAME{_SUFFIX}); nothing is watched.")
+        os.environ["REPRO_KIT"] = "0"  # processes that this one starts need not say it again
+        return
+    path = None if word in _ON else value  # the script's name is not known yet
     _watching.enter()
     before, before_thread = sys.excepthook, threading.excepthook
 
@@ -162,7 +170,7 @@ class _Watching:
 
     def enter(self):
         """One more block."""
-        if os.environ.get("REPRO_PROBE_MODE"):  # repro-kit runs this program, and records it by itself
+        if orders.read() is not None:  # repro-kit runs this program, and records it by itself
             return
         with self.lock:
             self.depth += 1

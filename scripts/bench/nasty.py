@@ -1,0 +1,359 @@
+"""Command lines that nobody should type, and damaged cases: what the trust bench and the tests give to repro-kit."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "bundle"))
+from programs import FAILING
+from stories import story_of
+
+from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.story import STORY, write_story
+from repro_kit.case import STAGES, Case, StageRecord, Subject
+from repro_kit.cli.main import COMMANDS, main
+from repro_kit.errors import Exit
+from repro_kit.model.failure import ExceptionLink, Failure, Status
+from repro_kit.model.results import BundleResult, Capture, Observation, ObservedFailure
+from repro_kit.model.serialize import dumps
+from repro_kit.stages.options import Options
+from repro_kit.stages.registry import REGISTRY, settings_of
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: Text that no option means.
+TEXTS = (
+    *("", " ", "-", "-1", "0", "9" * 400, "1e999", "1e308", "nan", "-inf", "0x10", "1_0", "é", "\u202e", "\0", "a\0b"),
+    *(
+        "\udcff",
+        "a\udc80b",
+        "\ud800",
+        "\x1b]0;x\x07",
+        "a\nb",
+        "\r",
+        "%s%n",
+        "{}",
+        "{0.__class__}",
+        "'\"",
+        "=",
+        "x=",
+        "=x",
+    ),
+    *(
+        "x=y",
+        ",",
+        ",,",
+        ":",
+        "::",
+        "a:b",
+        "@",
+        "x@y",
+        ">",
+        "a>1",
+        "a" * 256,
+        "a" * 5000,
+        "é" * 200,
+        "[",
+        "(",
+        "*",
+        "\\",
+    ),
+    *("none", "None", "true", "torch", "2.13.0", "0/0", "[0/0]", "..", ".", "~", "~nobody/x", "$HOME", "a/" * 3000),
+)
+_STAGES = ("collect", "observe", "capture", "ablate", "minify", "bundle")
+_NUMBERS = ("1", "2", "0.5", "30")
+_COMMANDS = ("true", "false", "exit 125", "nowhere-at-all", "", "\udcff", "exit 1; \0", "'")
+_SCRIPTS = {
+    "plain.py": b"print('well')\n",
+    "empty.py": b"",
+    "latin.py": b"# -*- coding: latin-1 -*-\nname = '\xe9\xe8'\nprint(len(name))\n",
+    "not_utf8.py": b"name = '\xe9\xe8'\n",
+    "odd_coding.py": b"# coding: klingon\nprint(1)\n",
+    "utf16.py": "print(1)\n".encode("utf-16"),
+    "bom.py": b"\xef\xbb\xbfprint(1)\n",
+    "nul.py": b"print(1)\0\n",
+    "syntax.py": b"def f(:\n",
+    "surrogate.py": b"raise ValueError('\\udcff')\n",
+    "deep.py": b"x = " + b"(" * 5000 + b"\n",
+    "no_program.py": b"# repro-kit program 1\nimport torch\n\nRECIPE = {\n",
+    "notebook.ipynb": b"{}",
+}
+
+
+_UNEXPECTED = re.compile(r"unexpected:|unexpected error")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One command line, and what was wrong with how it ended (empty: nothing)."""
+
+    words: tuple[str, ...]
+    output: str
+    wrong: str
+
+
+def operands(place: Path) -> list[Path]:
+    """What command lines may name: scripts, a case, bundles, traces, and things that are none of these."""
+    for name, content in _SCRIPTS.items():
+        (place / name).write_bytes(content)
+    for failing in FAILING[:2]:
+        (place / f"{failing.name}_program.py").write_text(failing.text)
+    story = story_of("accuracy")
+    files = {
+        STORY: write_story(story).encode(),
+        "env.json": dumps(story.environment),
+        "ablation.json": dumps(story.ablation),
+        "repro.py": story.repro.encode(),
+    }
+    files[CHECKSUMS] = checksums(files)
+    pack(place / "good.repro.zip", files)
+    (place / "unpacked").mkdir()
+    for name, data in files.items():
+        (place / "unpacked" / name).write_bytes(data)
+    make_case(place / "case.repro", place / "plain.py")
+    trace = next((_ROOT / "tests" / "trace" / "fixtures").glob("backend_error.log"))
+    (place / "traces").mkdir()
+    shutil.copy(trace, place / "traces" / "dedicated_log_torch_trace_x.log")
+    (place / "damaged.repro").mkdir()
+    (place / "damaged.repro" / "case.toml").write_bytes(b"schema = 1\n\xff")
+    (place / "watched.repro").mkdir()
+    (place / "watched.repro" / "watched.json").write_text('{"schema": 1, "python": 3}')
+    (place / "cut.repro.zip").write_bytes((place / "good.repro.zip").read_bytes()[:200])
+    (place / "folder").mkdir()
+    (place / "sealed").mkdir(mode=0o000)
+    (place / "loop").symlink_to("loop")
+    return sorted(place.iterdir())
+
+
+def make_case(path: Path, script: Path) -> Case:
+    """A case at `path` whose every stage is done, with all files that stages leave."""
+    story, failing = story_of("accuracy"), next(it for it in FAILING if it.name == "accuracy")
+    case = Case.create(
+        path, Subject("script", (script.name,), str(script.parent), sys.executable), "2030-01-01T00:00:00+00:00"
+    )
+    failure = Failure(failing.signature.kind, exceptions=(ExceptionLink("AssertionError", "not close"),))
+    failures = (ObservedFailure(failure, failing.signature), ObservedFailure(failure, failing.signature, count=2))
+    observed = Observation(
+        (script.name,), 1, None, False, 5.0, 7, sys.executable, "2.13.0", failures, eager=Status.PASS, graphs=1
+    )
+    for name, value in {
+        "observe/run.json": observed,
+        "env.json": story.environment,
+        "capture/capture.json": Capture("program", "dynamo", 1, "0/0", 9, signature=failing.signature),
+        "ablation.json": story.ablation,
+        "minify/minify.json": story.reduction,
+        "bundle.json": BundleResult(f"{path}.zip", "program", True, True, True, story.layer),
+        "options.json": Options(jobs=2),
+    }.items():
+        case.write(name, value)
+    for name in ("capture/program.py", "minify/best.py", "minify/history/000.py", "minify/twin.py"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(failing.text)
+    (path / "observe" / "trace").mkdir()
+    fixture = _ROOT / "tests" / "trace" / "fixtures" / "backend_error.log"
+    shutil.copy(fixture, path / "observe" / "trace" / "dedicated_log_torch_trace_x.log")
+    for name in ("stdout.txt", "stderr.txt"):
+        (path / "observe" / name).write_text("AssertionError: not close\n")
+    case.update(signature=failing.signature)
+    for name in STAGES:
+        case.record(StageRecord(name, "done", settings=settings_of(REGISTRY[name], case, Options(jobs=2))))
+    return case
+
+
+def invocations(seed: int, count: int, known: Sequence[Path], *, heavy: bool) -> Iterator[tuple[str, ...]]:
+    """`count` command lines, the same for the same seed; `heavy`: those that compile something, too."""
+    chance = random.Random(seed)
+    names = [it.name for it in known]
+    light = [name for name in names if name != "case.repro" and not name.endswith("_program.py")]
+    for at in range(count):
+        name = COMMANDS[at % len(COMMANDS)]
+        yield tuple(_invocation(chance, name, names if heavy or name not in _STAGES else light))
+
+
+def _invocation(chance: random.Random, name: str, known: list[str]) -> list[str]:
+    command: click.Command = importlib.import_module(f"repro_kit.cli.{name}").command
+    options = [it for it in command.params if isinstance(it, click.Option)]
+    words = [name]
+    for option in chance.sample(options, min(len(options), chance.choice((0, 0, 1, 1, 2, 4)))):
+        words += _option(chance, option, known)
+    if "--timeout" in {it for option in options for it in option.opts} and chance.random() < 0.8:
+        words += ["--timeout", "20"]
+    form = chance.random()
+    if form < 0.05:
+        words += ["--", *chance.choice((("true",), ("false",), (), ("nowhere",), (chance.choice(TEXTS),)))]
+    elif form < 0.1:
+        words += ["-m", chance.choice((*TEXTS, "this", "json.tool"))]
+    for _ in range(chance.choice((0, 1, 1, 1, 1, 2))):
+        words.append(chance.choice(known) if chance.random() < 0.75 else chance.choice(TEXTS))
+    return words
+
+
+def _option(chance: random.Random, option: click.Option, known: list[str]) -> list[str]:
+    word = chance.choice([*option.opts, *option.secondary_opts])
+    if option.is_flag or option.count:
+        return [word]
+    value = chance.choice(TEXTS)
+    well = chance.random() < 0.5
+    if option.name in ("oracle", "build"):
+        value = chance.choice(_COMMANDS)
+    elif well and isinstance(option.type, click.Choice):
+        value = chance.choice([str(it) for it in option.type.choices])
+    elif well and isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
+        value = chance.choice(_NUMBERS)
+    elif well and option.name in ("python", "pythons"):
+        value = chance.choice((sys.executable, sys.prefix, *known))
+    elif well:
+        value = chance.choice(known)
+    return [f"{word}={value}"] if word.startswith("--") and chance.random() < 0.3 else [word, value]
+
+
+def damaged(seed: int, count: int, case: Path) -> Iterator[tuple[str, bytes]]:
+    """`count` names of files in `case`, each with a content that is not what repro-kit writes."""
+    chance = random.Random(seed)
+    names = sorted(str(it.relative_to(case)) for it in case.rglob("*") if it.is_file() and it.name != ".lock")
+    names = [name for name in names if name.endswith((".json", ".toml", ".py", ".jsonl"))]
+    for at in range(count):
+        name = names[at % len(names)]
+        content = (case / name).read_bytes()
+        yield name, _damaged(chance, name, content)
+
+
+def _damaged(chance: random.Random, name: str, content: bytes) -> bytes:
+    ways: list[Callable[[], bytes]] = [
+        lambda: content[: chance.randrange(len(content) + 1)],
+        lambda: bytes(chance.choice((byte, byte, byte, chance.randrange(256))) for byte in content),
+        lambda: name.encode() + b" = " + b"[" * 20_000,
+        lambda: chance.choice((b"", b"\0", b"null", b"[]", b"{}", b"\xff\xfe", b"[" * 50_000, b"{" * 50_000, b"1e999")),
+        lambda: content.replace(*chance.choice(((b"1", b"-1"), (b'"', b""), (b"true", b"null"), (b"\n", b"\r")))),
+    ]
+    if name.endswith(".json"):
+        ways += [lambda: json.dumps(_changed(chance, json.loads(content))).encode()] * 5
+    return chance.choice(ways)()
+
+
+_VALUES: tuple[object, ...] = (
+    *(
+        None,
+        True,
+        0,
+        -1,
+        10**30,
+        1e308,
+        "",
+        "x",
+        "\0",
+        "\ud800",
+        "../../x",
+        "a" * 5000,
+        "\x1b[2J",
+        [],
+        {},
+        [None],
+        {"": 1},
+    ),
+    *([[[[]]]], {"a": {"b": {}}}, ["x"] * 50, [0, 1], float("nan"), float("inf"), "2030-13-45", "<b>", "inductor"),
+)
+
+
+def _changed(chance: random.Random, data: object) -> object:
+    """`data` with one value, somewhere, that is another, or gone."""
+    if chance.random() < 0.15 or not isinstance(data, dict | list) or not data:
+        return chance.choice(_VALUES)
+    if isinstance(data, list):
+        at = chance.randrange(len(data))
+        return [*data[:at], _changed(chance, data[at]), *data[at + 1 :]]
+    key = chance.choice(sorted(data))
+    if chance.random() < 0.1:
+        return {name: value for name, value in data.items() if name != key}
+    return {**data, key: _changed(chance, data[key])}
+
+
+def readers(name: str) -> Iterator[tuple[str, ...]]:
+    """Command lines that read file `name` of ``bad.repro``, a damaged copy of ``whole.repro``."""
+    yield ("show", "bad.repro")
+    yield ("diff", "whole.repro", "bad.repro")
+    if name in ("case.toml", "options.json", "observe/run.json", "ablation.json"):
+        yield ("ablate", "--plan", "bad.repro")
+    if name == "ablation.json":
+        yield ("ablate", "--plan", "--against", "bad.repro", "whole.repro")
+    if name.startswith("minify"):
+        yield ("minify", "--history", "bad.repro")
+    if name in ("case.toml", "bundle.json"):
+        yield ("verify", "bad.repro")
+        yield ("explain", "bad.repro")
+
+
+@contextlib.contextmanager
+def quiet_world(place: Path) -> Iterator[None]:
+    """Work in `place`, with a home of its own and no way out to the network."""
+    home = place.parent / "home"
+    home.mkdir(exist_ok=True)
+    nowhere = "http://127.0.0.1:9"
+    variables = {
+        **{"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_CACHE_HOME": str(home / "cache")},
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"), nowhere),
+        **{"VIRTUAL_ENV": sys.prefix, "UV_OFFLINE": "1", "no_proxy": "", "NO_PROXY": ""},
+    }
+    before = Path.cwd()
+    with mock.patch.dict(os.environ, variables):
+        os.chdir(place)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def in_process(words: Sequence[str]) -> Ran:
+    """What ``repro-kit WORDS`` says when it runs in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    code: object = None
+    problem = ""
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.stdin", io.StringIO()):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            problem = f"{type(error).__name__} came out: {error!r}"
+    text = ""
+    for stream in (out, err):
+        stream.flush()
+        text += stream.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
+    return Ran(tuple(words), text, problem or wrong(code, text))
+
+
+def in_another(words: Sequence[str], place: Path) -> Ran:
+    """What ``repro-kit WORDS`` says when it runs in a process of its own, as bytes of a terminal would give it."""
+    argv = [sys.executable, "-m", "repro_kit", *(word.replace("\0", "") for word in words)]
+    encoded = [word.encode("utf-8", "surrogatepass" if "\ud800" in word else "surrogateescape") for word in argv]
+    done = subprocess.run(encoded, cwd=place, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False)
+    text = (done.stdout + done.stderr).decode("utf-8", "replace")
+    return Ran(tuple(words), text, wrong(done.returncode, text))
+
+
+def wrong(code: object, text: str) -> str:
+    """What is wrong with an ending; empty when nothing is."""
+    if "Traceback (most recent call last)" in text:
+        return "it shows a traceback"
+    if _UNEXPECTED.search(text):
+        return next(line for line in text.splitlines() if _UNEXPECTED.search(line))
+    if code not in {*map(int, Exit)}:
+        return f"exit status {code}"
+    lines = [line for line in text.splitlines() if line.lower().startswith("error:")]
+    if code == Exit.USAGE and (len(lines) > 1 or not text.strip()):
+        return f"exit status 2 with {len(lines)} sentences"
+    return ""

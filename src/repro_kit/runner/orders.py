@@ -1,0 +1,85 @@
+"""The orders of a run for the probe: a file that only the user can read, locked while the run lasts.
+
+`probe/repro_probe/orders.py` reads it, and says why variables alone do not count.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from repro_kit.errors import Exit, ReproKitError
+
+PREFIX = "REPRO_PROBE_"  # of every variable that is the probe's
+_PATH, _TOKEN = f"{PREFIX}ORDERS", f"{PREFIX}TOKEN"  # as in the probe
+
+#: The descriptor that holds the lock, for each file of orders in force.
+_locks: dict[str, int] = {}
+
+
+def give(directory: Path, mode: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Write the orders of a run whose findings go to `directory`; the variables that make the probe follow them.
+
+    They are in force until `in_force` of these variables ends, or this process does.
+    """
+    token = secrets.token_hex(32)
+    orders = {"token": token, "mode": mode, "directory": str(directory.absolute()), "options": dict(options)}
+    path, handle = _private_file(directory.absolute())
+    _locks[str(path)] = handle
+    with open(os.dup(handle), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        json.dump(orders, file)
+    return {_PATH: str(path), _TOKEN: token}
+
+
+@contextmanager
+def in_force(variables: Mapping[str, str]) -> Iterator[None]:
+    """Withdraw the orders that `variables` name, if any, when the block ends."""
+    try:
+        yield
+    finally:
+        path = variables.get(_PATH, "")
+        handle = _locks.pop(path, None)
+        if handle is not None:
+            os.close(handle)
+            with suppress(OSError):
+                Path(path).unlink()
+
+
+def without(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` without what is the probe's."""
+    return {name: value for name, value in env.items() if not name.startswith(PREFIX)}
+
+
+def _private_file(directory: Path) -> tuple[Path, int]:
+    """A new file, locked, that nobody else can read; elsewhere where `directory` knows no locks or no rights."""
+    for place in (directory, Path(tempfile.gettempdir())):
+        path = place / ("orders.json" if place == directory else f"repro-kit-orders-{secrets.token_hex(8)}.json")
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR)
+            try:
+                if _is_private(handle):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return path, handle
+            except OSError:
+                pass
+            os.close(handle)
+            path.unlink()
+    raise ReproKitError(
+        f"Neither {directory} nor {tempfile.gettempdir()} can hold a private, locked file; "
+        "use --output on another file system.",
+        Exit.USAGE,
+    )
+
+
+def _is_private(handle: int) -> bool:
+    status = os.fstat(handle)
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
