@@ -17,6 +17,7 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment, Observation
 from repro_kit.stages import leftovers, narrow, workarounds
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show, show_workarounds
+from repro_kit.stages.captured import captured
 from repro_kit.stages.cells import Cells, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
@@ -90,7 +91,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 
 def planned(case: Case, options: Options, ui: Ui) -> Work:
     """The plan; raises ReproKitError when the options ask for what cannot be."""
-    capture = case.read("capture/capture.json", Capture) if case.has("capture/capture.json") else Capture("script")
+    capture = captured(case) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise ReproKitError(
             f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script."

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
@@ -23,9 +22,8 @@ from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
+from repro_kit.stages.captured import captured
 from repro_kit.stages.judged_recipe import with_tolerance
-
-T = TypeVar("T")
 
 _SHORTEST_SCRIPT = 120.0  # seconds that every script may take
 _EARLIER = 4  # steps of the reduction that are looked at again
@@ -108,13 +106,13 @@ def known(case: Case) -> Known:
     if signature is None:
         raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
     others = [it.signature.summary() for it in observation.failures if it is not observed]
-    capture = _read(case, "capture", "capture/capture.json", Capture)
-    reduction = _read(case, "minify", "minify/minify.json", Reduction)
+    capture = captured(case)
+    reduction = case.result("minify", "minify/minify.json", Reduction)
     facts = Facts(
         signature=signature,
         failure=observed.failure if observed else None,
         environment=case.read("env.json", Environment),
-        ablation=_read(case, "ablate", "ablation.json", Ablation),
+        ablation=case.result("ablate", "ablation.json", Ablation),
         capture=capture,
         reduction=reduction,
         command=_as_typed(case.file.subject),
@@ -126,12 +124,6 @@ def known(case: Case) -> Known:
 def _as_typed(subject: Subject) -> str:
     words = command(subject)
     return shlex.join(words if subject.form == "command" else ["python", *words[1:]])
-
-
-def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
-    """What `stage` left, unless it is stale, failed or was never there."""
-    record = case.stage(stage)
-    return case.read(name, cls) if record is not None and record.status == "done" and case.has(name) else None
 
 
 def candidates(case: Case, told: Known) -> Iterator[Candidate]:

@@ -58,7 +58,8 @@ class OnScript(Cells):
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        places = ("capture/record", "observe/eager/probe")
+        of_capture = ["capture/record"] if self.case.is_current("capture") else []
+        places = [*of_capture, "observe/eager/probe"]
         for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
