@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.bundle.contents import Contents
@@ -52,6 +52,7 @@ class Candidate:
     program: Program | None = None
     reduced: bool = False  # a program that the reduction accepted
     regions: bool = True  # autocast and no-grad regions are written as `with` blocks
+    env: Mapping[str, str] = field(default_factory=dict)  # variables that it sets before torch is imported
 
     @property
     def level(self) -> str:
@@ -62,6 +63,18 @@ class Candidate:
     def recipe(self) -> Recipe:
         """How it is compiled and run."""
         return self.program.recipe if self.program else Recipe()
+
+    @property
+    def smallest(self) -> bool:
+        """Whether it is the end of the reduction, which its single removals and its twin are next to."""
+        return self.reduced and self.path is not None and self.path.parent.name == "minify"
+
+    def carrying(self, env: Mapping[str, str]) -> Candidate:
+        """The same, with variables that it sets itself."""
+        if self.program is None:
+            return replace(self, env={**self.env, **env})
+        recipe = self.program.recipe.with_(env={**self.program.recipe.env, **env})
+        return replace(self, program=self.program.with_(recipe=recipe), env={**self.env, **env})
 
     @property
     def source(self) -> Source:
@@ -79,7 +92,7 @@ class Candidate:
         if reduction is None or not self.reduced:
             return f"One captured graph, {one}, not reduced."
         minimal = ""
-        if reduction.minimal and now == reduction.statements_after:
+        if reduction.minimal and self.smallest:
             tried = sum(bool(it.outcome) for it in reduction.removals)
             what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
                 tried, f"none of {tried} single removals fails alike"
@@ -92,9 +105,7 @@ class Candidate:
     def twin(self) -> TwinFound | None:
         """The nearest program that passes, where this is the one that it is next to."""
         reduction = self.facts.reduction
-        if self.program is None or not self.reduced or reduction is None:
-            return None
-        return reduction.twin if size(self.program) == reduction.statements_after else None
+        return reduction.twin if self.smallest and reduction is not None else None
 
 
 def known(case: Case) -> Known:
@@ -213,6 +224,7 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         why=_sentence(candidate.note),
         limit=int(candidate.limit),
         traced=traced,
+        env=candidate.env,
     )
     for name in sources.files:
         contents.redactor.learn_file(name)
