@@ -11,8 +11,9 @@ import pytest
 from repro_kit.bundle.judge import Ending, Reading
 from repro_kit.model.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.signature import signature_of
+from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.stages import check as module
-from repro_kit.stages.check import Check, RunOfRepro, Tally, check_repro, run_repro
+from repro_kit.stages.check import Check, RunOfRepro, check_repro, run_repro
 
 FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("ValueError", "now and then"),))
 Checked = Callable[..., tuple[Check, int]]
@@ -23,7 +24,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
     """The check of a `repro.py` that fails in the runs `fails`, of `seconds`; and the count of eager runs."""
 
     def make(
-        fails: set[int], earlier: Tally = Tally(), seconds: float = 1.0, eager_fails: tuple[int, ...] = ()
+        fails: set[int], earlier: Tally = NO_RUNS, seconds: float = 1.0, eager_fails: tuple[int, ...] = ()
     ) -> tuple[Check, int]:
         compiled_runs: list[bool] = []
         eager_runs: list[bool] = []
@@ -98,8 +99,8 @@ assert not list(home.iterdir()), list(home.iterdir())
 assert not os.listdir(".")
 assert home != pathlib.Path({home!r})
 assert tempfile.gettempdir().startswith(str(home.parent))
-known = {{"PATH", "HOME", "TMPDIR", "PYTHONUSERBASE", "PYTHONDONTWRITEBYTECODE", "LC_CTYPE", "LD_LIBRARY_PATH", "CC", "CXX"}}
-known |= {{"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_COMPILE_DISABLE"}}
+known = {{"PATH", "HOME", "TMPDIR", "PYTHONUSERBASE", "PYTHONDONTWRITEBYTECODE", "LC_CTYPE"}}
+known |= {{"LD_LIBRARY_PATH", "CC", "CXX", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_COMPILE_DISABLE"}}
 left = {{name for name in os.environ if name not in known and not name.startswith(("CUDA_", "NVIDIA_"))}}
 assert not left, left
 """

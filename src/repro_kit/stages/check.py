@@ -13,21 +13,17 @@ from pathlib import Path
 from repro_kit.bundle.judge import Ending, Reading, read_run
 from repro_kit.bundle.source_files import PLACE
 from repro_kit.model.signature import Signature, Strength
-from repro_kit.reduce.flaky import repeats_for
+from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.stages.foreign import environment_for
 
 _OUTPUT = 400_000  # bytes of output that are read, from its end
 
-#: Runs that must all fail alike, those of earlier stages among them, before a failure is said to come every time: one
-#: that comes in half of the runs is taken for such a one with a chance of 3 %.
-_ALIKE = 5
-_ALIKE_SLOW = 3  # of them, where the runs have taken longer than `_PATIENCE`
+_ALIKE_SLOW = 3  # of `ALIKE`, where the runs have taken longer than `_PATIENCE`
 _PATIENCE = 60.0  # seconds
 _TRIES = 3  # runs before what was not seen to fail counts as one that passes
-_MEASURE = 10  # runs that tell how often a flaky failure comes
-_MEASURE_SLOW = 5
+_MEASURE_SLOW = 5  # of `MEASURE`
 _MOST_EAGER = 20  # runs without torch.compile
 
 
@@ -51,34 +47,13 @@ class RunOfRepro:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Runs of the same thing, and how many of them failed with the signature."""
-
-    failed: int = 0
-    runs: int = 0
-
-    @property
-    def flaky(self) -> bool:
-        """Whether it failed in some runs only."""
-        return 0 < self.failed < self.runs
-
-    @property
-    def repeats(self) -> int:
-        """Runs that must all pass before the failure counts as absent."""
-        return repeats_for(self.failed, self.runs) if self.failed else 1
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.failed + other.failed, self.runs + other.runs)
-
-
-@dataclass(frozen=True)
 class Check:
     """Whether `repro.py` fails as it should, and passes without torch.compile."""
 
     runs: tuple[RunOfRepro, ...]
     eager: RunOfRepro  # the one that did not pass, where there is one
     reasons: tuple[str, ...] = field(default=())  # why it is not verified
-    earlier: Tally = Tally()  # runs of the same program or script by the stages before
+    earlier: Tally = NO_RUNS  # runs of the same program or script by the stages before
     needs: tuple[str, ...] = ()  # what of this machine it needs to fail as expected, in words
 
     @property
@@ -132,7 +107,7 @@ def check_repro(
     signature: Signature,
     *,
     timeout: float,
-    earlier: Tally = Tally(),
+    earlier: Tally = NO_RUNS,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
     """Run `directory`/repro.py with and without torch.compile, as often as the flaky rule (`reduce/flaky.py`) asks.
@@ -157,8 +132,8 @@ def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
     if runs and not same:
         return max(_TRIES, earlier.repeats if earlier.flaky else 0)
     if same < len(runs) or earlier.flaky:
-        return _MEASURE_SLOW if slow else _MEASURE
-    return max(1, (_ALIKE_SLOW if slow else _ALIKE) - earlier.runs)
+        return _MEASURE_SLOW if slow else MEASURE
+    return max(1, (_ALIKE_SLOW if slow else ALIKE) - earlier.runs)
 
 
 def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tick: Callable[[str], None]) -> RunOfRepro:

@@ -9,8 +9,9 @@ from repro_kit.model.cell import Ablation, Cell
 from repro_kit.model.failure import Status
 from repro_kit.model.layer import first_failing, is_own
 from repro_kit.model.recipe import LADDER
+from repro_kit.reduce.flaky import Tally
 from repro_kit.stages.candidates import Candidate, Known
-from repro_kit.stages.check import Check, Tally
+from repro_kit.stages.check import Check
 
 #: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.
 _TOLERANCE = 2
@@ -32,19 +33,19 @@ def earlier(candidate: Candidate, told: Known) -> Tally:
 
     The run that made the case does not count: without its failure there would be no case.
     """
-    cells = told.facts.ablation.cells if told.facts.ablation else ()
-    recipe = told.facts.ablation.recipe if told.facts.ablation else None
-    subject = "script" if candidate.program is None else "program"
-    own = [
-        Tally(int(cell.same), cell.runs)
-        for cell in cells
-        if recipe and cell.subject == subject and cell.recipe == recipe and is_own(cell, recipe) and not cell.inferred
-        and cell.verdict.status in (Status.PASS, Status.FAIL)
-    ]  # fmt: skip
-    reduction = told.reduction
-    of_reduction = Tally(reduction.failed, reduction.runs) if reduction else Tally()
-    counted = of_reduction if candidate.reduced or of_reduction.flaky else Tally()
-    return sum(own, counted)
+    reduction, ablation = told.reduction, told.facts.ablation
+    reduced = Tally(reduction.failed, reduction.runs) if reduction else Tally()
+    ablated = _as_it_is(ablation, "script" if candidate.program is None else "program") if ablation else Tally()
+    return ablated + (reduced if candidate.reduced or reduced.flaky else Tally())
+
+
+def _as_it_is(ablation: Ablation, subject: str) -> Tally:
+    """The ablation's runs of the subject with its own recipe."""
+    if ablation.subject == subject and ablation.runs:
+        return Tally(ablation.failed, ablation.runs)
+    own = [it for it in ablation.cells if it.subject == subject and it.recipe == ablation.recipe and not it.inferred]
+    judged = [it for it in own if it.compiled and it.verdict.status in (Status.PASS, Status.FAIL)]
+    return sum((Tally(int(it.same), it.runs) for it in judged), Tally())
 
 
 def held(candidate: Candidate, told: Known, check: Check, with_backend: WithBackend) -> Held:

@@ -68,6 +68,9 @@ class Said:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that could not be shown of this repro.py, and why
 
 
+_NOTHING = Said()
+
+
 def describe(
     case: Case, told: Known, candidate: Candidate, check: Check, contents: Contents, said: Said, *, code: bool
 ) -> None:
@@ -113,7 +116,7 @@ def tell(
     candidate: Candidate,
     contents: Contents,
     check: Check | None = None,
-    said: Said = Said(),
+    said: Said = _NOTHING,
     *,
     code: bool = False,
 ) -> Story:

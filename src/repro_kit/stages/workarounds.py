@@ -88,7 +88,10 @@ class _Trial:
         """`it`, once tried."""
         self.ui.progress(f"trying a workaround: {it.name}")
         name = self._name()
-        verdict = self.script.verdict(it.override, name, measure=_TIMED)
+        for _ in range(self.script.options.repeat):
+            verdict = self.script.verdict(it.override, name, measure=_TIMED)
+            if verdict.status is not Status.PASS:
+                break
         if verdict.status is not Status.PASS:
             outcome = verdict.note or (signature_of(verdict.failure).summary() if verdict.failure else "")
             return replace(it, status=verdict.status, outcome=outcome)
