@@ -20,6 +20,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import BundleResult
 from repro_kit.model.serialize import to_data
 from repro_kit.model.signature import Strength
+from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.stages.candidates import Candidate, Known, candidates, fill, known
 from repro_kit.stages.check import Check, check_repro, is_same, run_repro
 from repro_kit.stages.claims import earlier, held
@@ -146,6 +147,8 @@ class _Checking:
             needs = find_needs(self._fails(candidate, place), os.environ, Path(self.case.file.subject.cwd))
         if needs is None:
             return attempt
+        if not needs.names:
+            return self.attempt(candidate, Tally(1, len(attempt.check.runs) + 1))
         held = carried(needs, os.environ, self.redactor, late=candidate.program is not None)
         if held:
             attempt = self.attempt(candidate.carrying(held))
@@ -155,8 +158,8 @@ class _Checking:
         reason = f"it fails as expected only with {' and '.join(words)} of this machine, which the bundle does not hold"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
-    def attempt(self, candidate: Candidate) -> _Attempt:
-        """`candidate` with its files, run as a stranger would."""
+    def attempt(self, candidate: Candidate, before: Tally = NO_RUNS) -> _Attempt:
+        """`candidate` with its files, run as a stranger would; `before`: runs that were made of it already."""
         contents = Contents(self.redactor)
         left_out = fill(candidate, self.case, self.told, contents, include_values=self.options.include_values)
         with self._written(contents) as place:
@@ -165,7 +168,7 @@ class _Checking:
                 place,
                 candidate.facts.signature,
                 timeout=candidate.limit + _MARGIN,
-                earlier=earlier(candidate, self.told),
+                earlier=earlier(candidate, self.told) + before,
                 on_tick=self.ui.progress,
             )
         if candidate.program and candidate.program.stored and not self.options.include_values:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repro_kit.model.variables import is_allowed, is_secret
 from repro_kit.reduce.first import needed
+from repro_kit.reduce.flaky import ALIKE
 from repro_kit.runner.launch import PROBE
 
 HOME, DIRECTORY = "HOME", "PWD"  # what these stand for can be put back as well, each as a whole
@@ -22,6 +23,7 @@ _NEVER = re.compile(
 )
 #: Those that have no effect once Python has begun, or belong to the machine.
 _TOO_LATE = re.compile(r"PYTHON\w+|MALLOC_\w+|CC|CXX|RANK|WORLD_SIZE|LOCAL_RANK|CUDA_VISIBLE_DEVICES")
+_CONFIRMED = 3  # runs that must fail with what is named
 _PACKAGE = Path(__file__).resolve().parent.parent.parent  # what makes `import repro_kit` work
 
 
@@ -54,7 +56,8 @@ def find_needs(
     """What of `variables` and `directory` it takes to fail; None where it does not fail with all of them either.
 
     `fails` runs `repro.py` with variables put back, and files of the directory (None: none) beside it. At most about
-    four times the logarithm of their number of questions are asked.
+    four times the logarithm of their number of questions are asked, and a few to tell a need from chance. No names:
+    it fails with nothing put back, since it comes and goes.
     """
     items = [*(name for name in sorted(variables) if _can_matter(name, variables)), DIRECTORY]
 
@@ -64,13 +67,15 @@ def find_needs(
     (all_of_it,) = ask([range(len(items))])
     if not all_of_it:
         return None
+    if any(ask([()])[0] for _ in range(ALIKE)):
+        return Needs(())
     for group in (_torchs(items), [items.index(it) for it in (HOME, DIRECTORY) if it in items]):
         if group and ask([group])[0]:
             break
     else:
         group = list(range(len(items)))
     kept, sure = needed(group, ask, budget=4 * math.ceil(math.log2(len(group) + 2)))
-    return Needs(tuple(items[at] for at in kept), sure)
+    return Needs(tuple(items[at] for at in kept), sure) if all(ask([kept] * _CONFIRMED)) else None
 
 
 def carried(needs: Needs, variables: Mapping[str, str], redact: Callable[[str], str], *, late: bool) -> dict[str, str]:
