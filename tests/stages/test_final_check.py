@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 from promises.final_check import COMPILED, PLAIN, UNCLEAN, Unclean, bundled, case_of, machine
 
+from repro_kit.case import StageRecord
 from repro_kit.errors import Exit
 from repro_kit.stages.options import Options
 from repro_kit.stages.outcome import outcome
@@ -62,6 +63,7 @@ def test_a_failure_in_every_other_run_is_called_flaky_wherever_the_failure_is_to
     assert result.verified, result.reason
     rate = "it failed as expected in 5 of 10 runs"
     assert result.flaky == rate
+    case.record(StageRecord("bundle", "done"))
     assert outcome(case, Exit.OK, seconds=1.0).flaky == rate
     manifest = json.loads(files["manifest.json"])
     assert (manifest["flaky"], manifest["runs"]) == (rate, {"made": 10, "same": 5})
@@ -77,6 +79,8 @@ def test_a_bundle_that_is_known_to_be_flaky_is_fixed_only_after_that_many_runs(t
     (tmp_path / "repro.py").write_text("print('PASS')\n")
     claim = {"schema": 1, "repeats": 3}
     (tmp_path / "manifest.json").write_text(json.dumps(claim))
+    told: list[dict[str, object]] = []
     ui = SilentUi(yes=True)
+    ui.result = told.append
     assert verify([tmp_path / "repro.py"], How(sys.executable), Options(yes=True), ui) is Exit.NOTHING_FAILED
-    assert "in 3 of 3 runs" in str(ui.__dict__)
+    assert str(told[0]["sentence"]).endswith("in 3 of 3 runs")
