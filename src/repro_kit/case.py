@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -28,6 +29,7 @@ SCHEMA = 1
 CASE_FILE = "case.toml"
 _LARGEST = 64 << 20  # bytes of a file that is read whole
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")
+_OF_THE_PROGRAM = ("ablate", "minify", "bundle")  # stages that work on what capture found
 
 #: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
 StageStatus = Literal["done", "failed", "skipped", "interrupted", "stopped"]
@@ -42,6 +44,7 @@ class StageRecord:
     note: str = ""
     seconds: float = 0.0
     settings: str = ""  # the options and inputs that shaped the result, as text; other settings make it stale
+    about: str = ""  # `Case.about` when it was done; "" in cases of older versions
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,30 @@ class Case:
     def stage(self, name: str) -> StageRecord | None:
         """What is known of stage `name`."""
         return next((stage for stage in self.file.stages if stage.name == name), None)
+
+    def about(self, stage: str) -> str:
+        """A digest of what a result of `stage` is about: the failure, the command, and the captured program.
+
+        Nothing for observe, which finds the failure.
+        """
+        if stage == STAGES[0]:
+            return ""
+        file = self.file
+        parts: list[Any] = [file.signature and to_data(file.signature), file.failure_index, to_data(file.subject)]
+        captured = self.stage("capture") if stage in _OF_THE_PROGRAM else None
+        program = self.path / "capture" / "program.py"
+        if captured is not None and captured.status == "done" and program.is_file():
+            parts.append(hashlib.sha256(program.read_bytes()).hexdigest())
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
+
+    def is_current(self, stage: str) -> bool:
+        """Whether the result of `stage` is there, and about the failure that this case is about now."""
+        record = self.stage(stage)
+        return record is not None and record.status == "done" and record.about in ("", self.about(stage))
+
+    def result(self, stage: str, name: str, cls: type[T]) -> T | None:
+        """What `stage` left in file `name`; None where the stage failed, was left out, or was about another failure."""
+        return self.read(name, cls) if self.is_current(stage) and self.has(name) else None
 
     def write(self, name: str, value: Any) -> Path:
         """Write a dataclass as JSON to `name` within the case."""

@@ -84,13 +84,18 @@ def test_into_the_branch_that_a_merge_brought_in(clone, project, capsys) -> None
     assert "It was merged by" in out and "merge topic" in out
 
 
+EVERY_THIRD = "open('../runs', 'a').write('x')\nraise SystemExit(len(open('../runs').read()) % 3 == 0)\n"
+
+
+@pytest.mark.parametrize("repeats", [1, 3], ids=["always", "flaky"])
 @pytest.mark.parametrize("find_fix", [False, True])
-def test_the_script_for_git_bisect_run_works(project, find_fix) -> None:
+def test_the_script_for_git_bisect_run_works(project, find_fix, repeats) -> None:
     repo = git.Repo.init(project / "clone")
     shas = []
     for number in range(8):
         broken = (number < 5) if find_fix else (number >= 5)
-        shas.append(commit(repo, {"frob.py": f"# {number}\nraise SystemExit({int(broken)})\n"}, f"change {number}"))
+        fails = "raise SystemExit(1)\n" if repeats == 1 else EVERY_THIRD
+        shas.append(commit(repo, {"frob.py": f"# {number}\n{fails if broken else ''}"}, f"change {number}"))
     script = render(
         "git_bisect.sh.j2",
         title="t",
@@ -100,6 +105,7 @@ def test_the_script_for_git_bisect_run_works(project, find_fix) -> None:
         test=f"{sys.executable} frob.py",
         directory=project / "clone",
         find_fix=find_fix,
+        repeats=repeats,
         old=shas[0],
         new=shas[-1],
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, Subject
+from repro_kit.case import Case, StageRecord, Subject
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import Kind, Layer
 from repro_kit.model.results import Capture, Environment
@@ -46,6 +46,7 @@ def ablated(place: Path, planted: str, backend: str) -> Ablation:
     case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
     wrong = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
     case.write("capture/capture.json", Capture("program", signature=wrong))
+    case.record(StageRecord("capture", "done"))
     case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
     text = (PROGRAM % planted).replace("aot_eager", backend)
     (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")

@@ -72,11 +72,10 @@ def test_the_four_answers(tmp_path: Path) -> None:
 def test_foreign_code_gets_few_variables_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "planted")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent")
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # it changes how torch behaves, and belongs into the bundle
     look = (
         "import os, pathlib\n"
-        "assert os.environ['OMP_NUM_THREADS'] == '3'\n"
-        "assert not {'MY_TOKEN', 'SSH_AUTH_SOCK'} & set(os.environ), os.environ\n"
+        "assert not {'MY_TOKEN', 'SSH_AUTH_SOCK', 'OMP_NUM_THREADS'} & set(os.environ), os.environ\n"
         f"assert pathlib.Path.home() != pathlib.Path({str(Path.home())!r})\n"
         "assert os.listdir('.') == []\n" + PASSES
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, Subject
+from repro_kit.case import Case, StageRecord, Subject
 from repro_kit.model.cell import Cell
 from repro_kit.model.evidence import STEPS, Chain, Step, in_one_line
 from repro_kit.model.failure import Status, Verdict
@@ -100,6 +100,7 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrowed]:
         target = signature_of(verdict.failure)
         case.update(signature=target)
         case.write("capture/capture.json", Capture("program", graphs=3, graph="2/0", verdict=verdict))
+        case.record(StageRecord("capture", "done"))
         good = Cell("no torch.compile", False, recipe, Verdict(Status.PASS))
         bad = Cell(recipe.backend, True, recipe, verdict, target, same=True)
         ui = Ui(quiet=True)

@@ -61,6 +61,9 @@ class Manifest:
     values: bool  # tensor values are in it
     signature: Signature
     files: tuple[FileListed, ...]
+    flaky: str = ""  # how often it fails, in words; empty: in every run
+    repeats: int = 1  # runs of `repro.py` that must all pass before the failure counts as gone
+    needs: tuple[str, ...] = ()  # what of the machine it was made on it needs to fail, and does not hold
 
 
 @dataclass(frozen=True)

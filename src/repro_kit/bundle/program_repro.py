@@ -25,7 +25,7 @@ SMALL = 100  # lines; PyTorch asks for reproducers under that
 HANG = 20
 LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
 
-_EXIT_STATUS = "Exit status: 1 while the bug is there, 0 when it is fixed, 125 where it cannot run."
+_EXIT_STATUS = "Exit status: 1 when it fails, 0 when it passes, 125 where it cannot run."
 _LONG = f"This is not under {SMALL} lines."
 _ENDINGS = {
     Kind.CRASH: "While the bug is there, the test takes its process down.",
@@ -104,8 +104,8 @@ def render_program(source: Source, facts: Facts) -> str:
     return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
 
 
-def render_test(source: Source, facts: Facts, name: str) -> str:
-    """The same as a test of the form that PyTorch's own suite has, called `name`."""
+def render_test(source: Source, facts: Facts, name: str, repeats: int = 1) -> str:
+    """The same as a test of the form that PyTorch's own suite has, called `name`; it runs `repeats` times."""
     recipe = source.recipe
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
     needed = {"os": recipe.env, "pathlib": source.stored, "resource": recipe.memory}
@@ -122,6 +122,7 @@ def render_test(source: Source, facts: Facts, name: str) -> str:
         patches=settings.config_patches(recipe),
         preamble=_close_up(source.preamble.strip("\n")),
         test=name,
+        repeats=repeats,
         tolerances=f", rtol={recipe.rtol or 0.0}, atol={recipe.atol or 0.0}" if tolerance else "",
     )
 

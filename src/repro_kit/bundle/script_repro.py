@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from pathlib import PurePath
 
 from repro_kit.bundle.facts import Facts, telling_line
@@ -31,11 +32,20 @@ _VARIABLE = re.compile(
 _FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
 
 
-def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: str, limit: int, traced: bool) -> str:
+def render_script(
+    subject: Subject,
+    sources: SourceFiles,
+    facts: Facts,
+    *,
+    why: str,
+    limit: int,
+    traced: bool,
+    env: Mapping[str, str] | None = None,
+) -> str:
     """The text of `repro.py`.
 
     `why` says why there is no minimal program. `limit` in seconds. `traced`: the failure shows in torch's trace only,
-    since the user's command goes on after it.
+    since the user's command goes on after it. `env`: variables that the command gets.
     """
     measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
     return render(
@@ -52,6 +62,7 @@ def render_script(subject: Subject, sources: SourceFiles, facts: Facts, *, why: 
         most=facts.failure.measured.limit if facts.failure and facts.failure.measured else 0,
         unit=_UNITS.get(facts.signature.kind, ""),
         place=PLACE,
+        env=[(literal(name), literal(value)) for name, value in sorted((env or {}).items())],
         eager_runner=_eager_runner(subject, sources),
         skipped=2 if subject.form == "module" else 1,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
@@ -113,7 +124,7 @@ def _header(facts: Facts, why: str) -> str:
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
         facts.evidence,
         f"Seen with {facts.seen_with}.",
-        "Exit status: 1 while the bug is there, 0 when it ends well, 125 where it cannot run or fails differently.",
+        "Exit status: 1 when it fails, 0 when it ends well, 125 where it cannot run or fails differently.",
     ]
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 

@@ -59,6 +59,10 @@ class Story:
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"
+    runs: tuple[int, int] = (0, 0)  # of repro.py: those that failed as expected, and all
+    repeats: int = 1  # runs of repro.py that must all pass before the failure counts as gone
+    needs: tuple[str, ...] = ()  # what of the machine it was made on it needs to fail, and does not hold
+    dropped: tuple[str, ...] = ()  # what an earlier stage said and could not be shown of this repro.py, and why
     layer: Layer | None = None
     evidence: str = ""  # which settings pass and which fail, in one sentence
     ablation: Ablation | None = None
@@ -142,8 +146,18 @@ class Story:
             return f"NOT VERIFIED: {self.reason or 'repro.py was not run yet'}."
         how = f" ({self.flaky})" if self.flaky else ""
         return (
-            "repro.py failed with this signature in a fresh interpreter with empty caches, and passed without "
-            f"torch.compile{how}."
+            "repro.py failed with this signature in a fresh interpreter with empty caches, an empty home and few "
+            f"variables, and passed without torch.compile{how}."
+        )
+
+    @property
+    def for_git(self) -> str:
+        """How `git bisect run` is to be used with repro.py, as Markdown."""
+        if self.repeats == 1:
+            return "`git bisect run python repro.py` works as it is."
+        return (
+            f"the failure comes and goes, so that only {self.repeats} runs that all pass say that it is gone: "
+            f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python repro.py || exit; done'`."
         )
 
 

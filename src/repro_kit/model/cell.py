@@ -50,3 +50,5 @@ class Ablation:
     workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
     cause: str = ""  # the part of the layer, where that can be told; see `model/causes.py`
     chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed
+    failed: int = 0  # of `runs` of the subject as it is; runs of a cell that passes follow from that
+    runs: int = 0

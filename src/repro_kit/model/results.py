@@ -142,6 +142,8 @@ class Reduction:
     repeats: int = 1  # runs of a program before it counted as not failing: more for a flaky failure
     note: str = ""  # how often a flaky failure was seen, and how sure the judgement on candidates is
     difference: Difference | None = None  # of a wrong result, from eager's
+    failed: int = 0  # of `runs` of the captured program
+    runs: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,3 +158,5 @@ class BundleResult:
     layer: Layer | None
     reason: str = ""  # why it is not verified, or not minimized
     files: tuple[str, ...] = ()
+    flaky: str = ""  # how often it fails, in words; empty: in every run
+    needs: tuple[str, ...] = ()  # what of this machine repro.py needs to fail, and does not hold

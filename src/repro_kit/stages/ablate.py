@@ -15,14 +15,17 @@ from repro_kit.model.failure import Layer, Status
 from repro_kit.model.layer import is_decided, is_own
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.results import Capture, Environment, Observation
+from repro_kit.reduce.flaky import Tally
 from repro_kit.stages import leftovers, narrow, workarounds
 from repro_kit.stages.ablation_table import plan_rows, plan_sentence, show, show_workarounds
+from repro_kit.stages.captured import captured
 from repro_kit.stages.cells import Cells, Plan
 from repro_kit.stages.contrast import contrasts
 from repro_kit.stages.matrix import Matrix
 from repro_kit.stages.names import check_names
 from repro_kit.stages.options import Options
 from repro_kit.stages.program_cells import OnProgram
+from repro_kit.stages.rate import rate, rate_sentence, repeats
 from repro_kit.stages.script_cells import OnScript
 from repro_kit.stages.witness import witness
 from repro_kit.ui import Ui
@@ -47,6 +50,11 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     work = planned(case, options, ui)
     ui.note(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
+    tally = rate(work.cells, work.plans, work.recipe) if options.repeat == 1 else Tally()
+    if tally.flaky:
+        ui.warn(rate_sentence(tally))
+        options = replace(options, repeat=repeats(tally))
+        work = planned(case, options, ui)
     until = (lambda cells: is_decided(cells, work.recipe)) if options.stop_early else None
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
@@ -59,6 +67,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     matrix = cells
     if work.cells.subject == "program" and case.file.signature is not None:
         cells, notes = _checked_on_script(case, options, ui, cells, work.recipe)
+    notes = (*filter(None, [rate_sentence(tally)]), *notes)
     target = work.cells.target
     ablation = Ablation(
         work.cells.subject,
@@ -70,6 +79,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         recipe=work.recipe,
         torch=case.read("env.json", Environment).torch or "",
         failure=target.summary() if target else "",
+        failed=tally.failed,
+        runs=tally.runs,
     )
     case.write("ablation.json", ablation)
     show(ablation, ui)
@@ -84,13 +95,14 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         case.write("ablation.json", ablation)
         show_workarounds(ablation.workarounds, ui)
     for note in notes:
-        ui.warn(note)
+        if note != rate_sentence(tally):
+            ui.warn(note)
     ui.done(found.sentence)
 
 
 def planned(case: Case, options: Options, ui: Ui) -> Work:
     """The plan; raises ReproKitError when the options ask for what cannot be."""
-    capture = case.read("capture/capture.json", Capture) if case.has("capture/capture.json") else Capture("script")
+    capture = captured(case) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise ReproKitError(
             f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script."

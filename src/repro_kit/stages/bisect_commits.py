@@ -91,6 +91,7 @@ def _script(report: Report, found: Between, hand: Hand) -> str:
         test=shlex.join(hand.words),
         directory=shlex.quote(str(hand.directory.absolute())),
         find_fix=report.state.find_fix,
+        repeats=report.state.repeats,
         old=found.old,
         new=found.new,
     )

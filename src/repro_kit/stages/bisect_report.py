@@ -14,6 +14,7 @@ from repro_kit.bundle.rendering import render
 from repro_kit.case import Case, read_text
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+from repro_kit.model.signature import Strength
 from repro_kit.stages.bisect import read_state
 
 DIRECTORY = "bisect"  # of a case
@@ -115,10 +116,18 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
 
 
 def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown; "" when there was none, or it has found nothing."""
+    """What a bisection of `case` has found, as Markdown.
+
+    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
+    """
     place = case.path / DIRECTORY
     state = read_state(place)
-    outcome = next_step(state.question, state.marks) if state else None
+    expected = case.file.signature
+    if state is None or state.signature is None or expected is None:
+        return ""
+    if not expected.matches(state.signature, Strength.CROSS_VERSION):
+        return ""
+    outcome = next_step(state.question, state.marks)
     found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
     return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
@@ -23,9 +22,8 @@ from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.subject import command
+from repro_kit.stages.captured import captured
 from repro_kit.stages.judged_recipe import with_tolerance
-
-T = TypeVar("T")
 
 _SHORTEST_SCRIPT = 120.0  # seconds that every script may take
 _EARLIER = 4  # steps of the reduction that are looked at again
@@ -54,6 +52,7 @@ class Candidate:
     program: Program | None = None
     reduced: bool = False  # a program that the reduction accepted
     regions: bool = True  # autocast and no-grad regions are written as `with` blocks
+    env: Mapping[str, str] = field(default_factory=dict)  # variables that it sets before torch is imported
 
     @property
     def level(self) -> str:
@@ -64,6 +63,18 @@ class Candidate:
     def recipe(self) -> Recipe:
         """How it is compiled and run."""
         return self.program.recipe if self.program else Recipe()
+
+    @property
+    def smallest(self) -> bool:
+        """Whether it is the end of the reduction, which its single removals and its twin are next to."""
+        return self.reduced and self.path is not None and self.path.parent.name == "minify"
+
+    def carrying(self, env: Mapping[str, str]) -> Candidate:
+        """The same, with variables that it sets itself."""
+        if self.program is None:
+            return replace(self, env={**self.env, **env})
+        recipe = self.program.recipe.with_(env={**self.program.recipe.env, **env})
+        return replace(self, program=self.program.with_(recipe=recipe), env={**self.env, **env})
 
     @property
     def source(self) -> Source:
@@ -81,7 +92,7 @@ class Candidate:
         if reduction is None or not self.reduced:
             return f"One captured graph, {one}, not reduced."
         minimal = ""
-        if reduction.minimal and now == reduction.statements_after:
+        if reduction.minimal and self.smallest:
             tried = sum(bool(it.outcome) for it in reduction.removals)
             what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
                 tried, f"none of {tried} single removals fails alike"
@@ -94,9 +105,7 @@ class Candidate:
     def twin(self) -> TwinFound | None:
         """The nearest program that passes, where this is the one that it is next to."""
         reduction = self.facts.reduction
-        if self.program is None or not self.reduced or reduction is None:
-            return None
-        return reduction.twin if size(self.program) == reduction.statements_after else None
+        return reduction.twin if self.smallest and reduction is not None else None
 
 
 def known(case: Case) -> Known:
@@ -108,13 +117,13 @@ def known(case: Case) -> Known:
     if signature is None:
         raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
     others = [it.signature.summary() for it in observation.failures if it is not observed]
-    capture = _read(case, "capture", "capture/capture.json", Capture)
-    reduction = _read(case, "minify", "minify/minify.json", Reduction)
+    capture = captured(case)
+    reduction = case.result("minify", "minify/minify.json", Reduction)
     facts = Facts(
         signature=signature,
         failure=observed.failure if observed else None,
         environment=case.read("env.json", Environment),
-        ablation=_read(case, "ablate", "ablation.json", Ablation),
+        ablation=case.result("ablate", "ablation.json", Ablation),
         capture=capture,
         reduction=reduction,
         command=_as_typed(case.file.subject),
@@ -126,12 +135,6 @@ def known(case: Case) -> Known:
 def _as_typed(subject: Subject) -> str:
     words = command(subject)
     return shlex.join(words if subject.form == "command" else ["python", *words[1:]])
-
-
-def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
-    """What `stage` left, unless it is stale, failed or was never there."""
-    record = case.stage(stage)
-    return case.read(name, cls) if record is not None and record.status == "done" and case.has(name) else None
 
 
 def candidates(case: Case, told: Known) -> Iterator[Candidate]:
@@ -221,6 +224,7 @@ def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Conten
         why=_sentence(candidate.note),
         limit=int(candidate.limit),
         traced=traced,
+        env=candidate.env,
     )
     for name in sources.files:
         contents.redactor.learn_file(name)

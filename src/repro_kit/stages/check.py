@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,33 +11,23 @@ from pathlib import Path
 import psutil
 
 from repro_kit.bundle.judge import Ending, Reading, read_run
+from repro_kit.bundle.source_files import PLACE
 from repro_kit.model.signature import Signature, Strength
+from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
-from repro_kit.runner.launch import PROBE, exit_name, launch
+from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.scratch import Scratch
 from repro_kit.stages.foreign import environment_for
 from repro_kit.stages.runnable import REPRO, copy_runnable
 
-#: Variables that would make this run another one than a stranger's.
-_FOREIGN = (
-    "TORCH",
-    "PYTORCH",
-    "INDUCTOR",
-    "DYNAMO",
-    "AOT",
-    "TRITON",
-    "FUNCTORCH",
-    "REPRO_PROBE",
-    "PYTHON",
-    "REPRO_KIT",
-)
-_KEPT = ("TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "PYTHONPATH", "PYTHONUSERBASE")
-_PACKAGE = Path(__file__).resolve().parent.parent.parent  # what makes `import repro_kit` work
-
-#: Of a run that did not fail as expected at first, this many more tell whether it is flaky.
-_TRIES = 3
 _MEMORY = 0.8  # of the machine's, that the code of a stranger may take
 _OUTPUT = 400_000  # bytes of output that are read, from its end
+
+_ALIKE_SLOW = 3  # of `ALIKE`, where the runs have taken longer than `_PATIENCE`
+_PATIENCE = 60.0  # seconds
+_TRIES = 3  # runs before what was not seen to fail counts as one that passes
+_MEASURE_SLOW = 5  # of `MEASURE`
+_MOST_EAGER = 20  # runs without torch.compile
 
 
 #: Runs the script that it is given as ``python SCRIPT`` would, but for the script's directory, which is not on
@@ -88,8 +78,10 @@ class Check:
     """Whether `repro.py` fails as it should, and passes without torch.compile."""
 
     runs: tuple[RunOfRepro, ...]
-    eager: RunOfRepro
+    eager: RunOfRepro  # the one that did not pass, where there is one
     reasons: tuple[str, ...] = field(default=())  # why it is not verified
+    earlier: Tally = NO_RUNS  # runs of the same program or script by the stages before
+    needs: tuple[str, ...] = ()  # what of this machine it needs to fail as expected, in words
 
     @property
     def same(self) -> int:
@@ -104,7 +96,7 @@ class Check:
     @property
     def passes_in_eager(self) -> bool:
         """Whether it passes without torch.compile."""
-        return self.eager.reading.ending is Ending.PASSES or _needs_compiler(self.eager.reading)
+        return _passes(self.eager)
 
     @property
     def failing(self) -> RunOfRepro:
@@ -112,9 +104,28 @@ class Check:
         return next((run for run in self.runs if run.same), self.runs[-1])
 
     @property
+    def tally(self) -> Tally:
+        """What the runs of `repro.py` say of how often it fails."""
+        return Tally(self.same, len(self.runs))
+
+    @property
     def flaky(self) -> bool:
-        """Whether it failed as expected in some runs only."""
-        return 0 < self.same < len(self.runs)
+        """Whether it failed as expected in some runs only, here or in the stages before."""
+        return self.same > 0 and (self.tally + self.earlier).flaky
+
+    @property
+    def repeats(self) -> int:
+        """Runs of `repro.py` that must all pass before the failure counts as gone."""
+        return (self.tally if self.tally.flaky else self.tally + self.earlier).repeats
+
+    @property
+    def rate(self) -> str:
+        """How often a flaky failure came, in words; empty for one that came every time."""
+        if not self.flaky:
+            return ""
+        words = f"it failed as expected in {self.same} of {len(self.runs)} runs"
+        before = f", and before in {self.earlier.failed} of {self.earlier.runs}" if self.earlier.flaky else ""
+        return words + before
 
 
 def check_repro(
@@ -123,30 +134,47 @@ def check_repro(
     signature: Signature,
     *,
     timeout: float,
-    project: Path | None = None,
-    tries: int = 1,
+    earlier: Tally = NO_RUNS,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
-    """Run `directory`/repro.py with and without torch.compile; up to three times where it does not fail as expected.
+    """Run `directory`/repro.py with and without torch.compile, as often as the flaky rule (`reduce/flaky.py`) asks.
 
-    `timeout` in seconds, for one run. `project`: the user's directory, which must not be on the path. `tries`: runs of
-    a flaky failure before it counts as absent, where these are more.
+    `timeout` in seconds, for one run. `earlier`: what the stages before saw of the same program or script.
     """
     runs: list[RunOfRepro] = []
-    while not runs or _undecided(runs, tries):
+    while len(runs) < _wanted(runs, earlier):
         on_tick(f"running repro.py, time {len(runs) + 1}")
-        one = run_repro(python, directory, timeout=timeout, project=project)
+        one = run_repro(python, directory, timeout=timeout)
         runs.append(replace(one, same=is_same(one.reading, signature, Strength.REBASED)))
-        if one.reading.ending in (Ending.CANNOT_RUN, Ending.BROKEN):
+        if one.reading.ending in (Ending.CANNOT_RUN, Ending.BROKEN) and not any(run.same for run in runs):
             break
-    on_tick("running repro.py without torch.compile")
-    eager = run_repro(python, directory, timeout=timeout, project=project, compiled=False)
-    return Check(tuple(runs), eager, tuple(_reasons(runs, eager)))
+    eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick)
+    return Check(tuple(runs), eager, tuple(_reasons(runs, eager)), earlier)
 
 
-def _undecided(runs: list[RunOfRepro], tries: int) -> bool:
+def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
+    """How many runs it takes to say how often it fails, by what is known so far."""
     same = sum(run.same for run in runs)
-    return same < len(runs) and len(runs) < (_TRIES if same else max(_TRIES, tries))
+    slow = sum(run.seconds for run in runs) > _PATIENCE
+    if runs and not same:
+        return max(_TRIES, earlier.repeats if earlier.flaky else 0)
+    if same < len(runs) or earlier.flaky:
+        return _MEASURE_SLOW if slow else MEASURE
+    return max(1, (_ALIKE_SLOW if slow else ALIKE) - earlier.runs)
+
+
+def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tick: Callable[[str], None]) -> RunOfRepro:
+    """A run without torch.compile: the first that does not pass, of as many as a flaky failure needs."""
+    for number in range(min(compiled.repeats, _MOST_EAGER) if compiled.flaky else 1):
+        on_tick(f"running repro.py without torch.compile, time {number + 1}")
+        run = run_repro(python, directory, timeout=timeout, compiled=False)
+        if not _passes(run):
+            break
+    return run
+
+
+def _passes(eager: RunOfRepro) -> bool:
+    return eager.reading.ending is Ending.PASSES or _needs_compiler(eager.reading)
 
 
 def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:
@@ -160,25 +188,28 @@ def run_repro(
     directory: Path,
     *,
     timeout: float,
-    project: Path | None = None,
     compiled: bool = True,
     variables: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    beside: Path | None = None,
 ) -> RunOfRepro:
-    """Run a copy of `directory`/repro.py once, with `variables`; `compiled` off: under ``TORCH_COMPILE_DISABLE=1``.
+    """Run a copy of `directory`/repro.py once, in an empty home and with the variables that a stranger would have.
 
-    With `limits` it is a stranger's.
+    `compiled` off: under ``TORCH_COMPILE_DISABLE=1``. `variables` are set beside. With `limits` it is a stranger's.
+    `beside`: a directory whose files lie where it starts.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with scratch(directory) as place:
         give_probes(python, place / "inductor")
         give_headers(place / "tmp")
+        if beside is not None:
+            _link(beside, place / "cwd")
+            _link(beside, place / "bundle" / PLACE)
         out, err = place / "stdout.txt", place / "stderr.txt"
         run = launch(
             [python, "-c", _AS_SCRIPT, str(place / "bundle" / REPRO)],
             cwd=place / "cwd",
-            env=_environment(environment_for(os.environ, place / "home") if limits else os.environ, place, project)
-            | settled,
+            env=_environment(place) | settled,
             timeout=timeout,
             stdout=out,
             stderr=err,
@@ -204,12 +235,10 @@ def scratch(directory: Path) -> Iterator[Path]:
         made.remove()
 
 
-def _environment(env: Mapping[str, str], place: Path, project: Path | None) -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if name in _KEPT or not name.startswith(_FOREIGN)}
-    path = [entry for entry in kept.pop("PYTHONPATH", "").split(os.pathsep) if entry and _is_strange(entry, project)]
+def _environment(place: Path) -> dict[str, str]:
+    """What every run of a `repro.py` gets: few variables, a home and a temporary directory that are empty."""
     return {
-        **kept,
-        **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
+        **environment_for(os.environ, place / "home"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(place / "inductor"),
         "TRITON_CACHE_DIR": str(place / "triton"),
@@ -217,12 +246,16 @@ def _environment(env: Mapping[str, str], place: Path, project: Path | None) -> d
     }
 
 
-def _is_strange(entry: str, project: Path | None) -> bool:
-    """Whether an entry of PYTHONPATH is neither repro-kit's nor the user's project."""
-    path = Path(entry).resolve()
-    if path in (_PACKAGE, PROBE.resolve()):
-        return False
-    return project is None or not path.is_relative_to(project.resolve())
+def _link(source: Path, target: Path) -> None:
+    """Let `target`, where it is a directory, show what it lacks of directory `source`."""
+    if not target.is_dir():
+        return
+    for entry in source.iterdir():
+        known = target / entry.name
+        if not known.exists():
+            known.symlink_to(entry)
+        elif entry.is_dir() and not known.is_symlink():
+            _link(entry, known)
 
 
 def _read(path: Path) -> str:
@@ -240,7 +273,7 @@ def _needs_compiler(eager: Reading) -> bool:
     return eager.reason.startswith("eager fails here")
 
 
-def _reasons(runs: list[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
+def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
     last = runs[-1].reading
     if not any(run.same for run in runs):
         match last.ending:
@@ -253,7 +286,7 @@ def _reasons(runs: list[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
                 yield f"repro.py cannot run alone: {last.reason}"
             case Ending.BROKEN:
                 yield f"repro.py does not end as it should: {last.reason}"
-    if eager.reading.ending is not Ending.PASSES and not _needs_compiler(eager.reading):
+    if not _passes(eager):
         found = eager.reading.signature
         how = found.summary() if found else eager.reading.reason
         yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({how})"

@@ -82,6 +82,9 @@ def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
     record = case.stage(name)
     if record is None or record.status != "done":
         return False
+    if not case.is_current(name):
+        ui.detail(f"{name} runs again: its result is about another failure")
+        return False
     if record.settings != settings:
         ui.detail(f"{name} runs again: {settings or 'no settings'} now, {record.settings or 'none'} then")
         return False
@@ -121,7 +124,8 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> S
             known = ending or sentence_of(error, case.path)
             ui.failed(str(known) if known else _unexpected(case, stage.name, error))
         note = line.text if line.ended else ""
-        record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings)
+        about = case.about(stage.name) if status == "done" else ""
+        record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
         with _undisturbed(case, ending):
             _record(case, record)
     if ending is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import PurePosixPath
 
@@ -25,7 +25,7 @@ from repro_kit.case import Case, read_text
 from repro_kit.model.failure import Kind
 from repro_kit.model.results import Capture, TwinFound
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.program import Program, parse
+from repro_kit.program import Program, parse, render
 from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
@@ -59,16 +59,20 @@ _DIRECTORIES = {
 }
 
 
+@dataclass(frozen=True)
+class Said:
+    """What the stage has to say of a bundle, in sentences: what is missing, why it is not better, what was dropped."""
+
+    left_out: tuple[str, ...] = ()
+    reason: str = ""  # why it is not verified, or not minimized
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that could not be shown of this repro.py, and why
+
+
+_NOTHING = Said()
+
+
 def describe(
-    case: Case,
-    told: Known,
-    candidate: Candidate,
-    check: Check,
-    contents: Contents,
-    left_out: Sequence[str],
-    reason: str,
-    *,
-    code: bool,
+    case: Case, told: Known, candidate: Candidate, check: Check, contents: Contents, said: Said, *, code: bool
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
     facts = without_private(candidate.facts, contents.redactor)
@@ -77,9 +81,10 @@ def describe(
         recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
         contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
     if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
-        test = render_test(candidate.source, facts, _test_name(facts.signature.kind, candidate.program))
+        name = _test_name(facts.signature.kind, candidate.program)
+        test = render_test(candidate.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
-    story = tell(case, told, candidate, contents, check, left_out, reason, code=code)
+    story = tell(case, told, candidate, contents, check, said, code=code)
     if story.ablation is not None:
         held = "\n".join([story.repro, *(source for _, source in story.sources)])
         ablation = published(story.ablation, case, candidate, held, code=code)
@@ -111,8 +116,7 @@ def tell(
     candidate: Candidate,
     contents: Contents,
     check: Check | None = None,
-    left_out: Sequence[str] = (),
-    reason: str = "",
+    said: Said = _NOTHING,
     *,
     code: bool = False,
 ) -> Story:
@@ -125,6 +129,8 @@ def tell(
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     text = read_text(candidate.path) if candidate.path else ""
+    if program is not None and candidate.env:
+        text = render(program)
     return Story(
         signature=facts.signature,
         error=_error(facts, check, contents.redactor),
@@ -134,8 +140,12 @@ def tell(
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
         verified=bool(check and check.verified),
-        reason=reason,
-        flaky=f"it failed as expected in {check.same} of {len(check.runs)} runs" if check and check.flaky else "",
+        reason=said.reason,
+        flaky=check.rate if check else "",
+        runs=(check.same, len(check.runs)) if check else (0, 0),
+        repeats=check.repeats if check and check.flaky else 1,
+        needs=check.needs if check else (),
+        dropped=said.dropped,
         layer=facts.layer,
         evidence=facts.evidence,
         ablation=facts.ablation,
@@ -155,7 +165,7 @@ def tell(
         aspects=aspects(captured, program) if captured and program else (),
         log=prose.middle_cut(contents.redactor(_log(candidate, told, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
-        left_out=tuple(left_out),
+        left_out=said.left_out,
     )
 
 

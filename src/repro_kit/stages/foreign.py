@@ -28,12 +28,14 @@ from repro_kit.ui import Ui
 _SHOWN_LINES = 300
 _LARGEST = 4 << 20  # bytes of a script or a manifest
 _LONGEST = 3600.0  # seconds that a bundle may ask for
+_MOST_REPEATS = 100  # runs of it
 
-#: Variables that foreign code gets: what an interpreter, torch and a compiler need, and no more.
+#: Variables that a `repro.py` gets: where an interpreter, torch and a compiler find what they need on this machine, and
+#: no more. What changes how these behave (threads, languages, launches) belongs into repro.py.
 _NEEDED = re.compile(
-    r"PATH|LD_LIBRARY_PATH|DYLD_\w+|LIBRARY_PATH|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|CC|CXX|LANG|LANGUAGE|LC_\w+|TZ|"
-    r"SYSTEMROOT|(OMP|MKL|OPENBLAS|KMP|GOMP)_\w+|(CUDA|NVIDIA|NCCL|ROCM?|HIP|HSA|ZE|ONEAPI)_\w+|TORCH_CUDA_ARCH_LIST|"
-    r"TRITON_LIBCUDA_PATH"
+    r"PATH|LD_LIBRARY_PATH|DYLD_\w+|LIBRARY_PATH|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|CC|CXX|SYSTEMROOT|"
+    r"CUDA_(HOME|PATH|ROOT|VISIBLE_DEVICES|DEVICE_ORDER)|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES)|"
+    r"(ROCM?|HIP|HSA|ZE|ONEAPI)_\w+|TORCH_CUDA_ARCH_LIST|TRITON_LIBCUDA_PATH"
 )
 
 
@@ -48,6 +50,7 @@ class Claim:
     accelerator: str | None = None
     limit: float | None = None  # seconds
     layer: str | None = None
+    repeats: int = 1  # runs that must all pass before it counts as fixed
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
             )
         known = {name: data[name] for name in Claim.__dataclass_fields__ if data.get(name) is not None}
         claim = from_data(known, Claim)
+        claim = replace(claim, repeats=max(1, min(claim.repeats, _MOST_REPEATS)))
         return replace(claim, limit=min(claim.limit, _LONGEST) if claim.limit and claim.limit > 0 else None)
     except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
@@ -155,7 +159,7 @@ def _lines(text: str) -> list[str]:
 
 
 def environment_for(env: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The variables of `env` that foreign code gets; its home is `home`, packages of the user's stay importable."""
+    """The variables of `env` that a `repro.py` gets; its home is `home`, packages of the user's stay importable."""
     kept = {name: value for name, value in env.items() if _NEEDED.fullmatch(name)}
     base = env.get("PYTHONUSERBASE") or os.path.expanduser("~/.local")  # noqa: PTH111 - as the site module has it
     return {**kept, "HOME": str(home), "PYTHONUSERBASE": base}

@@ -10,10 +10,11 @@ from pathlib import Path
 from repro_kit.bundle.program_repro import HANG
 from repro_kit.case import Case
 from repro_kit.model.failure import Kind
-from repro_kit.model.results import Capture, Environment
+from repro_kit.model.results import Environment
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.stages.captured import captured
 from repro_kit.stages.options import Options
 
 #: Seconds after which a program is taken to hang. Longer than repro.py waits: compile time may grow exponentially with
@@ -64,7 +65,8 @@ def needs_fresh(case: Case) -> bool:
 
 
 def _fails_only_afresh(case: Case) -> bool:
-    return case.has("capture/capture.json") and case.read("capture/capture.json", Capture).fresh
+    capture = captured(case)
+    return capture is not None and capture.fresh
 
 
 def fresh_oracle(case: Case, jobs: int = 1) -> SpawnOracle:

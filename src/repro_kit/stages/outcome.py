@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -97,7 +97,7 @@ def outcome(
         statements_before=reduction.statements_before if reduction else captured,
         minimal=bool(reduction and reduction.minimal),
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
-        flaky=(reduction.note or None) if reduction else None,
+        flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,
         reason=(bundle.reason or None) if bundle else None,
@@ -106,6 +106,13 @@ def outcome(
         others=_others(failures, chosen),
         notes=tuple(dict.fromkeys(note for note in told if note)),
     )
+
+
+def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:
+    if bundle and bundle.flaky:
+        yield bundle.flaky
+    if reduction and reduction.note:
+        yield reduction.note
 
 
 def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[Other, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repro_kit.case import Case, read_text
 from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Kind, Verdict
+from repro_kit.model.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture
 from repro_kit.model.signature import Signature
@@ -56,8 +56,10 @@ class OnProgram(Cells):
         with open_oracle(self.case, self.options) as oracle:
             for at, it in plans:
                 if not it.compiled:
-                    (verdict,) = oracle.eager([self._text(it)], inputs, timeout=self.timeout)
-                    yield at, self._cell(it, verdict)
+                    texts = [self._text(it)] * self.options.repeat
+                    verdicts = list(oracle.eager(texts, inputs, timeout=self.timeout))
+                    verdict = next((one for one in verdicts if one.status is not Status.PASS), verdicts[0])
+                    yield at, replace(self._cell(it, verdict), runs=len(verdicts))
             waiting = [(at, it) for at, it in plans if it.compiled]
             for runs in range(1, self.options.repeat + 1):
                 texts = [self._text(it) for _, it in waiting]

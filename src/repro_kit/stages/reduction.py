@@ -77,6 +77,8 @@ def write_reduction(case: Case, result: Result, failure: Failure | None) -> None
         repeats=result.repeats,
         note=_note(result),
         difference=failure.difference if failure else None,
+        failed=result.failed,
+        runs=result.runs,
     )
     write_atomic(place / "curve.svg", curve(reduction).encode())
     case.write("minify/minify.json", reduction)

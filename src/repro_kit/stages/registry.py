@@ -12,7 +12,7 @@ from typing import Protocol
 
 from repro_kit.case import Case
 from repro_kit.model.failure import MEASURED, Kind
-from repro_kit.model.results import Capture
+from repro_kit.stages.captured import captured
 from repro_kit.stages.options import Options
 from repro_kit.ui import Ui
 
@@ -47,9 +47,8 @@ class Stage:
 
 
 def _no_program(case: Case) -> str:
-    if case.has("capture/capture.json") and case.read("capture/capture.json", Capture).subject == "script":
-        return "there is no program to reduce"
-    return ""
+    capture = captured(case)
+    return "there is no program to reduce" if capture is not None and capture.subject == "script" else ""
 
 
 def _is_measured(case: Case) -> str:

@@ -58,7 +58,8 @@ class OnScript(Cells):
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
-        places = ("capture/record", "observe/eager/probe")
+        of_capture = ["capture/record"] if self.case.is_current("capture") else []
+        places = [*of_capture, "observe/eager/probe"]
         for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             known = recorded.compile_settings()
             if known:
@@ -133,7 +134,7 @@ class OnScript(Cells):
         for cell in known:
             if cell.compiled and not cell.inferred and (self._is_static(it, cell) or self._does_more(it, cell)):
                 same = replace(self._cell(it, cell.verdict), signature=cell.signature, same=cell.same)
-                return replace(same, inferred=cell.name)
+                return replace(same, inferred=cell.name, runs=cell.runs)
         return None
 
     def _is_static(self, it: Plan, cell: Cell) -> bool:
@@ -150,7 +151,7 @@ class OnScript(Cells):
 
     def _one(self, it: Plan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
-            verdict, static = self._tried(it)
+            verdict, static = self._tried(it) if it.compiled or runs == 1 else (self._eager_again(it), False)
             cell = replace(self._cell(it, verdict), runs=runs, static=static)
             if cell.same:
                 break
@@ -163,6 +164,10 @@ class OnScript(Cells):
         place = self.case.path / "ablate" / slug(it.name)
         verdict = self.verdict(overrides(it), place.name, env)
         return verdict, summarise(place / "trace").static
+
+    def _eager_again(self, it: Plan) -> Verdict:
+        """One more run without torch.compile than observe has made."""
+        return self.verdict({"fullgraph": False}, slug(it.name), {"TORCH_COMPILE_DISABLE": "1"})
 
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))

@@ -13,7 +13,7 @@ from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
 from repro_kit.plain_file import read_plain
 from repro_kit.stages.candidates import candidates, fill, known
-from repro_kit.stages.describe import tell
+from repro_kit.stages.describe import Said, tell
 from repro_kit.stages.place import is_case
 
 
@@ -37,7 +37,7 @@ def _of_case(case: Case) -> Story:
     candidate = next(candidates(case, told))
     contents = Contents(Redactor())
     left_out = fill(candidate, case, told, contents, include_values=False)
-    return tell(case, told, candidate, contents, left_out=left_out, code=True)
+    return tell(case, told, candidate, contents, said=Said(tuple(left_out)), code=True)
 
 
 def _files(directory: Path) -> dict[str, bytes]:

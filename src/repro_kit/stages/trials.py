@@ -97,10 +97,9 @@ class Trials:
         new = {change.key: change for change in changes if change.key not in self._known}
         if new:
             started = time.monotonic()
-            for change, trial in zip(new.values(), self._run(list(new.values())), strict=True):
+            for change, trial in zip(new.values(), self._repeated(list(new.values())), strict=True):
                 self._known[change.key] = trial
                 self._write({"key": change.key, "trial": to_data(trial)})
-            self.runs += len(new)
             self.seconds += time.monotonic() - started
         return [self._known[change.key] for change in changes]
 
@@ -156,7 +155,19 @@ class Trials:
             told += [f"torch.compile(…, {name}={value!r})"] if value != getattr(own, name) else []
         return f"  # with {' and '.join(told)}" if told else ""
 
+    def _repeated(self, changes: Sequence[Change]) -> list[Trial]:
+        """The answers; what passes is run as often as a cell that passes."""
+        trials = self._run(changes)
+        for _ in range(self.runner.options.repeat - 1):
+            passing = [at for at, trial in enumerate(trials) if trial.fails is False]
+            for at, trial in zip(passing, self._run([changes[it] for it in passing]), strict=True):
+                trials[at] = trial
+        return trials
+
     def _run(self, changes: Sequence[Change]) -> list[Trial]:
+        if not changes:
+            return []
+        self.runs += len(changes)
         if isinstance(self.runner, OnProgram):
             return self._on_program(self.runner, changes)
         assert isinstance(self.runner, OnScript)
@@ -218,7 +229,9 @@ class Trials:
     @property
     def _about(self) -> str:
         """What the answers depend on beside the change."""
-        parts = [to_data(it) for it in (self.runner.subject, self.runner.about(), self.cell.recipe, self.target)]
+        repeat = self.runner.options.repeat
+        about = (self.runner.subject, self.runner.about(), self.cell.recipe, self.target)
+        parts = [to_data(it) for it in (*about, *([repeat] if repeat > 1 else []))]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def _read(self) -> dict[str, Trial]:

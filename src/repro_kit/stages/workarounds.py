@@ -12,11 +12,12 @@ from repro_kit.model.cell import Ablation
 from repro_kit.model.evidence import Chain
 from repro_kit.model.failure import Failure, Measured, Status
 from repro_kit.model.recipe import LADDER
-from repro_kit.model.results import Capture, Observation
+from repro_kit.model.results import Observation
 from repro_kit.model.signature import signature_of
 from repro_kit.model.timing import slowdown
 from repro_kit.model.workaround import Intrusion, Workaround, ordered, with_baseline
 from repro_kit.runner.findings import read_findings
+from repro_kit.stages.captured import captured
 from repro_kit.stages.options import Options
 from repro_kit.stages.script_cells import OnScript
 from repro_kit.stages.suspects import Function, suspects
@@ -54,7 +55,8 @@ def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Work
 
 def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
     """`failure` with what is known of it by now: the operator and the values of its graph that it is about."""
-    verdict = case.read("capture/capture.json", Capture).verdict if case.has("capture/capture.json") else None
+    capture = captured(case)
+    verdict = capture.verdict if capture else None
     alone = (verdict.failure if verdict else None) or failure
     named = [word for link in (chain.links if chain else ()) if link.step == "op" for word in link.culprit.split()]
     ops = [failure.op, alone.op, *(word for word in named if "." in word)]
@@ -86,7 +88,10 @@ class _Trial:
         """`it`, once tried."""
         self.ui.progress(f"trying a workaround: {it.name}")
         name = self._name()
-        verdict = self.script.verdict(it.override, name, measure=_TIMED)
+        for _ in range(self.script.options.repeat):
+            verdict = self.script.verdict(it.override, name, measure=_TIMED)
+            if verdict.status is not Status.PASS:
+                break
         if verdict.status is not Status.PASS:
             outcome = verdict.note or (signature_of(verdict.failure).summary() if verdict.failure else "")
             return replace(it, status=verdict.status, outcome=outcome)
