@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import TextIO
 
-import orjson
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
@@ -208,7 +207,9 @@ class Ui:
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
         if self.json:
-            self._out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+            from repro_kit.model.serialize import dumps  # which takes its time to load
+
+            self._out.write(dumps(data).decode())
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:

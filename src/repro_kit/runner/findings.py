@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from repro_kit.model.failure import ExceptionLink
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 from repro_kit.model.timing import CompiledCall
 
 
@@ -102,6 +100,6 @@ def _load(directory: Path, pattern: str, problems: list[str]) -> Iterator[dict[s
 def _parse(paths: Sequence[Path], problems: list[str]) -> Iterator[dict[str, Any]]:
     for path in paths:
         try:
-            yield orjson.loads(path.read_bytes())
-        except orjson.JSONDecodeError as error:
+            yield loads(path.read_bytes())
+        except ValueError as error:
             problems.append(f"{path.name}: {error}")

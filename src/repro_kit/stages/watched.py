@@ -8,13 +8,12 @@ import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import orjson
 from cattrs.errors import BaseValidationError
 
 from repro_kit.case import Case, StageRecord
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Observation
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 from repro_kit.model.variables import allowed_variables
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run
@@ -55,7 +54,7 @@ def is_watched(path: Path) -> bool:
 def read_watched(path: Path) -> Watched:
     """What it wrote. Raises ReproKitError when that is damaged, or newer than this repro-kit."""
     try:
-        data = orjson.loads((path / WATCHED).read_bytes())
+        data = loads((path / WATCHED).read_bytes())
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
