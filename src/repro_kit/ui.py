@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import TextIO
 
-import orjson
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
@@ -21,7 +20,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from repro_kit.model.serialize import encoded
 from repro_kit.visible import one_line, visible, visible_json
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
@@ -231,7 +229,9 @@ class Ui:
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
         if self.json:
-            self._out.write(visible_json(encoded(data, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()))
+            from repro_kit.model.serialize import dumps  # which takes its time to load
+
+            self._out.write(visible_json(dumps(data).decode()))
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:

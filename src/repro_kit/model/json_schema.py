@@ -7,7 +7,12 @@ import types
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_PLAIN = {str: "string", bool: "boolean", type(None): "null"}
+#: What JSON cannot hold of these is an object of one key (model/serialize.py).
+_NUMBERS: dict[Any, tuple[str, str, dict[str, Any]]] = {
+    int: ("integer", "$int", {"type": "string", "pattern": "^-?0x[0-9a-f]+$"}),
+    float: ("number", "$float", {"enum": ["inf", "-inf", "nan"]}),
+}
 
 
 def schema_of(cls: type, *, name: str, title: str) -> dict[str, Any]:
@@ -45,6 +50,8 @@ def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
+    if hint in _NUMBERS:
+        return _number(*_NUMBERS[hint], definitions)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
@@ -59,6 +66,12 @@ def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         _define(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}
     return {}  # anything that JSON can hold
+
+
+def _number(kind: str, mark: str, text: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    beyond = {"type": "object", "properties": {mark: text}, "required": [mark], "additionalProperties": False}
+    definitions[kind] = {"anyOf": [{"type": kind}, beyond]}
+    return {"$ref": f"#/$defs/{kind}"}
 
 
 def _sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:

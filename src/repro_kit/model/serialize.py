@@ -1,8 +1,16 @@
-"""Typed dataclasses to JSON and back: orjson for the bytes, cattrs for the types."""
+"""Typed dataclasses to JSON and back: orjson for the bytes, cattrs for the types.
+
+JSON has no infinity, no NaN, no integer beyond 64 bits that every reader keeps, and no lone surrogate (a byte of a file
+name that is no UTF-8). `to_data` writes these as ``{"$float": "inf"}``, ``{"$int": "0x…"}`` and text with an escape;
+`from_data` reads them back.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
+import re
 from typing import Any, TypeVar
 
 import orjson
@@ -12,6 +20,13 @@ from cattrs.preconf.orjson import make_converter
 
 T = TypeVar("T")
 
+_FLOAT, _INT, _DICT = "$float", "$int", "$dict"
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1  # integer that TOML and orjson hold
+#: A noncharacter that no text is expected to have stands before the four hexadecimal digits of what it replaces.
+_ESCAPE = "\ufdd0"
+_UNWRITABLE = re.compile(f"[\ud800-\udfff{_ESCAPE}]")
+_ESCAPED = re.compile(f"{_ESCAPE}([0-9a-f]{{4}})")
+
 _converter = make_converter()
 
 
@@ -20,13 +35,19 @@ def _lean(cls: type) -> Any:
     return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
+def _number(value: Any, _: type) -> float:
+    """A float; versions before this one wrote null for what JSON cannot hold."""
+    return math.nan if value is None else float(value)
+
+
 # A field of type `object` holds whatever JSON can hold (values of torch's settings).
 _converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
+_converter.register_structure_hook(float, _number)
 _converter.register_unstructure_hook_factory(dataclasses.is_dataclass, _lean)
 
 
-def to_data(value: Any) -> Any:
-    """`value` (dataclasses, enums, containers) as plain dicts, lists and scalars."""
+def plain(value: Any) -> Any:
+    """`value` (dataclasses, enums, containers) as plain dicts, lists and scalars, for Python to read."""
     return _converter.unstructure(value)
 
 
@@ -34,13 +55,26 @@ class DamagedError(ValueError):
     """Data that is no instance of what it should be."""
 
 
+def to_data(value: Any) -> Any:
+    """As `plain`, for JSON and TOML to hold."""
+    return _encoded(plain(value))
+
+
 def from_data(data: Any, cls: type[T]) -> T:
     """`data` as an instance of `cls`; raises DamagedError when it does not fit, whatever `data` is."""
     if dataclasses.is_dataclass(cls) and not isinstance(data, dict):  # cattrs takes a list for an empty dict
         raise DamagedError(f"not the data of a {cls.__name__}")
     try:
-        return _converter.structure(data, cls)
-    except (BaseValidationError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        return _converter.structure(_decoded(data), cls)
+    except (
+        BaseValidationError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise DamagedError(f"not the data of a {getattr(cls, '__name__', cls)}") from error
 
 
@@ -63,3 +97,54 @@ def _valid(data: Any) -> Any:
     if isinstance(data, dict):
         return {_valid(name): _valid(value) for name, value in data.items()}
     return [_valid(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def loads(data: bytes | str) -> Any:
+    """What the probe wrote with the standard library's json, which has NaN, infinities, surrogates and any integer.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _encoded(data: Any) -> Any:
+    match data:
+        case str():
+            return _UNWRITABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", data)
+        case float() if not math.isfinite(data):
+            return {_FLOAT: repr(data)}
+        case int() if not isinstance(data, bool) and not _SMALLEST <= data <= _LARGEST:
+            return {_INT: hex(data)}
+        case dict():
+            encoded = {_encoded(name): _encoded(value) for name, value in data.items()}
+            return {_DICT: encoded} if _tag(encoded) else encoded
+        case list() | tuple():
+            return type(data)(_encoded(value) for value in data)
+    return data
+
+
+def _decoded(data: Any) -> Any:
+    match data:
+        case str():
+            return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), data)
+        case dict():
+            match _tag(data):
+                case "$float":
+                    return float(data[_FLOAT])
+                case "$int":
+                    return int(data[_INT], 16)
+                case "$dict":
+                    data = data[_DICT]
+            return {_decoded(name): _decoded(value) for name, value in data.items()}
+        case list() | tuple():
+            return [_decoded(value) for value in data]
+    return data
+
+
+def _tag(data: dict[Any, Any]) -> str:
+    """The mark of a value that JSON cannot hold; empty for a plain dict."""
+    name = next(iter(data)) if len(data) == 1 else ""
+    return name if name in (_FLOAT, _INT, _DICT) else ""

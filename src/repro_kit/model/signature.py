@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -184,10 +185,11 @@ def signature_of(failure: Failure) -> Signature:
 
 
 def _magnitude(difference: Difference | None) -> float:
-    """At most 1; NaN mismatches and differences of form have no size."""
+    """At most 1, which a difference without bound (from a zero) has; NaN and differences of form have no size."""
     if difference is None or difference.kind != "value":
         return 0.0
-    return 1.0 if difference.exact else min(difference.max_rel, 1.0)
+    bounded = not difference.exact and math.isfinite(difference.max_rel)
+    return min(difference.max_rel, 1.0) if bounded else 1.0
 
 
 def _family(signature: Signature) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import to_data
+from repro_kit.model.serialize import plain
 from repro_kit.program.desugar import desugar, helpers, regions
 from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
 from repro_kit.program.program import REGION
@@ -45,7 +45,7 @@ def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
     parts = [
         "# repro-kit program 1\nimport pathlib\n\nimport torch\nfrom torch import device, inf, nan",
         *imports,
-        f"RECIPE = {to_data(recipe)!r}",
+        f"RECIPE = {plain(recipe)!r}",
         variant.preamble.strip(),
         helpers("\n".join([*bodies, main])),
         *bodies,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import to_data
+from repro_kit.model.serialize import plain
 from repro_kit.program.format import FOOTER, HEADER, LOAD
 from repro_kit.program.program import Function, Program
 
@@ -37,7 +37,7 @@ def _head(program: Program) -> str:
 
 def render_recipe(recipe: Recipe) -> str:
     """The literal dict of the fields that are not at their default."""
-    return _literal(to_data(recipe))
+    return _literal(plain(recipe))
 
 
 def _literal(value: Any) -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
-
 from repro_kit.model.failure import ExceptionLink
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 from repro_kit.model.timing import CompiledCall
 
 T = TypeVar("T")
@@ -120,6 +118,6 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
 def _read(directory: Path, pattern: str, cls: type[T], problems: list[str]) -> Iterator[tuple[Path, T]]:
     for path in sorted(directory.glob(pattern)):
         try:
-            yield path, from_data(orjson.loads(path.read_bytes()), cls)
+            yield path, from_data(loads(path.read_bytes()), cls)
         except (OSError, ValueError) as error:
             problems.append(f"{path.name}: {error}")

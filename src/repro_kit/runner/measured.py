@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from repro_kit.explain.measured import Call
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,6 @@ class _Process:
 
 def read_calls(directory: Path) -> tuple[Call, ...]:
     """The calls that were measured, by rank and start of their process."""
-    found = [from_data(orjson.loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
+    found = [from_data(loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
     found.sort(key=lambda process: (int(process.rank or 0), process.started))
     return tuple(call for process in found for call in process.calls)

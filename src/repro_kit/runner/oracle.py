@@ -16,7 +16,7 @@ import psutil
 from repro_kit.model.classify import classify_reply
 from repro_kit.model.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import to_data
+from repro_kit.model.serialize import plain
 from repro_kit.runner.server import Server, ServerDied
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class Oracle:
             "mode": mode,
             "text": text,
             "inputs": str(inputs.resolve()) if inputs else None,
-            "recipe": to_data(recipe) if recipe is not None else None,
+            "recipe": plain(recipe) if recipe is not None else None,
             "timeout": timeout,
             "memory": self._memory,
         }

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from repro_kit.model.failure import ExceptionLink
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 from repro_kit.program.graph_record import GraphRecord, InputRecord
 
 
@@ -83,12 +81,10 @@ def read_recorded(directory: Path) -> list[Recorded]:
     for path in sorted(directory.glob("events-*.jsonl")):
         pid = int(path.stem.rsplit("-", 1)[1])
         graphs = [_graph(file) for file in directory.glob(f"graph-*-{pid}.json")]
-        events = [
-            from_data(orjson.loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")
-        ]
+        events = [from_data(loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
         recorded.append(Recorded(pid, tuple(sorted(graphs, key=lambda graph: graph.number)), tuple(events)))
     return sorted(recorded, key=lambda one: -len(one.graphs))
 
 
 def _graph(path: Path) -> GraphRecord:
-    return from_data(orjson.loads(path.read_bytes()), GraphRecord)
+    return from_data(loads(path.read_bytes()), GraphRecord)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -11,9 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.serialize import loads
 from repro_kit.runner import orders
 from repro_kit.runner.kept import KeeperDied, Kept
 from repro_kit.runner.launch import PROBE
@@ -68,7 +68,7 @@ class Server:
         process = self._running()
         assert process.stdin is not None
         try:
-            process.stdin.write(orjson.dumps(message) + b"\n")
+            process.stdin.write(json.dumps(message).encode() + b"\n")
             process.stdin.flush()
         except OSError:
             raise self._death() from None
@@ -85,7 +85,7 @@ class Server:
                 raise self._death()
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
-        reply: dict[str, Any] = orjson.loads(line)
+        reply: dict[str, Any] = loads(line)
         return reply
 
     def stop(self) -> None:

@@ -8,12 +8,10 @@ import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import orjson
-
 from repro_kit.case import Case, StageRecord
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.results import Observation
-from repro_kit.model.serialize import from_data
+from repro_kit.model.serialize import from_data, loads
 from repro_kit.model.variables import allowed_variables
 from repro_kit.owner import is_marked
 from repro_kit.plain_file import check_tree, read_plain
@@ -57,7 +55,7 @@ def is_watched(path: Path) -> bool:
 def read_watched(path: Path) -> Watched:
     """What it wrote. Raises ReproKitError when that is damaged, or newer than this repro-kit."""
     try:
-        data = orjson.loads(_text(path))
+        data = loads(_text(path))
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
             raise ReproKitError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
