@@ -44,7 +44,9 @@ def compare(left: Story, right: Story) -> Comparison:
     whole = left.program and right.program
     texts = [(it.program if whole else it.repro).splitlines() for it in (left, right)]
     short = max(map(len, texts)) <= _MOST_LINES
-    diff = "\n".join(unified_diff(*texts, "A", "B", lineterm="")) if short else "They are too long to compare."
+    diff = (
+        "\n".join(unified_diff(texts[0], texts[1], "A", "B", lineterm="")) if short else "They are too long to compare."
+    )
     return Comparison(same, f"These are {words}{', on different versions of torch' * across}.", contrasts, diff)
 
 
