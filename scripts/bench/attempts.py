@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -38,12 +39,22 @@ class Told:
         return self.exit == 2 and "unexpected" not in self.output and "Traceback" not in self.output
 
 
-def run_all(commands: Sequence[Sequence[str]], scratch: Path) -> list[Told]:
-    """Run them in a process of their own, in `scratch`."""
+def run_all(commands: Sequence[Sequence[str]], scratch: Path, *, terminal: bool = False) -> list[Told]:
+    """Run them in a process of their own, in `scratch`; `terminal`: what they print to says that it is one."""
     asked, told = scratch / "asked.json", scratch / "told.json"
     asked.write_text(json.dumps([list(map(str, words)) for words in commands]))
-    subprocess.run([sys.executable, __file__, str(asked), str(told)], cwd=scratch, check=True, stdin=subprocess.DEVNULL)
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "ATTEMPTS_TERMINAL": "1" if terminal else ""}
+    subprocess.run(
+        [sys.executable, __file__, str(asked), str(told)], cwd=scratch, env=env, check=True, stdin=subprocess.DEVNULL
+    )
     return [Told(**one) for one in json.loads(told.read_text())]
+
+
+class _Out(io.TextIOWrapper):
+    """What is printed, into memory."""
+
+    def isatty(self) -> bool:
+        return bool(os.environ.get("ATTEMPTS_TERMINAL"))
 
 
 class _HangError(BaseException):
@@ -57,7 +68,7 @@ def _hang(*_: object) -> None:
 def _one(argv: list[str]) -> Told:
     from repro_kit.cli.main import main
 
-    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
+    out = _Out(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
     before, started = _reset(), time.monotonic()
     signal.signal(signal.SIGALRM, _hang)
     signal.alarm(_LONGEST)

@@ -82,6 +82,11 @@ def _entry(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE, **fields: ob
     return entry
 
 
+def write_tar_of(path: Path, files: Mapping[str, bytes]) -> None:
+    """A tar of these files."""
+    write_tar(path, [(_entry(name, len(data)), data) for name, data in files.items()])
+
+
 @dataclass(frozen=True)
 class Hostile:
     """An archive, and whether it has to be refused; one that need not be costs little at least."""
@@ -130,8 +135,7 @@ def _bomb_zip(name: str, size: int) -> Callable[[Path], None]:
 
 def _bomb_tar(name: str, size: int) -> Callable[[Path], None]:
     def write(path: Path) -> None:
-        files = sealed({**bundle_of(), name: bytes(size)})
-        write_tar(path, [(_entry(one, len(data)), data) for one, data in files.items()])
+        write_tar_of(path, sealed({**bundle_of(), name: bytes(size)}))
 
     return write
 
@@ -237,9 +241,7 @@ def _random(seed: int) -> Callable[[Path], None]:
 
     def write(path: Path) -> None:
         dice = random.Random(seed)
-        write_zip(path, sealed(bundle_of())) if path.suffix == ".zip" else write_tar(
-            path, [(_entry(one, len(data)), data) for one, data in sealed(bundle_of()).items()]
-        )
+        (write_zip if path.suffix == ".zip" else write_tar_of)(path, sealed(bundle_of()))
         data = bytearray(path.read_bytes())
         for _ in range(dice.randint(1, 30)):
             data[dice.randrange(len(data))] = dice.randrange(256)
@@ -286,7 +288,7 @@ def _long_program(statements: int) -> str:
 
 def archives(*, large: bool) -> Iterator[Hostile]:
     """Every kind; `large` ones are as large as archives get."""
-    big = (900 if large else 96) * MIB
+    big = (900 if large else 64) * MIB
     for number, name in enumerate(NAMES):
         yield Hostile(f"zip name {number}", _zip_name(name))
         yield Hostile(f"tar name {number}", _tar_name(name), ending=".tar.gz")
@@ -320,7 +322,7 @@ def archives(*, large: bool) -> Iterator[Hostile]:
     yield Hostile("zeros", _raw(bytes(10 * MIB)))
     yield Hostile("gzip of zeros", lambda path: _gzipped(path, (bytes(MIB), big // MIB)), ending=".tar.gz")
     yield Hostile("gzip in gzip", lambda path: path.write_bytes(gzip.compress(gzip.compress(bytes(MIB)))) and None)
-    for seed in range(200 if large else 40):
+    for seed in range(200 if large else 15):
         yield Hostile(f"damaged zip {seed}", _random(seed), refused=False)
         yield Hostile(f"damaged tar {seed}", _random(seed), refused=False, ending=".tar.gz")
     yield Hostile("values of nothing", _bomb_zip("inputs/a.pt", big), refused=False)
@@ -383,7 +385,7 @@ def write_special(path: Path, kind: str) -> None:
             path.symlink_to("nowhere")
         case "sparse":
             with path.open("wb") as file:
-                file.truncate(3 << 30)
+                file.truncate((1 << 30) + 1)
         case "unreadable":
             path.write_bytes(os.urandom(4096))
 

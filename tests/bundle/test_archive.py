@@ -183,3 +183,47 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.zip")
     with pytest.raises(ReproKitError, match="it is no file"):
         read(tmp_path / "a.zip")
+
+
+def test_only_what_is_wanted_is_kept(tmp_path):
+    pack(tmp_path / "a.tar.gz", sealed({**FILES, "trace/a.log": b"0" * (9 << 20)}))
+    assert read(tmp_path / "a.tar.gz", lambda name: name == "repro.py") == {"repro.py": FILES["repro.py"]}
+    with pytest.raises(ReproKitError, match=r"its trace/a\.log is larger than 4 MiB"):
+        read(tmp_path / "a.tar.gz")
+    unpack(tmp_path / "a.tar.gz", tmp_path / "out")
+    assert (tmp_path / "out" / "trace" / "a.log").stat().st_size == 9 << 20
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_refused_while_it_is_unpacked_leaves_nothing(tmp_path, form):
+    pack(tmp_path / f"a{form}", {**sealed(FILES), "repro.py": b"print(2)\n"})
+    with pytest.raises(ReproKitError, match="checksum"):
+        unpack(tmp_path / f"a{form}", tmp_path / "out")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ReproKitError, match="checksum"):
+        unpack(tmp_path / f"a{form}", tmp_path / "there")
+    assert not (tmp_path / "out").exists() and list((tmp_path / "there").iterdir()) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_long_and_foreign_names_come_back(tmp_path, form):
+    files = sealed({"files/" + "é" * 150 + ".py": b"1", "files/" + "/".join("abcdefgh") + "/" + "x" * 150: b"2"})
+    pack(tmp_path / f"a{form}", files)
+    assert read(tmp_path / f"a{form}") == files
+
+
+def test_texts_that_are_mostly_nothing_are_refused_and_values_are_not(tmp_path):
+    pack(tmp_path / "a.zip", sealed({"trace/a.log": bytes(40 << 20)}))
+    with pytest.raises(ReproKitError, match="its texts unpack to more than 16 MiB"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    pack(tmp_path / "b.zip", sealed({"inputs/a.pt": bytes(40 << 20)}))
+    unpack(tmp_path / "b.zip", tmp_path / "out")
+
+
+def test_an_entry_without_a_name_is_refused(tmp_path):
+    entry = zipfile.ZipInfo("x")
+    entry.filename = ""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(entry, b"x")
+    with pytest.raises(ReproKitError, match="no name of a file"):
+        read(tmp_path / "a.zip")

@@ -18,7 +18,7 @@ from repro_kit.plain_file import no_file, open_plain, read_plain
 REPRO = "repro.py"
 VALUES = "inputs"
 
-_LARGEST_TEXT = 1 << 20  # bytes; a bundle is made of no larger source
+_LARGEST_TEXT = 4 << 20  # bytes; a bundle is made of no larger source
 _MOST_FILES = 10_000
 _MOST_VALUES = 4 << 30  # bytes
 _PIECE = 1 << 20
