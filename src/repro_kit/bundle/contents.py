@@ -6,10 +6,10 @@ import hashlib
 import html
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from repro_kit import __version__
 from repro_kit.bundle.archive import CHECKSUMS, checksums
@@ -23,11 +23,14 @@ from repro_kit.bundle.manifest import (
     Replaced,
     Tool,
 )
-from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.trace_text import blank_payload_sums, recompute_payload_sums
+from repro_kit.bundle.redact import Redacted, Redactor
+from repro_kit.bundle.redact_data import redact_typed, texts_in
+from repro_kit.bundle.redact_files import learn_file, redact_file
+from repro_kit.bundle.trace_text import blank_payload_sums
 from repro_kit.model.serialize import dumps, from_data, to_data
 
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>|&lt;[a-z]+(?:-\d+)?&gt;")
+T = TypeVar("T")
 _RUN = ("repro", "source", "values")  # roles of what a check of the bundle executes or loads
 
 
@@ -48,12 +51,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Source:
-    """The text that an entry was made of."""
+    """What an entry is made of; `make` does it anew, with what the redactor knows then."""
 
-    text: str
     name: str
     role: str
-    verbatim: Mapping[str, str]
+    make: Callable[[], Redacted]
     truncated: int
 
 
@@ -65,35 +67,45 @@ class Contents:
     entries: dict[str, Entry] = field(default_factory=dict)
     _sources: dict[str, _Source] = field(default_factory=dict)
 
-    def add_text(
-        self, name: str, text: str, role: str, verbatim: Mapping[str, str] | None = None, *, truncated: int = 0
-    ) -> None:
-        """Add a text, redacted; then put the `verbatim` texts, redacted before, in the places of their marks."""
+    def add_text(self, name: str, text: str, role: str, *, truncated: int = 0) -> None:
+        """Add a text, redacted in its own language."""
         text = blank_payload_sums(text) if role == "trace" else text
-        source = _Source(text, name, role, verbatim or {}, truncated)
-        self.redactor.learn(text, name)
-        place = self.redactor.file_name(name)
+        learn_file(text, name, role, self.redactor)
+        self._add(_Source(name, role, lambda: redact_file(text, name, role, self.redactor), truncated))
+
+    def add_made(self, name: str, role: str, make: Callable[[], str]) -> None:
+        """Add a text that `make` makes of values which are redacted already; it is made again when more is known."""
+        self._add(_Source(name, role, lambda: Redacted(make()), 0))
+
+    def learn(self, value: object) -> None:
+        """Let the redactor learn the secrets in `value` (dataclasses, containers, strings)."""
+        self.redactor.learn("\n".join(dict.fromkeys(texts_in(to_data(value)))))
+
+    def redact(self, value: T) -> T:
+        """`value` with every string redacted by what is known, but those of a fixed vocabulary."""
+        return redact_typed(value, lambda text: self.redactor.redact(text).text)
+
+    def _add(self, source: _Source) -> None:
+        place = self.redactor.file_name(source.name)
         self._sources[place] = source
         self.entries[place] = self._entry(source)
 
     def _entry(self, source: _Source) -> Entry:
-        redacted = self.redactor.redact(source.text, source.name)
-        shown = recompute_payload_sums(redacted.text) if source.role == "trace" else redacted.text
-        for mark, finished in source.verbatim.items():
-            shown = shown.replace(mark, finished)
-        return Entry(shown.encode("utf-8", "replace"), source.role, redacted.tokens, source.truncated)
+        made = source.make()
+        return Entry(made.text.encode("utf-8", "replace"), source.role, made.tokens, source.truncated)
 
     def add_values(self, name: str, path: Path) -> None:
         """Add a file of tensor values as it is."""
         self.entries[name] = Entry(path.read_bytes(), "values")
 
     def settle(self) -> bool:
-        """Redact all texts by what was learned of any of them; whether that changed what a check had run."""
+        """Make all texts by what was learned of any of them; whether that changed what a check had run."""
         executed = self._executed()
         for before, source in list(self._sources.items()):
-            del self.entries[before], self._sources[before]
             place = self.redactor.file_name(source.name)
-            self.entries[place], self._sources[place] = self._entry(source), source
+            made = self._entry(source)
+            del self.entries[before], self._sources[before]
+            self.entries[place], self._sources[place] = made, source
         self.entries = {name: self._counted(entry) for name, entry in self.entries.items()}
         return self._executed() != executed
 

@@ -6,8 +6,6 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import orjson
-
 from repro_kit.bundle.archive import pack
 from repro_kit.bundle.contents import Contents, write_files
 from repro_kit.bundle.redact import Redactor
@@ -134,23 +132,22 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
     """The manifest's own fields, redacted."""
     candidate = chosen.candidate
     env = candidate.facts.environment
-    about = {
+    contents = chosen.contents
+    return {
         "created": case.file.created,
         "level": candidate.level,
         "verified": chosen.check.verified,
-        "reason": reason,
+        "reason": contents.redact(reason),
         "runs": {"made": len(chosen.check.runs), "same": chosen.check.same},
         "layer": candidate.facts.layer,
         "torch": env.torch,
         "python": env.python,
-        "platform": env.platform,
+        "platform": contents.redact(env.platform),
         "accelerator": env.accelerator,
         "limit": candidate.limit,
-        "values": any(it.role == "values" for it in chosen.contents.entries.values()),
-        "signature": to_data(candidate.facts.signature),
+        "values": any(it.role == "values" for it in contents.entries.values()),
+        "signature": to_data(contents.redact(candidate.facts.signature)),
     }
-    redacted: dict[str, object] = orjson.loads(chosen.contents.redactor(orjson.dumps(about).decode()))
-    return redacted
 
 
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
