@@ -6,26 +6,29 @@ import hashlib
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from repro_kit import __version__
 from repro_kit.bundle.archive import CHECKSUMS, checksums
+from repro_kit.bundle.arguments import Part, is_harmless, parts_of
 from repro_kit.bundle.manifest import (
     MANIFEST,
     REDACTIONS,
     SCHEMA,
     FileListed,
+    Kept,
     Manifest,
     Redactions,
     Replaced,
     Tool,
 )
-from repro_kit.bundle.redact import Redacted, Redactor
+from repro_kit.bundle.redact import KeptValue, Redacted, Redactor
 from repro_kit.bundle.redact_data import redact_typed, texts_in
 from repro_kit.bundle.redact_files import learn_file, redact_file
+from repro_kit.bundle.spellings import alternatives
 from repro_kit.bundle.trace_text import blank_payload_sums
 from repro_kit.model.serialize import dumps, from_data, to_data
 
@@ -64,6 +67,7 @@ class Contents:
     """The files by name, in the making."""
 
     redactor: Redactor
+    every_word: bool = True  # whether the values among the words of the user's command may be shown
     entries: dict[str, Entry] = field(default_factory=dict)
     _sources: dict[str, _Source] = field(default_factory=dict)
 
@@ -76,6 +80,24 @@ class Contents:
     def add_made(self, name: str, role: str, make: Callable[[], str]) -> None:
         """Add a text that `make` makes of values which are redacted already; it is made again when more is known."""
         self._add(_Source(name, role, lambda: Redacted(make()), 0))
+
+    def shown_words(self, words: Iterable[str], *, code: bool = True) -> list[str]:
+        """The words of a command after the program's name, with tokens for values; `code`: programs in it are shown."""
+        return [part.shown + self._shown_value(part, code=code) for part in parts_of(words)]
+
+    def _shown_value(self, part: Part, *, code: bool) -> str:
+        if not part.value or self.every_word or (part.code and code):
+            return part.value
+        if is_harmless(part, self.redactor.vocabulary) or self._is_in_sources(part.value):
+            return part.value
+        return self.redactor.token_of(part.value, "argument")
+
+    def _is_in_sources(self, value: str) -> bool:
+        """Whether `value` says nothing about anybody, and the code in the bundle compares it as it is."""
+        if self.redactor.replaces(value):
+            return False
+        sources = [entry.data.decode("utf-8", "replace") for entry in self.entries.values() if entry.role == "source"]
+        return any(f"'{value}'" in text or f'"{value}"' in text for text in sources)
 
     def learn(self, value: object) -> None:
         """Let the redactor learn the secrets in `value` (dataclasses, containers, strings)."""
@@ -123,7 +145,10 @@ class Contents:
 
     def seal(self, about: Mapping[str, Any]) -> dict[str, bytes]:
         """All files with the redaction report, the manifest (which says `about` the bundle) and the checksums."""
-        entries = {**self.entries, REDACTIONS: Entry(dumps(Redactions(self.replaced())), "redactions")}
+        entries = {
+            **self.entries,
+            REDACTIONS: Entry(dumps(Redactions(self.replaced(), kept=self.kept())), "redactions"),
+        }
         listed = tuple(_listed(name, entry) for name, entry in sorted(entries.items()))
         stated = {**about, "schema": SCHEMA, "tool": to_data(Tool("repro-kit", __version__)), "files": to_data(listed)}
         files = {name: entry.data for name, entry in entries.items()}
@@ -142,6 +167,16 @@ class Contents:
             )
             for token in tokens
         )
+
+    def kept(self) -> tuple[Kept, ...]:
+        """Values that are somebody's and stand in the texts all the same; not which: that would tell them apart."""
+        counts = Counter((value.kind, value.reason) for value in self.kept_values())
+        return tuple(Kept(what, reason, count) for (what, reason), count in sorted(counts.items()))
+
+    def kept_values(self) -> tuple[KeptValue, ...]:
+        """The same for the user's own eyes."""
+        texts = "\n".join(entry.data.decode("utf-8", "replace") for entry in self.entries.values())
+        return tuple(it for it in self.redactor.kept if alternatives([it.value], whole=True).search(texts))
 
     def write(self, directory: Path) -> None:
         """Write the files so far below `directory`."""

@@ -63,7 +63,7 @@ class Redactor:
         self.vocabulary = vocabulary or Vocabulary()
         self.kept: list[KeptValue] = []
         self._names: dict[str, str] = {}
-        self._allowed = set(allowed)
+        self.allowed = set(allowed)
         self._secrets: dict[str, Secret] = {}  # by every spelling
         self._values: dict[str, Secret] = {}  # those that are replaced like names
         self._renamed: dict[str, str] = {}  # parts of files' names
@@ -97,7 +97,7 @@ class Redactor:
         before = len(known)
         for secret in secrets:
             value = secret.value
-            if value in self._allowed or value in self._secrets or value in known or self._is_anybodys(value):
+            if value in self.allowed or value in self._secrets or value in known or self._is_anybodys(value):
                 continue
             known.update({spelt: secret for spelt in spellings(value) if not self._is_anybodys(spelt)})
         if len(known) > before:
@@ -142,8 +142,13 @@ class Redactor:
 
     def token_of(self, value: str, kind: str) -> str:
         """The token of `value`, which is replaced where it stands, whether or not it is elsewhere."""
-        known = self._secrets.get(value) or self._values.get(value) or Secret(value, kind)
-        return self._given_to(known, "SECRET" if value in self._secrets else "VALUE")
+        if self.replaces(value):
+            return self._token(value)
+        return self._given_to(Secret(value, kind), "VALUE")
+
+    def replaces(self, value: str) -> bool:
+        """Whether `value` is replaced wherever it stands."""
+        return value in self._secrets or value in self._values or value in self._names
 
     def knows(self, token: str) -> bool:
         """Whether `token` is one of this redactor's."""

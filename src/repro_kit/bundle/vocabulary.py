@@ -32,6 +32,7 @@ _ADDRESSES = {
     "docs",
     "download",
 }
+_HOSTS = {"github.com", "gitlab.com", "bitbucket.org", "huggingface.co", "pytorch.org", "docs.pytorch.org", "localhost"}
 #: What names with several parts begin with, where all of their parts are words.
 _ROOTS = {"torch", "pytorch", "aten", "prims", "triton", "inductor", "dynamo", "functorch", "builtins", "collections"}
 _DEVICES = {"cpu", "cuda", "mps", "xpu", "meta"}
@@ -55,6 +56,8 @@ class Vocabulary:
     def what(self, value: str) -> str:
         """What `value` is a word of; empty for a word of nobody's. ``torch.nn.Linear`` and ``cuda:0`` are words too."""
         word = value.lower().strip()
+        if word in _HOSTS:
+            return "the report"
         parts = [part for part in re.split(r"[./:]+", word) if part]
         if len(parts) > 1:
             known = _is_compound(parts) and all(part.isdigit() or self.what(part) for part in parts)

@@ -27,6 +27,7 @@ from repro_kit.ui import Ui
 
 _PLACE = "bundle"
 _ROUNDS = 2  # a secret that shows only in the end may be in what was checked
+_MOST_KEPT = 5  # values that are named in one sentence
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
@@ -44,7 +45,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
     told = known(case)
     passed = gate(case, options, ui)
-    redactor = redactor_of(case, told.facts.environment, told.capture.recipe if told.capture else Recipe())
+    recipe = told.capture.recipe if told.capture else Recipe()
+    redactor = redactor_of(case, recipe, every_argument=not options.include_values)
     passed.teach(redactor)
     for _ in range(_ROUNDS):
         chosen, reason = _choose(case, told, redactor, options, ui)
@@ -105,7 +107,7 @@ def _best(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui)
 
 
 def _attempt(case: Case, told: Known, candidate: Candidate, redactor: Redactor, options: Options, ui: Ui) -> _Attempt:
-    contents = Contents(redactor)
+    contents = Contents(redactor, every_word=options.include_values)
     left_out = fill(candidate, case, told, contents, include_values=options.include_values)
     place = case.path / "bundle.part"
     shutil.rmtree(place, ignore_errors=True)
@@ -155,6 +157,11 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     check, candidate = chosen.check, chosen.candidate
     for sentence in chosen.left_out:
         ui.note(sentence)
+    kept = chosen.contents.kept_values()
+    if kept:
+        shown = ", ".join(dict.fromkeys(f"{it.value} ({it.origin or it.kind})" for it in kept[:_MOST_KEPT]))
+        more = f" and {len(kept) - _MOST_KEPT} more" if len(kept) > _MOST_KEPT else ""
+        ui.note(f"Kept as they are, since they are words of the report too: {shown}{more}; --dry-run lists them.")
     if check.flaky:
         ui.warn(
             f"The failure is not deterministic: {check.same} of {len(check.runs)} runs of repro.py failed as expected."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +11,9 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.program_repro import LIMIT, Source, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
+from repro_kit.bundle.shareable import shareable
 from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources
-from repro_kit.case import Case, Subject
+from repro_kit.case import Case
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import MEASURED, Kind
@@ -22,7 +22,6 @@ from repro_kit.model.results import Capture, Environment, Observation, ObservedF
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
-from repro_kit.runner.subject import command
 from repro_kit.stages.judged_recipe import with_tolerance
 
 T = TypeVar("T")
@@ -113,19 +112,13 @@ def known(case: Case) -> Known:
     facts = Facts(
         signature=signature,
         failure=observed.failure if observed else None,
-        environment=case.read("env.json", Environment),
+        environment=shareable(case.read("env.json", Environment)),
         ablation=_read(case, "ablate", "ablation.json", Ablation),
         capture=capture,
         reduction=reduction,
-        command=_as_typed(case.file.subject),
         others=tuple(others),
     )
     return Known(observation, observed, capture, reduction, facts)
-
-
-def _as_typed(subject: Subject) -> str:
-    words = command(subject)
-    return shlex.join(words if subject.form == "command" else ["python", *words[1:]])
 
 
 def _read(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
@@ -213,24 +206,30 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
 
 def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
     sources = sources_of(case)
+    for name in sources.files:
+        contents.redactor.learn_file(name)
+    for name, path in sorted(sources.files.items()):
+        contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")
+    words = contents.shown_words(sources.argv[1:])
     traced = told.observed is not None and told.observed.source == "trace"
     text = render_script(
         case.file.subject,
-        sources,
+        replace(sources, argv=(sources.argv[0], *words)),
         without_private(candidate.facts, contents.redactor),
         why=_sentence(candidate.note),
         limit=int(candidate.limit),
         traced=traced,
     )
-    for name in sources.files:
-        contents.redactor.learn_file(name)
     contents.add_text("repro.py", text, "repro")
-    for name, path in sorted(sources.files.items()):
-        contents.add_text(f"{PLACE}/{name}", path.read_text(encoding="utf-8", errors="replace"), "source")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     left_out.append(
         "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
     )
+    if tuple(words) != sources.argv[1:]:
+        left_out.append(
+            "Values among the words of the command are replaced by tokens, with which repro.py runs it; "
+            "--include-values puts them in."
+        )
     return left_out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import unified_diff
@@ -27,6 +28,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, TwinFound
 from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse
+from repro_kit.runner.subject import command
 from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
@@ -83,7 +85,7 @@ def describe(
     story = tell(case, told, candidate, contents, check, left_out, reason, code=code)
     if story.ablation is not None:
         held = "\n".join([story.repro, *(source for _, source in story.sources)])
-        ablation = published(story.ablation, case, candidate, held, code=code)
+        ablation = published(story.ablation, case, candidate, held, contents, code=code)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
@@ -169,7 +171,7 @@ def tell(
         evidence=facts.evidence,
         ablation=facts.ablation,
         recipe=candidate.recipe,
-        command=facts.command,
+        command=_command(case, contents, code=program is None),
         others=facts.others,
         captured=_captured(facts.capture) if program is not None else "",
         minimized=candidate.minimized,
@@ -186,6 +188,13 @@ def tell(
         files=_listed(contents),
         left_out=tuple(left_out),
     )
+
+
+def _command(case: Case, contents: Contents, *, code: bool) -> str:
+    """The user's command as typed, with tokens for what is the user's own."""
+    subject = case.file.subject
+    name, *words = command(subject) if subject.form == "command" else ["python", *command(subject)[1:]]
+    return shlex.join([name, *contents.shown_words(words, code=code)])
 
 
 def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
