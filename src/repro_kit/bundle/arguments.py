@@ -13,7 +13,7 @@ _LONG = re.compile(r"(--[A-Za-z][\w.-]*)(=?)(.*)", re.DOTALL)
 _SHORT = re.compile(r"(-[A-Za-z])(=?)(.*)", re.DOTALL)
 _ASSIGNED = re.compile(r"(\+{0,2}[A-Za-z_][\w.@/-]*=)(.+)", re.DOTALL)
 #: A Python file, perhaps with the test in it; never one out of another directory tree.
-_PYTHON_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.py(?:::\w+)*")
+_PYTHON_FILE = re.compile(r"(?!\.\.)[\w.-]+(?:/[\w.-]+)*\.py(?:::\w+)*")
 _PLAIN_VALUE = re.compile(
     r"[-+]?\d{1,8}(?:\.\d*)?(?:e[-+]?\d+)?|[-+]?\d*\.\d+(?:e[-+]?\d+)?|true|false|none|yes|no|on|off", re.I
 )

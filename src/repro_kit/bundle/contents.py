@@ -86,9 +86,10 @@ class Contents:
         return [part.shown + self._shown_value(part, code=code) for part in parts_of(words)]
 
     def _shown_value(self, part: Part, *, code: bool) -> str:
-        if not part.value or self.every_word or (part.code and code):
+        is_open = (self.every_word and not part.secret) or (part.code and code)
+        if not part.value or is_open or is_harmless(part, self.redactor.vocabulary):
             return part.value
-        if is_harmless(part, self.redactor.vocabulary) or self._is_in_sources(part.value):
+        if self._is_in_sources(part.value) and not part.secret:
             return part.value
         return self.redactor.token_of(part.value, "argument")
 

@@ -19,6 +19,7 @@ _SHORTEST_ARGUMENT = 16
 _SHORTEST_NUMBER = 6
 _MOST_FILES = 400  # changed files whose names are looked for: each costs time in every text
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
+_SHORT = "too short to be told from other text"
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
 
 
@@ -57,14 +58,17 @@ def of_repository(git: GitState | None, own: Collection[str]) -> Iterator[Privat
         return
     if git.branch:
         yield Private(git.branch, f"{_GIT} branch", "the branch")
+        yield from _pieces(git.branch, "/", f"{_GIT} branch")
     for remote in git.remotes:
         host, path = _host_and_path(remote)
         yield Private(host, f"{_GIT} remote", "the remote's host")
         yield Private(path, f"{_GIT} remote", "the remote's repository")
         yield from _pieces(path, "/", f"{_GIT} remote")
     for name in git.dirty[:_MOST_FILES]:
-        pieces = _pieces(name.rpartition(" -> ")[2].strip('"'), "/", "name of a changed file")
-        yield from (private for private in pieces if private.value not in own)
+        for part in name.rpartition(" -> ")[2].strip('"').split("/"):
+            for piece in dict.fromkeys((part, part.partition(".")[0])):
+                if piece and part not in own:
+                    yield Private(piece, "name of a changed file", "")
 
 
 def _pieces(value: str, separators: str, kind: str) -> Iterator[Private]:
@@ -88,7 +92,7 @@ def teach(redactor: Redactor, values: Iterable[Private]) -> None:
         reason = _reason_to_keep(private, redactor)
         if not reason:
             replaced.append(private)
-        elif private.origin:
+        elif private.origin and (private.secret or reason != _SHORT):
             redactor.keep(private.value, private.kind, private.origin, reason)
     for secret in (True, False):
         found = [Secret(it.value, it.kind) for it in replaced if (it.secret or is_random(it.value)) is secret]
@@ -102,7 +106,7 @@ def _reason_to_keep(private: Private, redactor: Redactor) -> str:
     if word_of:
         return f"a word of {word_of}"
     if len(value) < _SHORTEST or (value.isdigit() and len(value) < _SHORTEST_NUMBER):
-        return "too short to be told from other text"
+        return _SHORT
     if value in redactor.allowed:
         return "stands in the description of the environment or the recipe"
     return "" if private.secret or not words.is_common(value) else "a common word or number"

@@ -43,7 +43,10 @@ _MACHINES = {
     "windows", "local", "localhost", "host", "server", "developer", "jovyan", "x86_64", "aarch64", "arm64", "amd64",
     "true", "false", "none", "null", "enabled", "disabled", "default", "workspace", "project", "python",
 }  # fmt: skip
-_NUMBER = re.compile(r"v?\d+([.:,+-]\w*)*|(x86_64|aarch64|arm64|linux|darwin)[\w.-]*|[\d.]+", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|v?\d+([.:,+-]\w*)*|(x86_64|aarch64|arm64|linux|darwin)[\w.-]*|[\d.]+",
+    re.IGNORECASE,
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w-]{2,}")
 
 
@@ -85,10 +88,10 @@ def _is_compound(parts: Sequence[str]) -> bool:
 @cache
 def _known() -> dict[str, frozenset[str]]:
     return {
-        "torch": _read("torch.txt"),
         "Python": frozenset(
             word.lower() for word in (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names)
         ),
+        "torch": _read("torch.txt"),
         "the report": frozenset(word.lower() for word in _of_report()) | _ADDRESSES,
         "every machine": frozenset(_MACHINES),
     }

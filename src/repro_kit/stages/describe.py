@@ -85,7 +85,7 @@ def describe(
     story = tell(case, told, candidate, contents, check, left_out, reason, code=code)
     if story.ablation is not None:
         held = "\n".join([story.repro, *(source for _, source in story.sources)])
-        ablation = published(story.ablation, case, candidate, held, contents, code=code)
+        ablation = published(story.ablation, case, candidate, held, code=code, words=contents.shown_words)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
