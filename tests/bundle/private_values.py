@@ -58,6 +58,9 @@ WORDS = (
 )
 PACKAGE = "lagoon-secretlayers"
 
+#: Files that people read, and those that programs read to run the repro.
+SHOWN = ("issue.md", "README.md", "report.html", "repro.py", "env.json", "recipe.toml", "story.json")
+
 PRIVATE = (
     *VARIABLES.values(),
     *(BRANCH, "penguin-merger"),
@@ -79,17 +82,22 @@ PRIVATE = (
 
 def plant(case: Case) -> None:
     """Put all but the variables where the bundle of `case` could take them from."""
-    subject = case.file.subject
-    case.update(subject=replace(subject, argv=(subject.argv[0], *WORDS)))
+    subject = with_words(case.file.subject, WORDS)
+    case.update(subject=subject)
     env = case.read("env.json", Environment)
     git = GitState(subject.cwd, "c" * 40, BRANCH, CHANGED, REMOTES)
     listed = f"OS: Linux\n[pip3] numpy==2.1.0\n[pip3] {PACKAGE}==4.2"
     case.write("env.json", replace(env, git=git, packages={**env.packages, PACKAGE: "4.2"}, collect_env=listed))
     observation = case.read("observe/run.json", Observation)
-    case.write("observe/run.json", replace(observation, argv=("python", subject.argv[0], *WORDS)))
+    case.write("observe/run.json", replace(observation, argv=("python", *subject.argv)))
 
 
-#: All of them but a short number, as a message has them.
+def with_words(subject: Subject, words: tuple[str, ...]) -> Subject:
+    """`subject` with `words` after the program's name."""
+    return replace(subject, argv=(subject.argv[0], *words))
+
+
+#: All of them but the package, as a message has them.
 TOLD = f"cannot load {', '.join(value for value in PRIVATE if value != PACKAGE)}"
 
 

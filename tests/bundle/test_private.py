@@ -7,6 +7,7 @@ import pytest
 from planted import PROGRAM
 from private_values import (
     PRIVATE,
+    SHOWN,
     TOLD,
     VARIABLES,
     bundle_of,
@@ -63,7 +64,7 @@ def test_a_value_that_is_a_word_of_torch_harms_nothing_and_is_reported_as_kept(
     for case in (plain, words):
         with_program(case, GRAPH)
     before, after = bundle_of(plain, {}, Options()), bundle_of(words, values, Options())
-    for name in ("issue.md", "README.md", "report.html", "repro.py", "env.json", "recipe.toml"):
+    for name in SHOWN:
         assert after[name] == before[name], name
     assert "github.com/pytorch/pytorch" in after["issue.md"] and message in after["issue.md"]
     kept = json.loads(after["redactions.json"])["kept"]
