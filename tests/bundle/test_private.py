@@ -110,6 +110,16 @@ def test_a_piece_of_an_operators_name_stays() -> None:
     assert redactor.redact("aten.avg_pool2d by pool2d in my_pool2d").text == "aten.avg_pool2d by <user> in my_<user>"
 
 
+def test_a_value_in_a_graphs_names_is_replaced_and_the_graph_still_runs() -> None:
+    redactor = Redactor()
+    teach(redactor, [Private("umbrella", "environment variable", "CUSTOMER")])
+    graph = "l_umbrella_weight = x\nrelu = torch.relu(l_umbrella_weight)  # umbrella\n"
+    shown = "l_REDACTED_VALUE_1_weight = x\nrelu = torch.relu(l_REDACTED_VALUE_1_weight)  # REDACTED_VALUE_1\n"
+    assert redactor.redact(graph, "repro.py").text == shown
+    own = "import umbrella  # of umbrella\n"
+    assert redactor.redact(own, "files/x.py").text == "import umbrella  # of REDACTED_VALUE_1\n"
+
+
 @pytest.mark.parametrize(
     ("words", "shown", "values"),
     [

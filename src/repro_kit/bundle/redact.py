@@ -17,6 +17,7 @@ from repro_kit.bundle.vocabulary import Vocabulary
 _SHORTEST_NAME = 4
 _SHORTEST_SECRET = 4
 _FEWEST_CHARACTERS = 3  # different ones: rules and blanks of any text are no secrets
+_OWN_FILES = "files/"  # the user's own, which use names of packages that are not ours to change
 _OUR_WORDS = "REDACTED_SECRET_VALUE_"
 
 
@@ -122,15 +123,24 @@ class Redactor:
         return self._replaced(self._pattern, name, Counter()).translate({ord(mark): "_" for mark in '<>:"|?*\\'})
 
     def redact(self, text: str, name: str = "text.txt") -> Redacted:
-        """`text` without what is private. In Python files names are replaced in strings and comments only."""
+        """`text` without what is private. In Python files names are replaced in strings and comments only.
+
+        Values are too in the user's own files; in a graph, whose names are torch's or made up, they are replaced
+        everywhere.
+        """
         tokens: Counter[str] = Counter()
         if name.endswith(".py"):
             everywhere, in_prose = partial(self._in_code, tokens=tokens), partial(self._in_prose, tokens=tokens)
+            if not name.startswith(_OWN_FILES):
+                everywhere = partial(self._in_graph, tokens=tokens)
             return Redacted(in_python(text, everywhere, in_prose), tokens)
         return Redacted(self._in_prose(self._in_code(text, tokens), tokens), tokens)
 
     def _in_code(self, text: str, tokens: Counter[str]) -> str:
         return self.paths.replace(self._replaced(self._pattern, text, tokens), tokens)
+
+    def _in_graph(self, text: str, tokens: Counter[str]) -> str:
+        return self._replaced(self._identifiers, self._in_code(text, tokens), tokens)
 
     def _in_prose(self, text: str, tokens: Counter[str]) -> str:
         return self._replaced(self._words, text, tokens)
@@ -163,6 +173,7 @@ class Redactor:
 
     def _compile(self) -> None:
         self._pattern = alternatives({**self._secrets, **self._renamed})
+        self._identifiers = alternatives(self._values, whole=True)
         self._words = alternatives({**self._names, **self._values}, whole=True)
 
     def _token(self, value: str) -> str:
