@@ -57,6 +57,7 @@ WORDS = (
     *("--epochs", "3", "--lr", "1e-3", "--backend", "inductor", "--dtype", "bfloat16", "-v"),
 )
 PACKAGE = "lagoon-secretlayers"
+DIRECTORY = "marmalade-works"
 
 #: Files that people read, and those that programs read to run the repro.
 SHOWN = ("issue.md", "README.md", "report.html", "repro.py", "env.json", "recipe.toml", "story.json")
@@ -76,7 +77,7 @@ PRIVATE = (
         "acme-rockets",
         "quicksilver9",
     ),
-    *("wolfsburgh", "482193", PACKAGE),
+    *(DIRECTORY, "wolfsburgh", "482193", PACKAGE),
 )
 
 
@@ -110,6 +111,7 @@ def spelt(value: str) -> set[str]:
 
 def small_case(place: Path, message: str = "cannot load") -> Case:
     """A case of a script that failed with `message`, with nothing private in it yet."""
+    place = place / DIRECTORY
     place.mkdir(parents=True, exist_ok=True)
     python = sys.executable
     failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("BackendFailed", message),), text=message)

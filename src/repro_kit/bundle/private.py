@@ -52,6 +52,14 @@ def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
         yield from _pieces(part.value, r"[:@,;=/\\\s]+", _ARGUMENT)
 
 
+def directories(paths: Iterable[str]) -> Iterator[Private]:
+    """Names of the directories in which somebody works: a project's is often the customer's, too."""
+    for path in dict.fromkeys(paths):
+        name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+        if name:
+            yield Private(name, "name of a directory", path)
+
+
 def of_repository(git: GitState | None, own: Collection[str]) -> Iterator[Private]:
     """Names that tell whose repository it is, and what is in the making there; `own` files are shown."""
     if git is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from repro_kit.bundle.private import arguments, of_repository, teach, variables
+from repro_kit.bundle.private import arguments, directories, of_repository, teach, variables
 from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.shareable import shareable
 from repro_kit.bundle.vocabulary import Vocabulary
@@ -47,6 +47,7 @@ def redactor_of(
     commits = {described.torch_git or "", *commits_in(bisected(case))}
     redactor = Redactor(paths, names, {*commits, *_shown(recipe, described)}, Vocabulary(_called(case)))
     teach(redactor, variables(env))
+    teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
     teach(redactor, of_repository(described.git, _own_names(case)))
     observed = [case.read("observe/run.json", Observation).argv[1:]] if case.has("observe/run.json") else []
     for words in (subject.argv[1:], *observed):
