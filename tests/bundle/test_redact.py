@@ -92,9 +92,9 @@ def test_deepest_path_wins_and_neighbours_stay(text, expected):
 
 
 def test_names_in_python_code_stay_in_strings_they_go():
-    redactor = Redactor(names=[("gather", "<user>")])
-    source = 'y = torch.gather(x, 0, i)  # by gather\ns = "gather\'s"\n'
-    assert redactor.redact(source, "repro.py").text == 'y = torch.gather(x, 0, i)  # by <user>\ns = "<user>\'s"\n'
+    redactor = Redactor(names=[("cooper", "<user>")])
+    source = 'y = lib.cooper(x, 0, i)  # by cooper\ns = "cooper\'s"\n'
+    assert redactor.redact(source, "repro.py").text == 'y = lib.cooper(x, 0, i)  # by <user>\ns = "<user>\'s"\n'
 
 
 def test_names_that_many_machines_share_are_left_alone():

@@ -27,7 +27,6 @@ class Facts:
     ablation: Ablation | None = None
     capture: Capture | None = None
     reduction: Reduction | None = None
-    command: str = ""  # the user's, as typed
     others: tuple[str, ...] = field(default=())  # further failures of the same run
 
     @property

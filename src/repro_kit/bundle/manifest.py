@@ -77,8 +77,18 @@ class Replaced:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Private values that stand in the bundle as they are: what they are, why they stay, and how many; never which."""
+
+    what: str  # "environment variable"
+    reason: str  # "a word of torch"
+    values: int
+
+
+@dataclass(frozen=True)
 class Redactions:
-    """What was replaced in a bundle."""
+    """What was replaced in a bundle, and what was not though it is somebody's value."""
 
     replaced: tuple[Replaced, ...]
     schema: int = SCHEMA
+    kept: tuple[Kept, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
@@ -17,6 +18,40 @@ _TIMES = ("chromium_event",)
 _MODELS = re.compile(
     r"describe_\w+|create_\w*symbol\w*|symbolic_\w+|guard_\w+|propagate_\w+|expression_created|dump_file|missing_fake_kernel"
 )
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a TORCH_TRACE file, or (without `data`) a line that is none."""
+
+    head: str  # what stands before the JSON
+    data: str = ""  # the JSON
+    payload: tuple[str, ...] = ()  # lines, without the tab before each
+
+    @property
+    def payload_text(self) -> str:
+        """The payload as it was logged."""
+        return "\n".join(self.payload)
+
+
+def records_of(text: str) -> Iterator[Record]:
+    """The records of a TORCH_TRACE file, in order; joined again by line ends they are the file."""
+    head = data = ""
+    payload: list[str] | None = None  # None: no record is open
+    for line in text.split("\n"):
+        if line.startswith("\t") and payload is not None:
+            payload.append(line[1:])
+            continue
+        if payload is not None:
+            yield Record(head, data, tuple(payload))
+        if _RECORD.match(line):
+            start = line.index("] {") + 2
+            head, data, payload = line[:start], line[start:], []
+        else:
+            yield Record(line)
+            payload = None
+    if payload is not None:
+        yield Record(head, data, tuple(payload))
 
 
 def blank_payload_sums(text: str) -> str:

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 @shared.interface_options
 @click.pass_context
 def command(ctx: click.Context, /, **_: object) -> None:
-    r"""Print the environment of the interpreter that has torch: versions, compiler settings, repository.
+    r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.
 
-    Variables come from a list of harmless ones; nothing secret is read.
+    Variables and packages come from lists of harmless ones; nothing of the repository is shown.
 
     \b
     repro-kit env --python .venv/bin/python
     """
+    from repro_kit.bundle.shareable import shareable
     from repro_kit.model.serialize import to_data
     from repro_kit.stages.environment import environment
     from repro_kit.stages.subject import check_interpreter, find_python
@@ -36,7 +37,7 @@ def command(ctx: click.Context, /, **_: object) -> None:
     ui = shared.make_ui(values)
     python = find_python(values["python"], Path.cwd(), os.environ)
     check_interpreter(python, Path.cwd(), os.environ)
-    found = environment(python)
+    found = shareable(environment(python))
     if ui.json:
         ui.result(to_data(found))
     else:
@@ -51,10 +52,6 @@ def _print(ui: Ui, env: Environment) -> None:
         ("threads", str(env.threads) if env.threads else "unknown"),
         ("accelerator", env.accelerator or "none"),
     ]
-    if env.git:
-        dirty = f", {len(env.git.dirty)} changed files" if env.git.dirty else ""
-        facts.append(("git", f"{env.git.commit} ({env.git.branch or 'detached'}{dirty})"))
-        facts += [("remote", remote) for remote in env.git.remotes]
     facts += [("config", f"{name} = {value!r}") for name, value in env.config.items()]
     facts += [("variable", f"{name}={value}") for name, value in env.variables.items()]
     facts += [("package", f"{name} {version}") for name, version in env.packages.items()]

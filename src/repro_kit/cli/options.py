@@ -142,7 +142,12 @@ matrix_options = _decorate(
 )
 
 bundle_options = _decorate(
-    click.option("--include-values", is_flag=True, default=None, help="Put tensor values into the bundle."),
+    click.option(
+        "--include-values",
+        is_flag=True,
+        default=None,
+        help="Put tensor values, and the values of the command's arguments, into the bundle.",
+    ),
     click.option(
         "--trace",
         type=click.Choice(["yes", "no", "redacted"]),

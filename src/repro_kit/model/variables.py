@@ -12,6 +12,8 @@ _ALLOWED = re.compile(
     r"CUDA_LAUNCH_BLOCKING|CUBLAS_WORKSPACE_CONFIG|NVIDIA_TF32_OVERRIDE|ATEN_CPU_CAPABILITY|CXX|CC|"
     r"MALLOC_(ARENA_MAX|CHECK_|PERTURB_)|PYTHON(HASHSEED|OPTIMIZE|FAULTHANDLER)|RANK|WORLD_SIZE|LOCAL_RANK)"
 )
+#: Some of those tell whose run it is, or where its caches lie.
+_OWN = re.compile(r"JOB_ID|(^|_)(HOST|PORT|URL|URI|REDIS)($|_)", re.IGNORECASE)
 _SECRET = re.compile(
     r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|(^|_)PWD$|CREDENTIAL|(^|_|API)KEYS?($|_)|(^|_)AUTH($|_)|COOKIE|PRIVATE|SIGNATURE|"
     r"(^|_)(PAT|PIN|OTP|DSN|SALT|SESSION|LICENSE|WEBHOOK|LOGIN)($|_)",
@@ -27,7 +29,7 @@ _SYSTEMS = re.compile(
 
 def is_allowed(name: str) -> bool:
     """Whether variable `name` bears on compilation, and may be shown."""
-    return _ALLOWED.fullmatch(name) is not None
+    return _ALLOWED.fullmatch(name) is not None and not _OWN.search(name) and not is_secret(name)
 
 
 def is_secret(name: str) -> bool:
@@ -37,7 +39,8 @@ def is_secret(name: str) -> bool:
 
 def is_systems(name: str) -> bool:
     """Whether the variable is one that every machine has."""
-    return _SYSTEMS.fullmatch(name) is not None and not is_secret(name)
+    own = _ALLOWED.fullmatch(name) is not None and not is_allowed(name)
+    return _SYSTEMS.fullmatch(name) is not None and not is_secret(name) and not own
 
 
 def allowed_variables(env: Mapping[str, str]) -> dict[str, str]:

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import orjson
-
 from repro_kit.bundle.archive import pack
 from repro_kit.bundle.contents import Contents, write_files
 from repro_kit.bundle.redact import Redactor
@@ -37,6 +35,7 @@ from repro_kit.ui import Ui
 _PLACE = "bundle"
 _ROUNDS = 2  # a secret that shows only in the end may be in what was checked
 _MOST_TRIES = 5  # runs of a flaky failure for one question about what it needs
+_MOST_KEPT = 5  # values that are named in one sentence
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
@@ -55,7 +54,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
     told = known(case)
     passed = gate(case, options, ui)
-    redactor = redactor_of(case, told.facts.environment, told.capture.recipe if told.capture else Recipe())
+    recipe = told.capture.recipe if told.capture else Recipe()
+    redactor = redactor_of(case, recipe, every_argument=not options.include_values)
     passed.teach(redactor)
     for _ in range(_ROUNDS):
         chosen, reason = _choose(case, told, redactor, options, ui)
@@ -160,7 +160,7 @@ class _Checking:
 
     def attempt(self, candidate: Candidate, before: Tally = NO_RUNS) -> _Attempt:
         """`candidate` with its files, run as a stranger would; `before`: runs that were made of it already."""
-        contents = Contents(self.redactor)
+        contents = Contents(self.redactor, every_word=self.options.include_values)
         left_out = fill(candidate, self.case, self.told, contents, include_values=self.options.include_values)
         with self._written(contents) as place:
             check = check_repro(
@@ -228,26 +228,25 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
     """The manifest's own fields, redacted."""
     candidate = chosen.candidate
     env = candidate.facts.environment
-    about = {
+    contents = chosen.contents
+    return {
         "created": case.file.created,
         "level": candidate.level,
         "verified": chosen.check.verified,
-        "reason": reason,
+        "reason": contents.redact(reason),
         "runs": {"made": len(chosen.check.runs), "same": chosen.check.same},
         "layer": candidate.facts.layer,
         "torch": env.torch,
         "python": env.python,
-        "platform": env.platform,
+        "platform": contents.redact(env.platform),
         "accelerator": env.accelerator,
         "limit": candidate.limit,
-        "values": any(it.role == "values" for it in chosen.contents.entries.values()),
-        "signature": to_data(candidate.facts.signature),
+        "values": any(it.role == "values" for it in contents.entries.values()),
+        "signature": to_data(contents.redact(candidate.facts.signature)),
         "flaky": chosen.check.rate,
         "repeats": chosen.check.repeats if chosen.check.flaky else 1,
-        "needs": list(chosen.check.needs),
+        "needs": [contents.redact(need) for need in chosen.check.needs],
     }
-    redacted: dict[str, object] = orjson.loads(chosen.contents.redactor(orjson.dumps(about).decode()))
-    return redacted
 
 
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
@@ -257,6 +256,11 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
         ui.note(sentence)
     for sentence in chosen.dropped:
         ui.warn(f"Left out: {sentence}.")
+    kept = chosen.contents.kept_values()
+    if kept:
+        shown = ", ".join(dict.fromkeys(f"{it.value} ({it.origin or it.kind})" for it in kept[:_MOST_KEPT]))
+        more = f" and {len(kept) - _MOST_KEPT} more" if len(kept) > _MOST_KEPT else ""
+        ui.note(f"Kept as they are, since they are words of the report too: {shown}{more}; --dry-run lists them.")
     if check.flaky:
         ui.warn(f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass to call it gone.")
     if not check.verified:

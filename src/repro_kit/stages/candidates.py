@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,8 +10,9 @@ from repro_kit.bundle.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.program_repro import LIMIT, Source, render_program, source_of
 from repro_kit.bundle.script_repro import render_script
+from repro_kit.bundle.shareable import shareable
 from repro_kit.bundle.source_files import PLACE, SourceFiles, find_sources, source_text
-from repro_kit.case import Case, Subject, read_text
+from repro_kit.case import Case, read_text
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.cell import Ablation
 from repro_kit.model.failure import MEASURED, Kind
@@ -21,7 +21,6 @@ from repro_kit.model.results import Capture, Environment, Observation, ObservedF
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
-from repro_kit.runner.subject import command
 from repro_kit.stages.captured import captured
 from repro_kit.stages.judged_recipe import with_tolerance
 
@@ -122,19 +121,13 @@ def known(case: Case) -> Known:
     facts = Facts(
         signature=signature,
         failure=observed.failure if observed else None,
-        environment=case.read("env.json", Environment),
+        environment=shareable(case.read("env.json", Environment)),
         ablation=case.result("ablate", "ablation.json", Ablation),
         capture=capture,
         reduction=reduction,
-        command=_as_typed(case.file.subject),
         others=tuple(others),
     )
     return Known(observation, observed, capture, reduction, facts)
-
-
-def _as_typed(subject: Subject) -> str:
-    words = command(subject)
-    return shlex.join(words if subject.form == "command" else ["python", *words[1:]])
 
 
 def candidates(case: Case, told: Known) -> Iterator[Candidate]:
@@ -216,25 +209,31 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
 
 def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
     sources = sources_of(case)
+    for name in sources.files:
+        contents.redactor.learn_file(name)
+    for name, path in sorted(sources.files.items()):
+        contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
+    words = contents.shown_words(sources.argv[1:])
     traced = told.observed is not None and told.observed.source == "trace"
     text = render_script(
         case.file.subject,
-        sources,
+        replace(sources, argv=(sources.argv[0], *words)),
         without_private(candidate.facts, contents.redactor),
         why=_sentence(candidate.note),
         limit=int(candidate.limit),
         traced=traced,
         env=candidate.env,
     )
-    for name in sources.files:
-        contents.redactor.learn_file(name)
     contents.add_text("repro.py", text, "repro")
-    for name, path in sorted(sources.files.items()):
-        contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     left_out.append(
         "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
     )
+    if tuple(words) != sources.argv[1:]:
+        left_out.append(
+            "Values among the words of the command are replaced by tokens, with which repro.py runs it; "
+            "--include-values puts them in."
+        )
     return left_out
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import unified_diff
+from functools import partial
 from pathlib import PurePosixPath
 
-import orjson
 import tomli_w
 
 from repro_kit.bundle import prose
@@ -23,9 +24,11 @@ from repro_kit.bundle.source_files import PLACE, source_text
 from repro_kit.bundle.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case import Case, read_text
 from repro_kit.model.failure import Kind
+from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Capture, TwinFound
-from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse, render
+from repro_kit.runner.subject import command
 from repro_kit.stages.bisect_report import bisected
 from repro_kit.stages.candidates import Candidate, Known, sources_of
 from repro_kit.stages.check import Check
@@ -76,10 +79,10 @@ def describe(
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
     facts = without_private(candidate.facts, contents.redactor)
-    contents.add_text("env.json", dumps(facts.environment).decode(), "environment")
+    contents.learn((facts.environment, candidate.recipe))
+    contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if candidate.program is not None:
-        recipe = {key: value for key, value in to_data(candidate.recipe).items() if value is not None}
-        contents.add_text("recipe.toml", _RECIPE_HEAD + tomli_w.dumps(recipe), "recipe")
+        contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(candidate.recipe)))
     if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
         name = _test_name(facts.signature.kind, candidate.program)
         test = render_test(candidate.source, facts, name, check.repeats if check.flaky else 1)
@@ -87,27 +90,55 @@ def describe(
     story = tell(case, told, candidate, contents, check, said, code=code)
     if story.ablation is not None:
         held = "\n".join([story.repro, *(source for _, source in story.sources)])
-        ablation = published(story.ablation, case, candidate, held, code=code)
-        contents.add_text("ablation.json", dumps(ablation).decode(), "ablation")
+        ablation = published(story.ablation, case, candidate, held, code=code, words=contents.shown_words)
+        contents.learn(ablation)
+        contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
-    story = _without_private(story, contents)
-    contents.add_text(STORY, write_story(story), "story")
-    contents.add_text("issue.md", prose.issue(story), "issue", verbatim=prose.marks(story))
-    page, shown = report(story)
-    contents.add_text("report.html", page, "report", verbatim=shown)
-    contents.add_text("README.md", prose.readme(story), "readme")
+    contents.learn(replace(story, repro="", sources=()))
+    makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
+    for name, (role, make) in {**makers, "README.md": ("readme", prose.readme)}.items():
+        contents.add_made(name, role, partial(_told, make, story, contents))
+
+
+def _told(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
+    """The text that `make` makes of `story` as a reader of the bundle gets it."""
+    shown = contents.redact(replace(story, repro="", sources=()))
+    named = tuple(contents.redactor.file_name(name) for name in story.named)
+    return make(
+        replace(
+            shown,
+            program=contents.redactor.redact(story.program, "program.py").text,
+            original=contents.redactor.redact(story.original, "program.py").text,
+            named=named,
+            repro=contents.entries["repro.py"].data.decode(),
+            sources=tuple(in_order({name: entry.data for name, entry in contents.entries.items()}, named)),
+        )
+    )
+
+
+def _issue(story: Story) -> str:
+    return _filled(prose.issue(story), prose.marks(story))
+
+
+def _page(story: Story) -> str:
+    return _filled(*report(story))
+
+
+def _filled(text: str, code: Mapping[str, str]) -> str:
+    """`text` with the code in the places of its marks."""
+    for mark, shown in code.items():
+        text = text.replace(mark, shown)
+    return text
+
+
+def _recipe(recipe: Recipe) -> str:
+    return _RECIPE_HEAD + tomli_w.dumps({key: value for key, value in to_data(recipe).items() if value is not None})
 
 
 def _test_name(kind: Kind, program: Program) -> str:
     """``test_accuracy_relu``."""
     words = re.findall(r"[a-z0-9]+", f"{kind} {' '.join(ops_of(program)[:_NAMING_OPS])}".lower())
     return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
-
-
-def _without_private(story: Story, contents: Contents) -> Story:
-    """`story` as a reader of the bundle gets it."""
-    data = contents.redactor(orjson.dumps(to_data(story)).decode())
-    return from_data({**orjson.loads(data), "repro": story.repro, "sources": story.sources}, Story)
 
 
 def tell(
@@ -150,7 +181,7 @@ def tell(
         evidence=facts.evidence,
         ablation=facts.ablation,
         recipe=candidate.recipe,
-        command=facts.command,
+        command=_command(case, contents, code=program is None),
         others=facts.others,
         captured=_captured(facts.capture) if program is not None else "",
         minimized=candidate.minimized,
@@ -167,6 +198,13 @@ def tell(
         files=_listed(contents),
         left_out=said.left_out,
     )
+
+
+def _command(case: Case, contents: Contents, *, code: bool) -> str:
+    """The user's command as typed, with tokens for what is the user's own."""
+    subject = case.file.subject
+    name, *words = command(subject) if subject.form == "command" else ["python", *command(subject)[1:]]
+    return shlex.join([name, *contents.shown_words(words, code=code)])
 
 
 def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:

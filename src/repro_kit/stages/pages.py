@@ -20,7 +20,9 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
     """Add them to `contents`, which has the (redacted) trace; yields what could not be added, and why."""
     explained = explained_before(case)
     if explained is not None:
-        contents.add_text("explain.html", page(explained.report(Path(case.file.subject.cwd))), "explanation")
+        told = explained.report(Path(case.file.subject.cwd))
+        contents.learn(told)
+        contents.add_made("explain.html", "explanation", lambda: page(contents.redact(told)))
     program = tlparse()
     if program is None:
         yield "tlparse's pages are left out, since it is not installed: pip install 'repro-kit[tlparse]'."

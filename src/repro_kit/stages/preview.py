@@ -42,6 +42,9 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
     replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
     if replaced:
         ui.table("", ["token", "stands for", "places", "files"], replaced)
+    kept = [[it.value, it.kind, it.origin, it.reason] for it in contents.kept_values()]
+    if kept:
+        ui.table("", ["kept as it is", "what it is", "where from", "why"], kept)
 
 
 _SEALS = {MANIFEST: "lists the files and what is known of the failure", CHECKSUMS: "for sha256sum -c"}

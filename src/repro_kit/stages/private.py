@@ -4,53 +4,79 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from repro_kit.bundle.private import other_variables, secret_arguments, secret_variables
+from repro_kit.bundle.private import arguments, directories, of_repository, teach, variables
 from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.shareable import shareable
+from repro_kit.bundle.vocabulary import Vocabulary
 from repro_kit.case import Case
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.results import Environment, Observation
 from repro_kit.model.serialize import to_data
+from repro_kit.runner.findings import read_findings
 from repro_kit.stages.bisect_report import bisected, commits_in
 from repro_kit.stages.failures import tail
 
+#: What a captured program calls of torch's: a newer torch has operators that the list of words lacks.
+_CALLED = re.compile(r"\btorch(?:\.(?!ops\.(?!aten|prims|higher_order))\w+)+")
 
-def redactor_of(case: Case, env: Environment, recipe: Recipe, variables: Mapping[str, str] = os.environ) -> Redactor:
-    """It knows the paths and names of this machine, the values of `variables`, and the secrets of the command line."""
+
+def redactor_of(
+    case: Case, recipe: Recipe, env: Mapping[str, str] = os.environ, *, every_argument: bool = True
+) -> Redactor:
+    """It knows the paths and names of this machine, the values of `env`, the repository, and the words of the command.
+
+    Without `every_argument` it knows of the command's words those that are secret.
+    """
     subject = case.file.subject
-    prefix = Path(env.executable).parent.parent if env.executable else None
+    described = case.read("env.json", Environment)
+    prefix = Path(described.executable).parent.parent if described.executable else None
     paths = [
         (str(case.path.resolve()), "<case>"),
         (subject.cwd, "<cwd>"),
         (str(Path.home()), "<home>"),
-        *([(env.git.root, "<repo>")] if env.git else []),
+        *([(described.git.root, "<repo>")] if described.git else []),
         *([(str(prefix), "<env>")] if prefix else []),
     ]
     names = [(name, "<user>") for name in _users()] + [(name, "<host>") for name in _hosts()]
-    known = {
-        *_strings(to_data(recipe)),
-        *env.packages,
-        *env.packages.values(),
-        env.python,
-        env.platform,
-        env.torch or "",
-    }
-    commits = {env.torch_git or "", (env.git.commit if env.git else None) or "", *commits_in(bisected(case))}
-    redactor = Redactor(paths, names, {*commits, *known})
-    redactor.add(secret_variables(variables))
-    redactor.add(other_variables(variables, known), as_names=True)
-    commands = [subject.argv]
-    if case.has("observe/run.json"):
-        commands.append(case.read("observe/run.json", Observation).argv)
-    for argv in commands:
-        redactor.add(secret_arguments(argv[1:]))
+    commits = {described.torch_git or "", *commits_in(bisected(case))}
+    redactor = Redactor(paths, names, {*commits, *_shown(recipe, described)}, Vocabulary(_called(case)))
+    teach(redactor, variables(env))
+    teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
+    teach(redactor, of_repository(described.git, _own_names(case)))
+    observed = [case.read("observe/run.json", Observation).argv[1:]] if case.has("observe/run.json") else []
+    for words in (subject.argv[1:], *observed):
+        teach(redactor, arguments(words, every=every_argument))
     for name in ("stdout.txt", "stderr.txt"):
         redactor.learn(tail(case.path / "observe" / name)[-200_000:])
     return redactor
+
+
+def _shown(recipe: Recipe, described: Environment) -> set[str]:
+    """Values that the bundle shows by itself."""
+    shown = shareable(described)
+    platform = re.findall(r"\w+", shown.platform)
+    versions = {shown.python, shown.platform, shown.torch or "", *shown.packages, *shown.packages.values()}
+    return {*_strings(to_data(recipe)), *versions, *platform}
+
+
+def _called(case: Case) -> set[str]:
+    """Names that the captured program calls of torch's."""
+    path = case.path / "capture" / "program.py"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return {part for name in _CALLED.findall(text) for part in name.split(".")}
+
+
+def _own_names(case: Case) -> set[str]:
+    """Parts of the names of files that the command runs: they are shown."""
+    modules = read_findings(case.path / "observe" / "probe").modules
+    files = [word.partition("::")[0] for word in case.file.subject.argv] + [str(module) for module in modules]
+    return {part for file in files if file.endswith(".py") for part in Path(file).parts}
 
 
 def _users() -> Iterator[str]:

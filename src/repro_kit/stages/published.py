@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from repro_kit.bundle.facts import telling_line
@@ -17,14 +17,21 @@ from repro_kit.stages.candidates import Candidate, sources_of
 from repro_kit.stages.cells import Plan
 from repro_kit.stages.overrides import by_hand, overrides, setup_words
 
+Words = Callable[[Sequence[str]], Sequence[str]]
+
 _CAPTURED = re.compile(r"[^\s'\"()]*\bcapture/program\.py")  # from wherever repro-kit was started
 _LINE = 500  # characters of a message
 _IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these: settings made before do not reach it
 
 
-def published(ablation: Ablation, case: Case, candidate: Candidate, shown: str, *, code: bool) -> Ablation:
-    """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in."""
-    turned = _commands(case, candidate)
+def published(
+    ablation: Ablation, case: Case, candidate: Candidate, shown: str, *, code: bool, words: Words = list
+) -> Ablation:
+    """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in.
+
+    `words` gives those of the user's command as they are shown.
+    """
+    turned = _commands(case, candidate, words)
     cells = tuple(_cell(cell, ablation.recipe, candidate, turned) for cell in ablation.cells)
     of_cells = {old.repeat: new.repeat for old, new in zip(ablation.cells, cells, strict=True)}
 
@@ -35,13 +42,14 @@ def published(ablation: Ablation, case: Case, candidate: Candidate, shown: str, 
     return replace(ablation, cells=cells, chain=chain)
 
 
-def _commands(case: Case, candidate: Candidate) -> Callable[[str], str]:
+def _commands(case: Case, candidate: Candidate, words: Words) -> Callable[[str], str]:
     """What turns a command of this machine into one of the bundle; empty where it has none."""
     subject = case.file.subject
     moved = (
         subject.argv if candidate.program else sources_of(case).argv
     )  # in the bundle, the user's files lie elsewhere
     own = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
+    typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
     python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
     settings_reach = candidate.facts.signature.kind not in _IN_CHILD
 
@@ -50,6 +58,7 @@ def _commands(case: Case, candidate: Candidate) -> Callable[[str], str]:
             if candidate.program is None or (" -c " in command and not settings_reach):
                 return ""
             command = _CAPTURED.sub("repro.py", command.replace(str(case.path / "capture/program.py"), "repro.py"))
+        command = command.replace(f" {typed}", f" {shown}") if typed else command
         for old, new in own:
             command = command.replace(old, new)
         return python.sub("python", command)
