@@ -152,11 +152,11 @@ def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
 
 def measure(size: str, scratch: Path) -> list[Row]:
     """One row a promise."""
-    scripts = [(it, PLAIN) for it in UNCLEAN]
-    scripts += [(it, COMPILED) for it in (UNCLEAN if size == "full" else UNCLEAN[-1:])]
+    scripts = [(it, PLAIN) for it in (UNCLEAN if size == "full" else UNCLEAN[::2])]
+    scripts += [(it, COMPILED) for it in (UNCLEAN if size == "full" else UNCLEAN[-2:-1])]
     return [
         *_unclean(scripts, scratch),
-        _flaky(PLAIN, 8, 0.6, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),
+        _flaky(PLAIN, 6, 0.5, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),
         *([_flaky(COMPILED, 10, 0.7, scratch / "compiled")] if size == "full" else []),
         _stale(scratch),
     ]
