@@ -19,7 +19,8 @@ _SHORTEST_ARGUMENT = 16
 _SHORTEST_NUMBER = 6
 _MOST_FILES = 400  # changed files whose names are looked for: each costs time in every text
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
-_SHORT = "too short to be told from other text"
+_SHORT, _NUMBER = "too short to be told from other text", "a number"
+_UNTOLD = (_SHORT, _NUMBER)  # nobody asks why these stay
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
 
 
@@ -100,7 +101,7 @@ def teach(redactor: Redactor, values: Iterable[Private]) -> None:
         reason = _reason_to_keep(private, redactor)
         if not reason:
             replaced.append(private)
-        elif private.origin and (private.secret or reason != _SHORT):
+        elif private.origin and (private.secret or reason not in _UNTOLD):
             redactor.keep(private.value, private.kind, private.origin, reason)
     for secret in (True, False):
         found = [Secret(it.value, it.kind) for it in replaced if (it.secret or is_random(it.value)) is secret]
@@ -117,7 +118,9 @@ def _reason_to_keep(private: Private, redactor: Redactor) -> str:
         return _SHORT
     if value in redactor.allowed:
         return "stands in the description of the environment or the recipe"
-    return "" if private.secret or not words.is_common(value) else "a common word or number"
+    if private.secret or not words.is_common(value):
+        return ""
+    return _NUMBER if words.is_number(value) else "a common word"
 
 
 def _is_random_argument(value: str) -> bool:
