@@ -21,6 +21,8 @@ _MOST_FILES = 400  # changed files whose names are looked for: each costs time i
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
 _SHORT, _NUMBER = "too short to be told from other text", "a number"
 _UNTOLD = (_SHORT, _NUMBER)  # nobody asks why these stay
+#: A password may begin with a slash: where one is expected, a path has several plain parts.
+_PATH_FOR_SURE = re.compile(r"~?(?:/[\w.@+-]+){2,}/?|/(?:usr|tmp|opt|home|root|var|etc|mnt|dev)?/?")
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
 
 
@@ -38,7 +40,7 @@ def variables(env: Mapping[str, str]) -> Iterator[Private]:
     """Values of the variables that a report does not show."""
     for name, value in sorted(env.items()):
         secret = is_secret(name)
-        if not is_allowed(name) and not _PATHS.fullmatch(value) and (secret or not is_systems(name)):
+        if not is_allowed(name) and not _is_path(value, secret=secret) and (secret or not is_systems(name)):
             yield Private(value, _VARIABLE, name, secret)
 
 
@@ -48,9 +50,14 @@ def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
         secret = part.secret or _is_random_argument(part.value)
         if not part.value or part.code or not (secret or every):
             continue
-        if not _PATHS.fullmatch(part.value):
+        if not _is_path(part.value, secret=secret):
             yield Private(part.value, _ARGUMENT, part.option or "a word of the command", secret)
         yield from _pieces(part.value, r"[:@,;=/\\\s]+", _ARGUMENT)
+
+
+def _is_path(value: str, *, secret: bool) -> bool:
+    """Whether `value` is a path, whose directories are replaced by other means."""
+    return (_PATH_FOR_SURE if secret else _PATHS).fullmatch(value) is not None
 
 
 def directories(paths: Iterable[str]) -> Iterator[Private]:
