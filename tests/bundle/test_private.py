@@ -114,7 +114,7 @@ def test_a_password_that_begins_with_a_slash_is_no_path() -> None:
     }
     values = [private.value for private in variables(env)]
     assert values == ["/hunter2", "/Zk4Qw8\n%}}"]
-    assert [private.value for private in arguments(["--password", "/hunter2"])][0] == "/hunter2"
+    assert next(arguments(["--password", "/hunter2"])).value == "/hunter2"
 
 
 def test_a_piece_of_an_operators_name_stays() -> None:
