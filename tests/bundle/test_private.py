@@ -20,7 +20,7 @@ from private_values import (
 )
 
 from repro_kit.bundle.arguments import parts_of
-from repro_kit.bundle.private import Private, teach
+from repro_kit.bundle.private import Private, arguments, teach, variables
 from repro_kit.bundle.redact import Redactor
 from repro_kit.bundle.shareable import shareable
 from repro_kit.bundle.vocabulary import Vocabulary
@@ -103,6 +103,18 @@ def test_what_identifies_somebody_is_replaced_and_a_word_of_anybodys_is_not(
     redactor = Redactor()
     teach(redactor, [Private(value, "environment variable", "X", secret)])
     assert (redactor.redact(f"a {value} b").text != f"a {value} b") is replaced
+
+
+def test_a_password_that_begins_with_a_slash_is_no_path() -> None:
+    env = {
+        "DB_PASSWORD": "/Zk4Qw8\n%}}",
+        "API_TOKEN": "/hunter2",
+        "SSH_AUTH_SOCK": "/tmp/ssh-x/agent.1",
+        "KEY_DIR": "/usr",
+    }
+    values = [private.value for private in variables(env)]
+    assert values == ["/hunter2", "/Zk4Qw8\n%}}"]
+    assert next(arguments(["--password", "/hunter2"])).value == "/hunter2"
 
 
 def test_a_piece_of_an_operators_name_stays() -> None:

@@ -18,7 +18,7 @@ import private_values as planted
 from repro_kit.bundle.vocabulary import words_of_torch
 from repro_kit.stages.options import Options
 
-_TRIALS = {"small": 12, "full": 200}
+_TRIALS = {"small": 12, "full": 100}
 _ODD = (
     "\\",
     '"',

@@ -19,7 +19,10 @@ _SHORTEST_ARGUMENT = 16
 _SHORTEST_NUMBER = 6
 _MOST_FILES = 400  # changed files whose names are looked for: each costs time in every text
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
-_SHORT = "too short to be told from other text"
+_SHORT, _NUMBER = "too short to be told from other text", "a number"
+_UNTOLD = (_SHORT, _NUMBER)  # nobody asks why these stay
+#: A password may begin with a slash: where one is expected, a path has several plain parts.
+_PATH_FOR_SURE = re.compile(r"~?(?:/[\w.@+-]+){2,}/?|/(?:usr|tmp|opt|home|root|var|etc|mnt|dev)?/?")
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
 
 
@@ -37,7 +40,7 @@ def variables(env: Mapping[str, str]) -> Iterator[Private]:
     """Values of the variables that a report does not show."""
     for name, value in sorted(env.items()):
         secret = is_secret(name)
-        if not is_allowed(name) and not _PATHS.fullmatch(value) and (secret or not is_systems(name)):
+        if not is_allowed(name) and not _is_path(value, secret=secret) and (secret or not is_systems(name)):
             yield Private(value, _VARIABLE, name, secret)
 
 
@@ -47,9 +50,14 @@ def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
         secret = part.secret or _is_random_argument(part.value)
         if not part.value or part.code or not (secret or every):
             continue
-        if not _PATHS.fullmatch(part.value):
+        if not _is_path(part.value, secret=secret):
             yield Private(part.value, _ARGUMENT, part.option or "a word of the command", secret)
         yield from _pieces(part.value, r"[:@,;=/\\\s]+", _ARGUMENT)
+
+
+def _is_path(value: str, *, secret: bool) -> bool:
+    """Whether `value` is a path, whose directories are replaced by other means."""
+    return (_PATH_FOR_SURE if secret else _PATHS).fullmatch(value) is not None
 
 
 def directories(paths: Iterable[str]) -> Iterator[Private]:
@@ -100,7 +108,7 @@ def teach(redactor: Redactor, values: Iterable[Private]) -> None:
         reason = _reason_to_keep(private, redactor)
         if not reason:
             replaced.append(private)
-        elif private.origin and (private.secret or reason != _SHORT):
+        elif private.origin and (private.secret or reason not in _UNTOLD):
             redactor.keep(private.value, private.kind, private.origin, reason)
     for secret in (True, False):
         found = [Secret(it.value, it.kind) for it in replaced if (it.secret or is_random(it.value)) is secret]
@@ -117,7 +125,9 @@ def _reason_to_keep(private: Private, redactor: Redactor) -> str:
         return _SHORT
     if value in redactor.allowed:
         return "stands in the description of the environment or the recipe"
-    return "" if private.secret or not words.is_common(value) else "a common word or number"
+    if private.secret or not words.is_common(value):
+        return ""
+    return _NUMBER if words.is_number(value) else "a common word"
 
 
 def _is_random_argument(value: str) -> bool:

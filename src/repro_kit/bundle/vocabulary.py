@@ -71,10 +71,14 @@ class Vocabulary:
 
     def is_common(self, value: str) -> bool:
         """Whether `value` is a number, a version, or a short phrase of words that any technical text uses."""
-        if _NUMBER.fullmatch(value) or self.what(value):
+        if self.is_number(value) or self.what(value):
             return True
         words = [word for word in re.split(r"[\W_]+", value.lower()) if word]
         return 0 < len(words) <= _LONGEST_PHRASE and all(self._is_common_word(word) for word in words)
+
+    def is_number(self, value: str) -> bool:
+        """Whether `value` is a number or a version, which tell nothing."""
+        return _NUMBER.fullmatch(value) is not None
 
     def _is_common_word(self, word: str) -> bool:
         return word.isdigit() or word in _common() or bool(self.what(word))
