@@ -11,6 +11,8 @@ from repro_kit.bisect import Build, Judgement, Mark, Outcome, next_step
 from repro_kit.bisect.state import SCHEMA, State
 from repro_kit.case import Case, Subject
 from repro_kit.errors import Exit
+from repro_kit.model.failure import Kind
+from repro_kit.model.signature import Signature
 from repro_kit.stages.bisect import write_state
 from repro_kit.stages.bisect_report import as_json, as_markdown, bisected, commits_in, make_report
 
@@ -71,8 +73,11 @@ def test_a_mark_by_hand_that_contradicts_is_told() -> None:
 def test_only_an_answer_goes_into_the_bundle(tmp_path: Path) -> None:
     case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
     assert bisected(case) == ""
+    signature = Signature(Kind.ACCURACY)
+    case.update(signature=signature)
+    state = replace(STATE, signature=signature)
     for marks, there in (("....g", False), ("g....", False), ("ggbbb", True)):
-        write_state(case.path / "bisect", judged(STATE, marks))
+        write_state(case.path / "bisect", judged(state, marks))
         (case.path / "bisect" / "answer.md").write_text("the answer\n")
         assert bool(bisected(case)) == there
     assert commits_in(f"see {'0a' * 20} and 123") == ["0a" * 20]

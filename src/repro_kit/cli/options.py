@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from repro_kit.cli.defaults import Default, read_defaults, shown
+from repro_kit.cli.echo import echo
 from repro_kit.errors import ReproKitError
 from repro_kit.model.axis import parse_axis
 from repro_kit.stages.options import Options
@@ -169,7 +170,7 @@ def merged(ctx: click.Context) -> dict[str, Any]:
     if not ctx.meta.setdefault(_SAID, False):
         ctx.meta[_SAID] = True
         for line in said:
-            click.echo(f"note: {line}", err=True)
+            echo(f"note: {line}", err=True)
     return values
 
 
