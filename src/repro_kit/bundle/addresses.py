@@ -28,9 +28,10 @@ _AUTHORITY = re.compile(r"(?:[^/?#]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)(?::\d+)?")
 _PLACEHOLDERS = tuple("{$%…<")  # what a URL of a template goes on with
 
 _PART = r"[^\s'\"\\<>|*?]+"
+_BEGIN = r"(?:(?<![\\\w])|(?<=[^\\]\\[nrt]))"
 _SHARE = re.compile(
-    rf"(?<![\\\w])\\\\[A-Za-z0-9][\w.-]*\\[\w$.]{_PART}(?:\\{_PART})*"  # \\server\share\leaf
-    rf"|(?<![\\\w])\\\\\\\\[A-Za-z0-9][\w.-]*\\\\[\w$.]{_PART}(?:\\\\{_PART})*"  # as JSON and Python spell it
+    rf"{_BEGIN}\\\\[A-Za-z0-9][\w.-]*\\[\w$.]{_PART}(?:\\{_PART})*"  # \\server\share\leaf
+    rf"|{_BEGIN}\\\\\\\\[A-Za-z0-9][\w.-]*\\\\[\w$.]{_PART}(?:\\\\{_PART})*"  # as JSON and Python spell it
     r"|(?<=['\"])\\\\(?:\\\\)?[A-Za-z0-9][\w.-]*\\{1,2}[^'\"\n<>|*?]+(?=['\"])"  # with spaces
     rf"|(?<![\w:/<.])//[A-Za-z][\w-]*(?:\.[\w-]+)*/[\w$.-]+/{_PART}"
 )
@@ -52,6 +53,7 @@ _PERSON_BEFORE = re.compile(
     r"(?i)(?:\b(?:ssh|scp|rsync|sftp|user|login|by|from|as|e-?mail|to|for|cc|author|contact|ask|owner|account|name)\b"
     r"[\s:='\"<(]{0,4}(?:-\w+ \S+ )*|://|<)$"
 )
+_LINE_END = re.compile(r"\\+[nrt]")  # as JSON and Python spell them
 _LOOK_BACK = 40
 
 Found = tuple[str, str]  # what it is, and the value
@@ -60,8 +62,9 @@ Found = tuple[str, str]  # what it is, and the value
 def addresses_in(text: str, name: str = "text.txt") -> Iterator[Found]:
     """Every private address of `text`; of a Python file (by its `name`) those in strings and comments."""
     prose = _prose_of(text) if name.endswith(".py") else text
-    rest = prose
-    for pattern, search in ((_URL, _in_url), (_SHARE, _in_share), (_SCP, _in_login)):
+    yield from (address for match in _SHARE.finditer(prose) for address in _in_share(match))
+    rest = _LINE_END.sub("\n", _SHARE.sub(" ", prose))
+    for pattern, search in ((_URL, _in_url), (_SCP, _in_login)):
         for match in pattern.finditer(rest):
             yield from search(match)
         rest = pattern.sub(" ", rest)

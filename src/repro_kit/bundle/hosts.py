@@ -76,6 +76,8 @@ _MACHINE = re.compile(
     r"[\w-]*\d\w*|(?=[\w-]*\d)[a-z]+-[\w-]+"
 )
 
+_PORTS = frozenset({8000, 8080, 8888, 9200, 50000, 5432, 6379, 3306, 27017, 29500})
+
 _IPV4 = re.compile(r"(?:(?<![\w.])|(?<=\\n))(?P<ip>\d{1,3}(?:\.\d{1,3}){3})(?![\w]|\.\d|-py|-cp|\.dev|\+)")
 _VERSION_BEFORE = re.compile(
     r"(?i)(?:==|>=|<=|~=|!=|[<>]|\bv|\bversions?\W{0,3}|\brelease\W{0,3}|\.so\.?|[\w.]-cu\d\d\W{0,30}|"
@@ -127,8 +129,13 @@ def hosts_in(text: str) -> Iterator[Found]:
         telling = _NETWORK_BEFORE.search(before)
         if ("." in host and (telling or _MACHINE.match(host))) or (telling and is_machine(host)):
             yield "host", host
-        elif telling and _RIGHT_BEFORE.search(before):
+        elif (telling and _RIGHT_BEFORE.search(before)) or (is_machine(host) and _is_port(int(match["port"]))):
             yield "host", match[0]
+
+
+def _is_port(number: int) -> bool:
+    """Whether `number` is a port where nothing says so: it is none of the sizes that tensors have."""
+    return number < 65536 and (number in _PORTS or (number > 1024 and number % 128 != 0))
 
 
 def _is_no_host(host: str) -> bool:

@@ -13,7 +13,10 @@ _WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}(?![a-z])")
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}|^[bcdfghjklmnpqrstvwxz]*$")
 #: Where the kind of character changes, but for a capital's to the rest of its word.
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z\d])|(?<=[A-Z])(?=\d)|(?<=\d)(?=[A-Za-z])")
-_SEGMENT = re.compile(r"[A-Za-z0-9]+")
+_SEGMENT = re.compile(rf"{START}[A-Za-z0-9]+")
+_MANGLED = re.compile(r"(?<![A-Za-z0-9])_Z[A-Z0-9]\w+")
+_CACHE_KEY = re.compile(r"[a-z]?[a-z2-7]{50,52}|[A-Z2-7]{52}")
+_KERNEL = re.compile(r"[a-z0-9]{1,20}(?:_+[a-z0-9]{1,20}){3,}")
 #: Keys of the compiler's caches (base 32), mangled C++ names, checksums and addresses stand in every log.
 _COMPILERS = re.compile(
     r"[a-z]?[a-z2-7]{50,52}|[A-Z2-7]{52}|_?Z[A-Z]+\d.*|[0-9a-f]+|[0-9A-F]+|0[xX][0-9A-Fa-f]+[uUlL]*|\d+"
@@ -50,6 +53,7 @@ _IN_CONTEXT = 8  # where its place says that it is a secret
 
 def random_segments(text: str) -> list[str]:
     """The parts of `text` that are random by themselves: upper and lower case and digits, and hardly a word."""
+    text = _MANGLED.sub(" ", text)
     mixed = [part for part in _SEGMENT.findall(text) if len(part) >= _ANYWHERE and _has_all(part)]
     base64 = [part for part in _BASE64.findall(text) if _has_all(part) and not _is_path(part)]
     lower = [part for part in _LOWER.findall(text) if len(_CHANGE.findall(part)) >= _CHANGES_ALONE]
@@ -71,7 +75,12 @@ def hex_keys(text: str) -> Iterator[tuple[str, str]]:
 
 def is_compilers(text: str) -> bool:
     """Whether `text` is of a form that compilers write: a cache key, a mangled name, a checksum, an address."""
-    return _COMPILERS.fullmatch(text) is not None
+    return bool(_COMPILERS.fullmatch(text) or _KERNEL.fullmatch(text))
+
+
+def is_cache_key(text: str) -> bool:
+    """Whether `text` is of the form of the keys of the compiler's caches."""
+    return _CACHE_KEY.fullmatch(text) is not None
 
 
 def is_random(value: str) -> bool:

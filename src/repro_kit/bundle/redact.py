@@ -69,6 +69,7 @@ class Redactor:
     def learn(self, text: str, name: str = "text.txt") -> None:
         """Remember the secrets of `text`; file name `name` tells its language."""
         self.add(secrets_in(text, name))
+        self.paths.learn(text)
 
     def add(self, secrets: Iterable[Secret], *, as_names: bool = False) -> None:
         """Remember `secrets`; `as_names` replaces them as whole words, and not in code."""

@@ -12,7 +12,7 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 from detect_secrets.filters.heuristic import is_potential_uuid, is_sequential_string
 
 from repro_kit.bundle.addresses import addresses_in
-from repro_kit.bundle.randomness import hex_keys, is_compilers, is_random, random_segments
+from repro_kit.bundle.randomness import hex_keys, is_cache_key, is_compilers, is_random, random_segments
 from repro_kit.bundle.token_forms import tokens_in
 from repro_kit.model.variables import is_allowed
 
@@ -104,7 +104,7 @@ def _found_in(text: str, name: str) -> Iterator[Secret]:
         if not is_allowed(found["name"]) and len(found["secret"]) >= 6:
             yield Secret(found["secret"], "environment variable")
     for found in _NEAR.finditer(text):
-        if is_random(found["secret"]):
+        if is_random(found["secret"]) and not is_cache_key(found["secret"]):
             yield Secret(found["secret"], "random, next to a word for secrets")
     for value in random_segments(_PUBLIC.sub("", text)):
         yield Secret(value, "random")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 #: Where a token may begin: after no letter or digit, but for those of an escape (a line end, ``%3D``, a colour).
 START = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u00[0-9a-fA-F]{2})|(?<=%[0-9A-Fa-f]{2})"
+    r"(?:(?<![A-Za-z0-9])(?!(?<=\\)[nrt])|(?<=\\[nrtbf])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u00[0-9a-fA-F]{2})|(?<=%[0-9A-Fa-f]{2})"
     r"|(?<=\[\dm)|(?<=\[\d\dm)|(?<=\[\d;\d\dm))"
 )
 _WITH_DIGIT = r"(?=[A-Za-z_.~-]*(?:\d|[a-z][A-Z]{2}))"  # or with capitals where no word has them
