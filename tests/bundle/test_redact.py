@@ -64,7 +64,7 @@ def test_a_commit_is_no_secret():
     ("text", "expected"),
     [
         ("/home/alice/proj/train.py", "<cwd>/train.py"),
-        ("/home/alice/other", "<home>/other"),
+        ("/home/alice/other", "<home>/<file-1>"),
         ("/home/alice", "<home>"),
         ("in /home/alice.", "in <home>."),
         (

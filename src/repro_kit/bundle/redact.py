@@ -91,6 +91,7 @@ class Redactor:
     def learn(self, text: str, name: str = "text.txt") -> None:
         """Remember the secrets of `text`; file name `name` tells its language."""
         self.add(secrets_in(with_line_ends(text), name))
+        self.paths.learn(text)
 
     def add(self, secrets: Iterable[Secret], *, as_names: bool = False) -> None:
         """Remember `secrets`; `as_names` replaces them as whole words, and not in code."""

@@ -11,7 +11,9 @@ from typing import Any
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from detect_secrets.filters.heuristic import is_potential_uuid, is_sequential_string
 
-from repro_kit.bundle.randomness import is_compilers, is_random, random_segments
+from repro_kit.bundle.addresses import addresses_in
+from repro_kit.bundle.randomness import hex_keys, is_cache_key, is_compilers, is_random, random_segments
+from repro_kit.bundle.token_forms import tokens_in
 from repro_kit.model.variables import is_allowed
 
 
@@ -24,7 +26,8 @@ class Secret:
 
 
 #: Version numbers of four parts look like public addresses; credentials in URLs are looked for below.
-_LEFT_OUT = {"IPPublicDetector", "BasicAuthDetector"}
+#: Of strings of hex digits, only what stands before them tells which are sums: that is `hex_keys`'s to judge.
+_LEFT_OUT = {"IPPublicDetector", "BasicAuthDetector", "HexHighEntropyString"}
 #: Shorter strings of hex digits are colours, sizes and hashes of kernels.
 _SHORTEST_ENTROPIC = 16
 #: What a detector gives back below this length is the prefix that it looks for.
@@ -39,15 +42,9 @@ _STRONG = (
 )
 #: (what it is, pattern); the secret is the group of that name, else the whole.
 _FURTHER = (
-    ("private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/@\"'<]+)@"),
     ("login in a URL", r"\b[a-z][a-z0-9+.-]*://(?P<secret>[^\s/:@\"'<]{4,})(?=(?::[^\s/@\"']*)?@)(?<!//git)(?<!//ssh)"),
-    ("JSON web token", r"\beyJ[A-Za-z0-9_=-]{8,}\.[A-Za-z0-9_=-]{4,}(?:\.[A-Za-z0-9_=-]*)?"),
     ("authorization header", r"\b(?:Bearer|Basic|Token)\s+(?P<secret>(?=\S*\d)[A-Za-z0-9._~+/-]{12,}=*)"),
-    (
-        "access token",
-        r"\b(?P<secret>(?:hf|wandb_v1|dapi|glpat|pypi|shpat|dop_v1|nvapi|rk|pk|sk)[_-][A-Za-z0-9_-]{16,})",
-    ),
     (
         "environment variable",
         r"\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?|COOKIE|_DSN|_AUTH)"
@@ -76,12 +73,8 @@ _FURTHER = (
         "parameter of a URL",
         r"(?i)[?&][\w-]*(?:token|key|sig|signature|credential|auth|pass|secret|code|sas)[\w-]*=(?P<secret>[^\s&'\"]{8,})",
     ),
-    (
-        "e-mail address",
-        r"(?i)\b(?P<secret>[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|ai|dev|edu|gov|co|info|corp|local|internal|example|[a-z]{2}\.uk|de|fr|jp|cn|ru|in|ch|at|eu))\b",
-    ),
 )
-_PATTERNS = tuple((kind, re.compile(pattern, re.DOTALL if "BEGIN" in pattern else 0)) for kind, pattern in _FURTHER)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _FURTHER)
 _PUBLIC = re.compile(r"https://docs\.google\.com/\S+")  # torch's messages point there
 _ASSIGNED = re.compile(r"os\.environ\[['\"](?P<name>\w+)['\"]\]\s*=\s*(?P<quote>['\"])(?P<secret>.+?)(?P=quote)")
 _NEAR = re.compile(
@@ -94,6 +87,9 @@ _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|torch|os|args|cfg|config)\..*|None|Tr
 
 def secrets_in(text: str, name: str = "text.txt") -> Iterator[Secret]:
     """Every secret of `text`; `name` tells the detectors what language it is in."""
+    for kind, value in (*tokens_in(text), *hex_keys(text), *addresses_in(text, name)):
+        if not _TOKEN.search(value):
+            yield Secret(value, kind)
     for found in _found_in(text, name):
         value = found.value
         if value and not _TOKEN.search(value) and not (_CODE.fullmatch(value) or _is_harmless(found)):
@@ -108,7 +104,7 @@ def _found_in(text: str, name: str) -> Iterator[Secret]:
         if not is_allowed(found["name"]) and len(found["secret"]) >= 6:
             yield Secret(found["secret"], "environment variable")
     for found in _NEAR.finditer(text):
-        if is_random(found["secret"]):
+        if is_random(found["secret"]) and not is_cache_key(found["secret"]):
             yield Secret(found["secret"], "random, next to a word for secrets")
     for value in random_segments(_PUBLIC.sub("", text)):
         yield Secret(value, "random")
@@ -139,7 +135,7 @@ def _is_harmless(found: Secret) -> bool:
         return True
     if value.isdigit() or value.lower().startswith("0x"):
         return True
-    if measured and "Hex" not in kind and is_compilers(value):
+    if measured and is_compilers(value):
         return True
     return measured and (len(value) < _SHORTEST_ENTROPIC or is_sequential_string(value) or is_potential_uuid(value))
 
