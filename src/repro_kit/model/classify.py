@@ -151,6 +151,12 @@ def concerns_compiler(failure: Failure) -> bool:
     )
 
 
+def is_compilers_type(name: str) -> bool:
+    """Whether an exception of this type is the compiler's, by torch's or triton's own name or the bare one of a log."""
+    own = "." not in name or name.startswith(("torch.", "triton."))
+    return own and bool(_BACKEND_TYPES.search(name) or _DYNAMO_TYPES.search(name))
+
+
 def _kind(chain: Sequence[ExceptionLink]) -> Kind:
     if not chain:
         return Kind.RUNTIME_ERROR

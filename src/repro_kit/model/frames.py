@@ -67,6 +67,21 @@ def is_compiler(frame: Frame) -> bool:
     return is_generated(frame) or bool(path and _COMPILER.search(path))
 
 
+def rises_in_compiler(frames: Sequence[Frame]) -> bool:
+    """Whether what happened at the end of `frames` happened in the compiler, or in code that it made.
+
+    The compiler's runtime further out tells nothing: the user's own code runs below it after a graph break.
+    """
+    if any(is_compiling(frame) or is_generated(frame) for frame in frames):
+        return True
+    for frame in reversed(frames):
+        if is_compiler(frame):
+            return True
+        if torch_path(frame.file) is None:
+            break
+    return False
+
+
 def is_compiling(frame: Frame) -> bool:
     """Whether `frame` runs only while something is compiled."""
     path = torch_path(frame.file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from repro_kit.model.blame import Nature
 from repro_kit.model.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.signature import Signature
@@ -57,6 +58,7 @@ class ObservedFailure:
     count: int = 1
     source: Literal["exception", "trace", "output", "exit", "measured"] = "exception"
     rank: int | None = None
+    nature: Nature = Nature.OPEN
 
 
 @dataclass(frozen=True)

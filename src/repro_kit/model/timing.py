@@ -29,6 +29,7 @@ class CompiledCall:
     also: tuple[Difference, ...] = ()
     tolerance: tuple[float, float] | None = None
     note: str = ""
+    raised: str = ""  # that one of eager and compiled raises and the other does not
     problem: str = ""  # why it could not be measured
 
 

@@ -34,6 +34,9 @@ class Uncaught:
     time: float
     links: tuple[ExceptionLink, ...]
     tolerance: tuple[float, float] | None = None  # (rtol, atol) that the user's check states, when that raised it
+    machine: bool = False  # it is an error of the operating system, or derived from one
+    compares: bool = False  # tensors were compared where it rose
+    clock: bool = False  # a clock was read for the condition under which it rose
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Findings:
     modules: tuple[str, ...] = ()  # files of the user's own modules
     compiled: tuple[CompiledCall, ...] = ()  # what was measured, of the process that measured most
     peak_memory: int = 0  # bytes that one process has held at most
+    graphs_made: int = 0  # in a run that was to compile nothing
     problems: tuple[str, ...] = ()  # of the probe itself
 
 
@@ -84,6 +88,9 @@ class _Raised:
     time: float
     exceptions: tuple[ExceptionLink, ...]
     tolerance: tuple[float, float] | None = None
+    machine: bool = False
+    compares: bool = False
+    clock: bool = False
 
 
 def read_findings(directory: Path) -> Findings:
@@ -104,6 +111,7 @@ def read_findings(directory: Path) -> Findings:
         compiled=max(measured, key=len, default=()),
         peak_memory=max((ended.peak_memory or 0 for ended in goodbyes), default=0),
         modules=tuple(sorted({path for ended in goodbyes for path in ended.modules.values()})),
+        graphs_made=sum(len(path.read_bytes().splitlines()) for path in directory.glob("compiled-*.jsonl")),
         problems=tuple(problems),
     )
 
@@ -112,7 +120,15 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
     for pattern in ("exception-*.json", "thread-exception-*.json"):
         for path, raised in _read(directory, pattern, _Raised, problems):
             pid = path.stem.rsplit("-", 1)[1]
-            yield Uncaught(int(pid) if pid.isdigit() else 0, raised.time, raised.exceptions, raised.tolerance)
+            yield Uncaught(
+                int(pid) if pid.isdigit() else 0,
+                raised.time,
+                raised.exceptions,
+                raised.tolerance,
+                raised.machine,
+                raised.compares,
+                raised.clock,
+            )
 
 
 def _read(directory: Path, pattern: str, cls: type[T], problems: list[str]) -> Iterator[tuple[Path, T]]:

@@ -6,25 +6,23 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case import Case
 from repro_kit.errors import ReproKitError
+from repro_kit.model.blame import Nature, nature_of
 from repro_kit.model.brief import brief_failure
 from repro_kit.model.classify import (
-    concerns_compiler,
     failure_from_exceptions,
     failure_from_signal,
     failure_from_text,
     failure_from_timeout,
 )
-from repro_kit.model.failure import Failure, Kind, Status
+from repro_kit.model.failure import Failure, Kind
 from repro_kit.model.native import faulthandler_stack
 from repro_kit.model.results import ObservedFailure
 from repro_kit.model.signature import Strength, signature_of
 from repro_kit.model.tracebacks import short
-from repro_kit.runner.findings import Findings, Uncaught, read_findings
+from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
 from repro_kit.stages.options import Options
-from repro_kit.stages.running import run_subject
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are looked through; one C++ error can fill 100,000
@@ -44,7 +42,9 @@ def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSumma
     for failed in summary.failures:
         failure = failure_from_text(failed.text) or Failure(Kind.COMPILE_ERROR, text=failed.reason)
         failure = replace(failure, compile_id=failed.compile_id)
-        swallowed.append(ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank))
+        swallowed.append(
+            ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank, nature=Nature.COMPILER)
+        )
     mute = any(one.failure.exit_status is not None for one in ended)
     found = [*swallowed, *ended] if mute else [*ended, *swallowed]
     return [replace(one, failure=brief_failure(one.failure)) for one in _distinct(found)]
@@ -56,29 +56,33 @@ def _ending(
     stack = faulthandler_stack(next(iter(findings.stacks), ""))
     if observed.timed_out:
         failure = failure_from_timeout(stack, summary.open_step, text=output)
-        return [ObservedFailure(failure, signature_of(failure), source="exit")]
+        return [_of_exit(failure)]
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
-        return [ObservedFailure(failure, signature_of(failure), source="exit")]
-    uncaught = _own([_failure(one) for one in findings.exceptions])
-    found = [ObservedFailure(failure, signature_of(failure)) for failure in uncaught]
+        return [_of_exit(failure)]
+    found = _own([_seen(one) for one in findings.exceptions])
     if observed.ok or found:
         return found
     told = failure_from_text(output) or failure_from_text(tail(place / "stdout.txt"))
     if told is not None:
-        return [ObservedFailure(told, signature_of(told), source="output")]
-    failure = Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:])
-    return [ObservedFailure(failure, signature_of(failure), source="exit")]
+        return [ObservedFailure(told, signature_of(told), source="output", nature=nature_of(told))]
+    return [_of_exit(Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:]))]
 
 
-def _failure(uncaught: Uncaught) -> Failure:
+def _of_exit(failure: Failure) -> ObservedFailure:
+    return ObservedFailure(failure, signature_of(failure), source="exit", nature=nature_of(failure))
+
+
+def _seen(uncaught: Uncaught) -> ObservedFailure:
     failure = failure_from_exceptions(uncaught.links)
-    return replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
+    failure = replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
+    nature = nature_of(failure, machine=uncaught.machine, compares=uncaught.compares, clock=uncaught.clock)
+    return ObservedFailure(failure, signature_of(failure), nature=nature)
 
 
-def _own(uncaught: list[Failure]) -> list[Failure]:
+def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
     """Without those that only report that another process failed, where that process has told it itself."""
-    own = [it for it in uncaught if not (it.exceptions and short(it.exceptions[0].type) in _REPORTS)]
+    own = [it for it in uncaught if not (it.failure.exceptions and short(it.failure.exceptions[0].type) in _REPORTS)]
     return own or uncaught
 
 
@@ -95,45 +99,6 @@ def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:
         else:
             distinct.append(one)
     return distinct
-
-
-def compare_with_eager(
-    case: Case, options: Options, found: list[ObservedFailure], observed: Run
-) -> tuple[Status, list[ObservedFailure], list[str]]:
-    """Run the subject under ``TORCH_COMPILE_DISABLE=1``: (its verdict, the failures seen in that light, warnings).
-
-    A failure outside the compiler that goes away in eager is a wrong result which the user's own check found.
-    """
-    place = case.path / "observe" / "eager"
-    ran, eager_found = run_eager(case, options, max(options.timeout, 2 * observed.seconds))
-    if ran.ok and not eager_found:
-        return Status.PASS, [in_the_light_of_eager(one) for one in found], []
-    known = [other for other in eager_found if other.signature.matches(found[0].signature, Strength.REBASED)]
-    # Only how the run ended is comparable: eager has no compile failures.
-    if known or (ran.timed_out and observed.timed_out):
-        return Status.FAIL, found, []
-    what = eager_found[0].signature.summary() if eager_found else "it does not end well"
-    warning = (
-        f"Without torch.compile the run fails as well, but differently ({what}); see {place.relative_to(case.path)}/."
-    )
-    return Status.INVALID, [in_the_light_of_eager(one) for one in found], [warning]
-
-
-def run_eager(case: Case, options: Options, timeout: float) -> tuple[Run, list[ObservedFailure]]:
-    """The subject without torch.compile, and its failures."""
-    place = case.path / "observe" / "eager"
-    # With fullgraph=True, torch 2.13 raises when TORCH_COMPILE_DISABLE leaves it without a frame to compile.
-    lenient = {"fullgraph": False}
-    ran = run_subject(case, place, timeout=timeout, mode="override", probe=lenient, env={"TORCH_COMPILE_DISABLE": "1"})
-    return ran, found_in(place, ran, read_findings(place / "probe"), TraceSummary())
-
-
-def in_the_light_of_eager(one: ObservedFailure) -> ObservedFailure:
-    """`one`, seen while eager passes: a failure outside the compiler is then a wrong result of it."""
-    if one.failure.kind != Kind.RUNTIME_ERROR or concerns_compiler(one.failure):
-        return one
-    failure = replace(one.failure, kind=Kind.ACCURACY)
-    return replace(one, failure=failure, signature=signature_of(failure))
 
 
 def index_of(options: Options, found: list[ObservedFailure]) -> int:

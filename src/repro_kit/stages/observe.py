@@ -46,12 +46,14 @@ def run(case: Case, options: Options, ui: Ui) -> None:
             found,
         )
     warnings = [*_warnings(case, findings), *left]
-    eager = None
+    eager, nobody = None, ""
     if found:
-        ui.progress("running it without torch.compile")
-        eager, found, more = symptoms.compare_with_eager(case, options, found, observed)
-        warnings += more
+        told = symptoms.compare_with_eager(case, options, ui, found, observed)
+        eager, found, nobody = told.eager, list(told.found), told.nobody
+        warnings += [*told.warnings, *filter(None, [nobody])]
     _write(case, observed, findings, summary, found, eager, warnings)
+    if nobody:
+        raise Stop(Exit.FAILED, f"Nobody is blamed: {nobody}.")
     further.runs(case, options, ui, found)
     _conclude(case, options, ui, observed, found, eager, measured.words)
 

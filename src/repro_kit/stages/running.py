@@ -57,6 +57,7 @@ def run_overridden(
     timeout: float,
     env: Mapping[str, str] | None = None,
     without: Collection[str] = (),
+    copy_of: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
@@ -71,6 +72,7 @@ def run_overridden(
         probe=override,
         env={"TORCH_TRACE": str(trace), **(env or {})},
         without=without,
+        copy_of=copy_of,
         on_tick=on_tick,
         argv=argv,
     )

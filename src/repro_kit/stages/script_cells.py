@@ -22,7 +22,8 @@ from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.stages import failures, symptoms, user_oracle
+from repro_kit.stages import eager, failures, symptoms, user_oracle
+from repro_kit.stages.blame import as_wrong_result
 from repro_kit.stages.cells import Cells, Plan, interpreter
 from repro_kit.stages.names import texts
 from repro_kit.stages.options import Options
@@ -167,7 +168,9 @@ class OnScript(Cells):
 
     def _eager_again(self, it: Plan) -> Verdict:
         """One more run without torch.compile than observe has made."""
-        return self.verdict({"fullgraph": False}, slug(it.name), {"TORCH_COMPILE_DISABLE": "1"})
+        verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
+        doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
+        return Verdict(Status.INFRA, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, it: Plan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
@@ -220,6 +223,6 @@ class OnScript(Cells):
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
         if self.observation.eager == Status.PASS:
-            found = [failures.in_the_light_of_eager(one) for one in found]
+            found = [as_wrong_result(seen) for seen in found]
         like = [one for one in found if self.target and self.target.matches(one.signature, Strength.REBASED)]
         return Verdict(Status.FAIL, (like or found)[0].failure, ran.seconds)

@@ -15,7 +15,9 @@ from repro_kit.model.symptom import Symptom, Unit, parse_symptom
 from repro_kit.model.timing import extra_memory, slowdown, wrong_result
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
-from repro_kit.stages import failures, user_oracle
+from repro_kit.runner.unseen import Unseen
+from repro_kit.stages import blame, eager, user_oracle
+from repro_kit.stages.blame import Blame
 from repro_kit.stages.options import Options
 from repro_kit.stages.running import run_overridden
 from repro_kit.trace import TraceSummary, summarise
@@ -95,20 +97,27 @@ def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def compare_with_eager(
-    case: Case, options: Options, found: list[ObservedFailure], observed: Run
-) -> tuple[Status, list[ObservedFailure], list[str]]:
-    """As `failures.compare_with_eager`; what an oracle calls bad, it is asked about in eager."""
+def compare_with_eager(case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run) -> Blame:
+    """As `blame.judge`; what an oracle calls bad, it is asked about in eager."""
     if found[0].failure.kind is not Kind.ORACLE:
-        return failures.compare_with_eager(case, options, found, observed)
+        return blame.judge(case, options, ui, found, observed)
     place = case.path / "observe" / "eager"
-    env = {"TORCH_COMPILE_DISABLE": "1"}
-    verdict = user_oracle.ask(case, options, case.read(FILE, Symptom), place, {"fullgraph": False}, env)
+    unseen = Unseen()
+    verdict = user_oracle.ask(
+        case, options, case.read(FILE, Symptom), place, eager.PROBE, eager.VARIABLES, on_tick=unseen.look
+    )
+    doubt = eager.doubt(place / "probe", unseen)
+    if doubt:
+        why = f"Whether the oracle calls it bad without torch.compile cannot be told: {doubt}."
+        return Blame(Status.INFRA, tuple(found), (why,))
     if verdict.status is Status.INFRA:
-        return Status.INVALID, found, [f"Without torch.compile the oracle tells nothing: {verdict.note}."]
+        return Blame(
+            Status.INVALID, tuple(found), (f"Without torch.compile the oracle tells nothing: {verdict.note}.",)
+        )
     if verdict.failure is not None and verdict.failure.kind is not Kind.ORACLE:
-        return Status.INVALID, found, [f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."]
-    return verdict.status, found, []
+        why = f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."
+        return Blame(Status.INVALID, tuple(found), (why,))
+    return Blame(verdict.status, tuple(found))
 
 
 def probes(symptom: Symptom) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,15 @@ def ask(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     without: Collection[str] = (),
+    on_tick: Callable[[float], None] | None = None,
 ) -> Verdict:
     """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says.
 
     `without` are variables of the user's that it does not get.
     """
     argv = ["/bin/sh", "-c", oracle.text]
-    ran = run_overridden(case, place, override, timeout=timeout or options.timeout, env=env, without=without, argv=argv)
+    limit = timeout or options.timeout
+    ran = run_overridden(case, place, override, timeout=limit, env=env, without=without, on_tick=on_tick, argv=argv)
     if ran.timed_out:
         return Verdict(Status.INFRA, seconds=ran.seconds, note=exit_name(ran))
     if ran.ok:

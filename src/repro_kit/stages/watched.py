@@ -18,6 +18,7 @@ from repro_kit.plain_file import check_tree, read_plain
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.stages import failures
+from repro_kit.stages.blame import as_wrong_result
 from repro_kit.stages.environment import environment
 from repro_kit.stages.observe import write_artifacts
 from repro_kit.stages.options import Options
@@ -89,7 +90,7 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
         findings = read_findings(path / RECORD)
         summary = summarise(path / "observe" / "trace")
         ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
-        found = [failures.in_the_light_of_eager(it) for it in failures.found_in(path, ended, findings, summary)]
+        found = [as_wrong_result(seen) for seen in failures.found_in(path, ended, findings, summary)]
         index = failures.index_of(options, found)
         env = environment(subject.python)
         if env.torch != seen.torch:

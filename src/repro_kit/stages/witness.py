@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from repro_kit.model.failure import Kind, Layer, Status
 from repro_kit.model.layer import first_failing, name_layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.witness import parting
+from repro_kit.stages import eager
 from repro_kit.stages.cells import Plan
 from repro_kit.stages.script_cells import OnScript
 
@@ -32,7 +33,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     if known is not None:
         return [known]
     calls = [
-        _calls(script, "witness-plain", {"fullgraph": False}, {"TORCH_COMPILE_DISABLE": "1"}),
+        _calls(script, "witness-plain", eager.PROBE, eager.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
     found = parting(*calls)
@@ -45,7 +46,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     return [cell]
 
 
-def _calls(script: OnScript, name: str, override: dict[str, object], env: dict[str, str]) -> list[Any]:
+def _calls(script: OnScript, name: str, override: Mapping[str, object], env: dict[str, str]) -> list[Any]:
     """The calls of the process that made most of them."""
     script.verdict({**override, "witness": True}, name, env)
     found = sorted((script.case.path / "ablate" / name / "probe").glob("witness-*.json"))

@@ -195,11 +195,12 @@ def _own_modules():
 
 
 def note_exception(place, name, error):
-    """Write the chain of `error` down, and the tolerance of the check that raised it."""
+    """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
+    from repro_probe import nature
     from repro_probe.describe import describe_exception
     from repro_probe.stated import tolerance
 
-    found = {"exceptions": describe_exception(error), "tolerance": tolerance(error)}
+    found = {"exceptions": describe_exception(error), "tolerance": tolerance(error), **nature.of(error)}
     place.write(name, {"time": time.time(), **found})
 
 

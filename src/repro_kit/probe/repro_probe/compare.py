@@ -28,13 +28,27 @@ def observe(call):
     with _undisturbed():
         program = _AsProgram(call)
         with program.untouched():
-            eager = outcome.run(program, program.graph, _quiet)
-            compiled = _compiled(program)
             told = {}
+            eager, compiled = _both(program, found)
             if judge.kinds_of_difference(eager, compiled, judge.Tolerance(program.recipe)):
                 told = verdict.reconsider(program, eager, compiled, functools.partial(_with_eager_random, program))
     found["compared"] = found.get("compared", 0) + 1
     found.update(told)
+
+
+def _both(program, found):
+    """The outcomes in eager and compiled; where only one of them raises, that is noted."""
+    try:
+        eager = outcome.run(program, program.graph, _quiet)
+    except Exception as error:
+        _compiled(program)
+        found["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+        raise
+    try:
+        return eager, _compiled(program)
+    except Exception as error:
+        found["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
+        raise
 
 
 def _quiet(step, number):

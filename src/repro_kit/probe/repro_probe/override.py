@@ -5,7 +5,8 @@ with), ``setup`` (Python code to run once torch is imported), ``witness`` (write
 ``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
 the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
 added to a setting that is a set of them. ``timeline``: see timeline.py, ``eager_graphs``:
-see graphs.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
+see graphs.py. ``eager``: compile nothing, see
+eager.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
 """
 
 import functools
@@ -13,7 +14,7 @@ import importlib
 import sys
 import threading
 
-from repro_probe import disable, graphs, names, switches
+from repro_probe import disable, eager, graphs, names, switches
 from repro_probe.environment import CONFIG_MODULES
 from repro_probe.imports import when_imported
 
@@ -49,6 +50,8 @@ def install(place, note, watch):
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
+    if options.get("eager"):
+        eager.install(place, _fix)
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))

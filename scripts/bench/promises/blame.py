@@ -1,0 +1,50 @@
+"""Whom a failure is blamed on: what the script, the machine or a clock raised is never the compiler's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from promises import Row
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
+
+_SMALL = {"sla_message", "every_other_run", "full_disk", "cleared_environment", "plain_check"}
+
+
+def observed(source: str, place: Path) -> tuple[int, str]:
+    """The exit status of `repro-kit observe` on a script, and all that it says."""
+    place.mkdir(parents=True)
+    script = place / "script.py"
+    script.write_text(source, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "repro_kit", "observe", str(script)],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def measure(size: str, scratch: Path) -> list[Row]:
+    """Observe each script; the small size takes a few of every sort."""
+
+    def row(promise: str, scripts: dict[str, str], code: int, words: str) -> Row:
+        chosen = {name: text for name, text in scripts.items() if size == "full" or name in _SMALL}
+        broken = []
+        for name, source in chosen.items():
+            status, said = observed(source, scratch / name)
+            if status != code or words not in said:
+                broken.append(f"{name}: exit {status}, {json.dumps(said[-300:])}")
+        return Row(promise, len(chosen), len(chosen) - len(broken), broken=tuple(broken))
+
+    return [
+        row("nobody is blamed for what is not seen to be the compiler's", NOBODYS, 1, "Nobody is blamed"),
+        row("a lost variable acquits nobody", LOST_VARIABLE, 0, "compile-error"),
+        row("a wrong result is still told as that", WRONG_RESULTS, 0, "accuracy: wrong result"),
+    ]

@@ -1,0 +1,93 @@
+"""What an exception of the user's is about, as far as its class and the frame that raised it tell.
+
+Nothing is patched for this: a comparison that is watched is another one for Dynamo.
+"""
+
+import ast
+import linecache
+import sys
+
+#: Whatever derives from these is about the machine, the network or the user's hands.
+_MACHINE = (OSError, EOFError, KeyboardInterrupt)
+_DEPTH = 4  # of names that stand for expressions of other names
+#: What reads a clock: functions of `time` and `timeit`, and torch's events.
+_CLOCKS = {
+    *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "process_time_ns"),
+    *("time", "time_ns", "default_timer", "elapsed_time", "timeit"),
+}
+
+
+def of(error):
+    """``machine``: it, or what led to it, is an error of the system; ``compares``, ``clock``: what made it rise.
+
+    A condition that depends on tensors compares; one for which a clock is read is about time.
+    """
+    compares, clock = _condition(error)
+    machine = any(isinstance(link, _MACHINE) for link in _chain(error))
+    return {"machine": machine, "compares": compares, "clock": clock}
+
+
+def _chain(error):
+    seen = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return seen
+
+
+def _condition(error):
+    """Whether the condition under which `error` rose depends on tensors, and on a clock, by the names of its frame."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False, False
+    frame = trace.tb_frame
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    except (SyntaxError, ValueError):  # the user's file is no Python by now
+        return False, False
+    variables = {**frame.f_globals, **frame.f_locals}
+    expressions = _expressions(tree, trace.tb_lineno)
+    names = {name for expression in expressions for name in _named(expression)}
+    clock = any(_called(node) in _CLOCKS for expression in expressions for node in ast.walk(expression))
+    return any(_is_array(variables.get(name)) for name in names), clock
+
+
+def _expressions(tree, line):
+    """What the condition around `line` depends on: itself, and what its names were assigned from."""
+    nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
+    around = [
+        node for node in nodes if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= node.end_lineno
+    ]
+    found = [max(around, key=lambda node: node.lineno).test] if around else []
+    assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
+    for _ in range(_DEPTH):
+        names = {name for expression in found for name in _named(expression)}
+        found += [node.value for node in assigned if node.value not in found and names & set(_targets(node))]
+    return found
+
+
+def _called(node):
+    """The last name of the function that `node` calls; empty for anything else."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def _targets(node):
+    for target in getattr(node, "targets", None) or [node.target]:
+        yield from _named(target)
+
+
+def _named(node):
+    return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
+
+
+def _is_array(value):
+    """Whether `value` is a tensor, an array, or a list of them."""
+    if isinstance(value, (list, tuple)):
+        return any(_is_array(it) for it in value[:3])
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    kinds = [getattr(torch, "Tensor", None), getattr(numpy, "ndarray", None), getattr(numpy, "generic", None)]
+    return isinstance(value, tuple(kind for kind in kinds if kind is not None))

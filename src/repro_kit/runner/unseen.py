@@ -1,0 +1,43 @@
+"""Processes of a run that have torch, but not the probe: whether they compiled nothing, nobody can tell."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+_LIBRARY = "libtorch"  # among what a process with torch has mapped
+_TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # that boot.py leaves alone too
+
+
+class Unseen:
+    """Looks at the processes below this one while a run is under way (`look` is for the launcher's `on_tick`).
+
+    Only Linux shows what another process has loaded; elsewhere none is seen.
+    """
+
+    def __init__(self) -> None:
+        self._before = {process.pid for process in _below()}
+        self._with_torch: dict[int, str] = {}
+
+    def look(self, seconds: float = 0.0) -> None:
+        """Take down which processes have torch by now."""
+        for process in _below():
+            if process.pid in self._before or process.pid in self._with_torch:
+                continue
+            with suppress(psutil.Error, OSError):
+                words = " ".join(process.cmdline())
+                loaded = _LIBRARY in Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
+                if loaded and not any(tool in words for tool in _TOOLS):
+                    self._with_torch[process.pid] = words
+
+    def without_probe(self, findings: Path) -> tuple[str, ...]:
+        """The command lines of those that left no word of theirs in `findings`, the probe's directory."""
+        return tuple(words for pid, words in self._with_torch.items() if not (findings / f"hello-{pid}.json").exists())
+
+
+def _below() -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return psutil.Process().children(recursive=True)
+    return []

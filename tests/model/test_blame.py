@@ -1,0 +1,41 @@
+"""What a failure tells by itself of whose it is."""
+
+import pytest
+
+from repro_kit.model.blame import Nature, nature_of
+from repro_kit.model.failure import ExceptionLink, Failure, Frame, Kind
+
+INDUCTOR = Frame("/venv/lib/python3.11/site-packages/torch/_inductor/graph.py", 10, "run", "")
+USER = Frame("/home/me/train.py", 5, "<module>", "")
+TESTING = Frame("/venv/lib/python3.11/site-packages/torch/testing/_comparison.py", 100, "error", "")
+
+
+def failure(kind: str, message: str = "", *frames: Frame) -> Failure:
+    return Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink(kind, message, frames or (USER,)),))
+
+
+@pytest.mark.parametrize(
+    ("seen", "nature"),
+    [
+        (failure("RuntimeError", "boom", USER, INDUCTOR), Nature.COMPILER),
+        (failure("torch._inductor.exc.InductorError", "boom"), Nature.COMPILER),
+        (failure("AssertionError", "Tensor-likes are not close!", USER, TESTING), Nature.COMPARISON),
+        (failure("ValueError", "mismatch"), Nature.OPEN),
+        (failure("RuntimeError", "SLA missed: step took too long"), Nature.TIME),
+        (failure("AssertionError", "p99 is 312 ms"), Nature.TIME),
+        (failure("OSError", "[Errno 28] No space left on device"), Nature.MACHINE),
+        (failure("RuntimeError", "[Errno 28] No space left on device", USER, INDUCTOR), Nature.MACHINE),
+        (failure("requests.exceptions.ConnectionError", "refused"), Nature.MACHINE),
+        (Failure(Kind.RUNTIME_ERROR, exit_status=137), Nature.MACHINE),
+        (Failure(Kind.CRASH, signal="SIGTERM"), Nature.MACHINE),
+    ],
+)
+def test_the_nature_of_a_failure(seen: Failure, nature: Nature) -> None:
+    assert nature_of(seen) is nature
+
+
+def test_what_the_probe_saw_counts() -> None:
+    plain = failure("ValueError", "no")
+    assert nature_of(plain, machine=True) is Nature.MACHINE
+    assert nature_of(plain, compares=True) is Nature.COMPARISON
+    assert nature_of(plain, compares=True, clock=True) is Nature.TIME

@@ -1,0 +1,46 @@
+"""What the probe sees of an exception: whether tensors, or a clock, decided that it rose."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import PROBE
+
+sys.path.insert(0, str(PROBE))
+from repro_probe import nature
+
+
+def raised(tmp_path: Path, source: str) -> BaseException:
+    path = tmp_path / "script.py"
+    path.write_text(source)
+    with pytest.raises(Exception) as caught:
+        exec(compile(source, str(path), "exec"), {"__name__": "__main__"})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("source", "compares", "clock"),
+    [
+        ("import array\nif 1 > 0:\n    raise ValueError\n", False, False),
+        ("import time\nstart = time.time()\nused = time.time() - start\nassert used < 0\n", False, True),
+        ("from time import perf_counter\nlimit = 0\nassert perf_counter() < limit\n", False, True),
+        ("time = 3\nassert time < 2\n", False, False),
+    ],
+)
+def test_what_decided(tmp_path: Path, source: str, compares: bool, clock: bool) -> None:
+    seen = nature.of(raised(tmp_path, source))
+    assert (seen["machine"], seen["compares"], seen["clock"]) == (False, compares, clock)
+
+
+def test_an_error_of_the_system_behind_another_one(tmp_path: Path) -> None:
+    source = "try:\n    open('/nowhere/at/all')\nexcept OSError as error:\n    raise RuntimeError('x') from error\n"
+    assert nature.of(raised(tmp_path, source))["machine"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_tensors_that_decide(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = "import torch\na = torch.ones(2)\nsame = torch.equal(a, a + 1)\nif not same:\n    raise ValueError\n"
+    assert nature.of(raised(tmp_path, source))["compares"]
