@@ -19,7 +19,7 @@ _DATA = re.compile(
 _EXTENSION = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,8}){1,2}$")
 #: Names of directories and of programs that many machines have.
 _COMMON = re.compile(
-    r"include|lib(?:32|64)?|bin|src|site-packages|dist-packages|share|home|work|data|datasets?|models?|torch|python|cache|"
+    r"incl(?:ude)?|lib(?:32|64)?|bin|src|site-packages|dist-packages|share|home|work|data|datasets?|models?|torch|python|cache|"
     r"build|outputs?|logs?|scripts?|tests?|main|train|config|inputs?|checkpoints?|weights|results?|docs|examples?|ninja|"
     r"nvcc|ptxas|cmake|bash|conda|miniconda3|anaconda3|venv|repro|files|artifacts|trace|proj(?:ects?)?|code|repos?"
 )
@@ -31,7 +31,9 @@ _GENERIC = re.compile(
     r"expected|program|repro|tokenizer|vocab|merges|metrics|labels?|torch|python|\d*)[-_.]?\d{0,3}",
     re.IGNORECASE,
 )
-_TOOL = re.compile(r"(?:python|pip|g\+\+|gcc|c\+\+|clang|x86_64|aarch64)[\w.+-]*|tmp\w{6,}|torch(?:inductor)?_\w+|\..*")
+_TOOL = re.compile(
+    r"(?:python|pip|g\+\+|gcc|c\+\+|clang)[-\d.]*|(?:x86_64|aarch64)-linux-gnu[\w.+-]*|tmp\w{6,8}|torch(?:inductor)?_\w+|\.\w*"
+)
 _SHORTEST = 4
 _SHORTEST_ALONE = 8  # characters of a name that is replaced where no directory stands before it
 
