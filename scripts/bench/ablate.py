@@ -25,12 +25,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.case import Case
-from repro_kit.model.cell import Ablation
-from repro_kit.model.grid import counts
+from repro_kit.case.case import Case
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.grid import counts
 from repro_kit.model.recipe import LADDER
 from repro_kit.runner.subject import probe_environment
-from repro_kit.stages.matrix import MODES
+from repro_kit.stages.ablate.matrix import MODES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEFAULT = (EXAMPLES / "inductor_cpp_compile_error.py", EXAMPLES / "inductor_accuracy.py")

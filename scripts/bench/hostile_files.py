@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.bundle.archive import CHECKSUMS, checksums
-from repro_kit.bundle.story import Story, write_story
-from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Kind
-from repro_kit.model.results import Environment
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums
+from repro_kit.bundle.story.story import Story, write_story
+from repro_kit.case.results import Environment
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, to_data
-from repro_kit.model.signature import Signature
 
 MIB = 1 << 20
 REPRO = "raise ValueError('boom')\n"

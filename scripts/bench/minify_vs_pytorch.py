@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from repro_kit.case import Case
+from repro_kit.case.case import Case
+from repro_kit.case.results import Reduction
 from repro_kit.errors import ReproKitError
-from repro_kit.model.classify import failure_from_signal, failure_from_text
-from repro_kit.model.failure import Failure, Kind
-from repro_kit.model.results import Reduction
-from repro_kit.model.signature import Signature, Strength, signature_of
+from repro_kit.model.failure.classify import failure_from_signal, failure_from_text
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.program import size
 from repro_kit.program.from_runnable import from_runnable
 

@@ -23,16 +23,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "bundle")
 from programs import FAILING
 from stories import story_of
 
-from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.story import STORY, write_story
-from repro_kit.case import STAGES, Case, StageRecord, Subject
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.story.story import STORY, write_story
+from repro_kit.case.case import STAGES, Case, StageRecord, Subject
+from repro_kit.case.results import BundleResult, Capture, Observation, ObservedFailure
 from repro_kit.cli.main import COMMANDS, main
 from repro_kit.errors import Exit
-from repro_kit.model.failure import ExceptionLink, Failure, Status
-from repro_kit.model.results import BundleResult, Capture, Observation, ObservedFailure
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
 from repro_kit.model.serialize import dumps
-from repro_kit.stages.options import Options
-from repro_kit.stages.registry import REGISTRY, settings_of
+from repro_kit.pipeline.registry import REGISTRY, settings_of
+from repro_kit.session.options import Options
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Text that no option means.

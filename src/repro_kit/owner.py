@@ -11,7 +11,7 @@ from repro_kit.plain_file import read_plain
 
 OWNER_FILE = ".owner"
 _MARK = 64  # characters
-_PROBES = Path(__file__).parent / "probe" / "repro_probe" / "owner.py"
+_PROBES = Path(__file__).parent / "probe" / "repro_probe" / "common" / "owner.py"
 
 
 def mark_of(directory: Path, text: str) -> str:

@@ -10,7 +10,7 @@ _PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe")  # no
 if _PROBE not in sys.path:
     sys.path.append(_PROBE)
 
-_watch = importlib.import_module("repro_probe.watch")
+_watch = importlib.import_module("repro_probe.entry.watch")
 save_repro = _watch.save_repro
 start = _watch.start
 watch = _watch.watch

@@ -9,12 +9,12 @@ import pytest
 
 from repro_kit.bisect import Build, Judgement, Mark, Outcome, next_step
 from repro_kit.bisect.state import SCHEMA, State
-from repro_kit.case import Case, Subject
+from repro_kit.case.case import Case, Subject
+from repro_kit.commands.bisect.answer import as_json, as_markdown, bisected, commits_in, make_report
+from repro_kit.commands.bisect.loop import write_state
 from repro_kit.errors import Exit
-from repro_kit.model.failure import Kind
-from repro_kit.model.signature import Signature
-from repro_kit.stages.bisect import write_state
-from repro_kit.stages.bisect_report import as_json, as_markdown, bisected, commits_in, make_report
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature
 
 BUILDS = tuple(Build(f"2.{number}.0", f"2.{number}.0", url=f"https://x.org/{number}.whl") for number in range(5))
 STATE = State(

@@ -9,10 +9,10 @@ import git
 import pytest
 
 from repro_kit.cli.main import main
+from repro_kit.commands.bisect.loop import read_state
+from repro_kit.commands.bisect.run_symptom import build_symptom
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Kind
-from repro_kit.stages.bisect import read_state
-from repro_kit.stages.build_symptom import build_symptom
+from repro_kit.model.failure.failure import Kind
 
 MODEL = """import torch
 

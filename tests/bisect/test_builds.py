@@ -15,18 +15,18 @@ from wheelhouse import GOOD, html_index, json_page, make_wheel, make_wheels
 
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, position
-from repro_kit.builds.cache import WheelCache
-from repro_kit.builds.environments import InterpreterSource
-from repro_kit.builds.index import index_files
 from repro_kit.builds.installed import installed
-from repro_kit.builds.nightly import nightly_index, older, platform_of
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
 from repro_kit.builds.uv import Uv
-from repro_kit.builds.web import opened, with_credentials, without_credentials
-from repro_kit.builds.wheels import WheelFile, builds_of, day_of, is_fitting
+from repro_kit.builds.wheels.index import index_files
+from repro_kit.builds.wheels.install import InterpreterSource
+from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform_of
+from repro_kit.builds.wheels.web import opened, with_credentials, without_credentials
+from repro_kit.builds.wheels.wheel_cache import WheelCache
+from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, is_fitting
+from repro_kit.commands.bisect.plan import default_index
 from repro_kit.errors import ReproKitError
-from repro_kit.stages.bisect_plan import default_index
 
 #: A Linux machine with Python 3.11, whatever the tests run on.
 TARGET = Target("python", "python", (3, 11, 7))

@@ -13,12 +13,12 @@ from wheelhouse import BAD, GOOD, OTHER, make_wheel
 from repro_kit.bisect.news import CaseRun, Event, Known, Memory, State, compare, grouped, remembered
 from repro_kit.builds.source import Ready
 from repro_kit.cli.main import main
-from repro_kit.model.failure import Kind
-from repro_kit.model.signature import Signature
-from repro_kit.stages import nightly
-from repro_kit.stages.bisect_plan import Where
-from repro_kit.stages.bisect_subject import BuildSubject
-from repro_kit.stages.build_oracle import Seen, Showing
+from repro_kit.commands import nightly
+from repro_kit.commands.bisect.bisect_subject import BuildSubject
+from repro_kit.commands.bisect.plan import Where
+from repro_kit.commands.bisect.run_build import Seen, Showing
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature
 from repro_kit.ui import SilentUi
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
@@ -173,7 +173,7 @@ def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
 def test_no_network_is_no_alarm(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repro_kit.builds.web._PAUSE", 0.0)
+    monkeypatch.setattr("repro_kit.builds.wheels.web._PAUSE", 0.0)
     (project / "cases" / "one").mkdir(parents=True)
     (project / "cases" / "one" / "repro.py").write_text(REPRO)
     (project / "cases" / "damaged.zip").write_bytes(b"this is no bundle")

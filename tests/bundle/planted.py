@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bundle.judge import Ending, Reading
-from repro_kit.case import Case, StageRecord, Subject
-from repro_kit.model.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.results import Capture, Environment, GitState, Observation, ObservedFailure
-from repro_kit.model.signature import Signature
-from repro_kit.stages import bundle
-from repro_kit.stages.check import Check, RunOfRepro
+from repro_kit.bundle.repro.run_output import Ending, Reading
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.stages.bundle import stage
 
 KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
 b3BlbnNzaC1rZXktdjEAAAAABG5vbmUA
@@ -140,7 +140,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     )
     for name, value in {**environment, "CLUSTER": plain("exception")[-1], "LOGIN_WORD": plain("trace")[4]}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(bundle, "check_repro", passing_check)
+    monkeypatch.setattr(stage, "check_repro", passing_check)
     file_name, directory = plain("files")
     google, npm, grid, basic, mail, horse, random, fish, other = plain("source")
     (tmp_path / f"helper_{file_name}.py").write_text("SIZE = 3\n")

@@ -16,17 +16,17 @@ from urllib.parse import quote, quote_plus
 import jsonschema
 from cattrs.errors import BaseValidationError
 
-from repro_kit.bundle.judge import Ending, Reading
-from repro_kit.bundle.schemas import SCHEMAS, schemas
-from repro_kit.bundle.story import read_story
-from repro_kit.case import Case, StageRecord, Subject
-from repro_kit.model.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.bundle.archive.schemas import SCHEMAS, schemas
+from repro_kit.bundle.repro.run_output import Ending, Reading
+from repro_kit.bundle.story.story import read_story
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data
-from repro_kit.model.signature import Signature
-from repro_kit.stages import bundle
-from repro_kit.stages.check import Check, RunOfRepro
-from repro_kit.stages.options import Options
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 
 #: By the place where they stand; none says by its look that it is private.
@@ -137,8 +137,8 @@ def bundle_of(case: Case, variables: dict[str, str], options: Options) -> dict[s
     """The texts of the bundle that `case` makes under `variables`; `repro.py` is taken to fail as it should."""
     run = RunOfRepro(Reading(Ending.FAILS), "RuntimeError: cannot load", 1.0, same=True)
     check = Check((run,), RunOfRepro(Reading(Ending.PASSES), "", 1.0))
-    with patch.dict(os.environ, variables), patch.object(bundle, "check_repro", lambda *_, **__: check):
-        bundle.run(case, options, SilentUi())
+    with patch.dict(os.environ, variables), patch.object(stage, "check_repro", lambda *_, **__: check):
+        stage.run(case, options, SilentUi())
     with zipfile.ZipFile(case.path.with_name(f"{case.path.name}.zip")) as opened:
         return {name: opened.read(name).decode() for name in opened.namelist()}
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from programs import FAILING
 
-from repro_kit.bundle import prose
-from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program
 from repro_kit.bundle.facts import Facts, expected_line
-from repro_kit.bundle.program_repro import render_program, source_of
-from repro_kit.bundle.story import Story
-from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.evidence import Chain, Flip, Link, Side, Untried
-from repro_kit.model.failure import Layer, Status, Verdict
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program
+from repro_kit.bundle.story.story import Story
+from repro_kit.case.results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
+from repro_kit.model.ablation.workaround import Intrusion, Workaround
+from repro_kit.model.failure.failure import Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
-from repro_kit.model.workaround import Intrusion, Workaround
 from repro_kit.program import parse
 
 ENV = Environment(
@@ -44,8 +44,8 @@ WAYS = (
 
 def shown_issue(story):
     """`issue.md` as a reader sees it."""
-    text = prose.issue(story)
-    for mark, code in prose.marks(story).items():
+    text = markdown.issue(story)
+    for mark, code in markdown.marks(story).items():
         text = text.replace(mark, code)
     return text
 

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from repro_kit.bundle.archive import CHECKSUMS, FORMS, checksums, pack, read, unpack
+from repro_kit.bundle.archive.archive import CHECKSUMS, FORMS, checksums, pack, read, unpack
 from repro_kit.errors import ReproKitError
 
 FILES = {"repro.py": b"print(1)\n", "files/a.py": b"", "README.md": b"# x\n"}
@@ -72,7 +72,7 @@ def test_doubled_names_are_refused(tmp_path):
 
 
 def test_a_bomb_is_refused_by_its_claim(tmp_path, monkeypatch):
-    monkeypatch.setattr("repro_kit.bundle.members.MOST_BYTES", 1000)
+    monkeypatch.setattr("repro_kit.bundle.archive.members.MOST_BYTES", 1000)
     hostile(tmp_path / "a.zip", "x", b"0" * 2000)
     with pytest.raises(ReproKitError, match="unpacks to more"):
         read(tmp_path / "a.zip")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from stories import story_of
 
-from repro_kit.bundle.compare import compare
-from repro_kit.bundle.story import STORY, read_story, write_story
+from repro_kit.bundle.story.compare import compare
+from repro_kit.bundle.story.story import STORY, read_story, write_story
 from repro_kit.errors import ReproKitError
 from repro_kit.model.serialize import dumps
 

@@ -8,10 +8,11 @@ import pytest
 from programs import FAILING
 from stories import shown_issue, story_of
 
-from repro_kit.bundle import filing, prose
-from repro_kit.bundle.aspects import aspects, ops_of, rank_of_program, rank_of_script
-from repro_kit.model.failure import Kind, Layer
-from repro_kit.model.signature import Signature
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.story import issue_form
+from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
 
 REPRO = "@@code 0@@"
@@ -22,7 +23,7 @@ def named(name):
 
 
 def test_the_boxes_are_those_of_the_form_in_their_order():
-    text = prose.issue(story_of("accuracy"))
+    text = markdown.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
     assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
     assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
@@ -38,7 +39,7 @@ def test_the_users_own_files_are_shown_where_they_are_what_runs():
     assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
     assert "def graph" not in text and "runs these files (`python train.py`)" in text
     long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
-    assert len(long) < filing.LONGEST_BODY and "too long to show here" in long
+    assert len(long) < issue_form.LONGEST_BODY and "too long to show here" in long
 
 
 @pytest.mark.parametrize(
@@ -51,32 +52,32 @@ def test_the_users_own_files_are_shown_where_they_are_what_runs():
 )
 def test_whether_a_nightly_was_tried(torch, words):
     story = story_of("accuracy")
-    assert words in prose.nightly(replace(story, environment=replace(story.environment, torch=torch)))
+    assert words in markdown.nightly(replace(story, environment=replace(story.environment, torch=torch)))
 
 
 def test_what_an_error_says_is_not_taken_for_markdown():
-    text = prose.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
+    text = markdown.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
     assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
     assert "fails: `wrong result: values differ from eager's`." in text
 
 
 def test_a_bisection_stands_in_the_issue():
-    text = prose.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
+    text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
     assert "#### First bad build\n\ntorch 2.12 is the first" in text and "Nightly: builds were bisected" in text
 
 
 @pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
 def test_an_issue_fits_githubs_limit(characters):
     story = story_of("accuracy", log="x\n" * characters, repro="# line\n" * (characters // 7))
-    text = prose.issue(story)
+    text = markdown.issue(story)
     shown = shown_issue(story)
-    assert len(shown) <= filing.LONGEST_BODY
+    assert len(shown) <= issue_form.LONGEST_BODY
     assert (REPRO in text) or "too long to show here" in text
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():
     captured, kept = parse(named("backward_accuracy").text), parse(named("accuracy").text)
-    words = {it.name: prose.aspect_words(it) for it in aspects(captured, kept)}
+    words = {it.name: markdown.aspect_words(it) for it in aspects(captured, kept)}
     assert words["Autograd"] == "not needed; the captured graph had: backward() is called"
     assert words["Context managers"] == "not needed; the captured graph had: autocast(cpu, bfloat16)"
     assert words["Configuration"].startswith("needed: inductor.cpp.inject_relu_bug_TESTING_ONLY='accuracy'")
@@ -111,11 +112,11 @@ def test_ranks(rank, number):
 
 def test_title_and_labels():
     story = story_of("accuracy", layer=Layer.INDUCTOR, ops=("relu",))
-    assert filing.title_of(story) == "[inductor] wrong result: values differ from eager's (relu)"
-    assert filing.labels_of(story)[0] == "oncall: pt2"
-    assert "module: correctness (silent)" in filing.labels_of(story)
+    assert issue_form.title_of(story) == "[inductor] wrong result: values differ from eager's (relu)"
+    assert issue_form.labels_of(story)[0] == "oncall: pt2"
+    assert "module: correctness (silent)" in issue_form.labels_of(story)
     long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
-    assert len(filing.title_of(long)) <= 120
+    assert len(issue_form.title_of(long)) <= 120
 
 
 @pytest.mark.parametrize(
@@ -130,8 +131,8 @@ def test_title_and_labels():
 )
 def test_what_should_happen_instead(kind, label, expected):
     story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
-    assert label in filing.labels_of(story) and len(filing.labels_of(story)) == 1 + (label != "oncall: pt2")
-    assert f"**Expected:** {expected}" in prose.issue(story)
+    assert label in issue_form.labels_of(story) and len(issue_form.labels_of(story)) == 1 + (label != "oncall: pt2")
+    assert f"**Expected:** {expected}" in markdown.issue(story)
 
 
 def query(link):
@@ -141,7 +142,7 @@ def query(link):
 def test_duplicates_are_looked_for_by_the_words_that_tell():
     story = story_of("compile_error")
     assert story.signature.kind is Kind.COMPILE_ERROR
-    words, link = filing.searches(story)[0]
+    words, link = issue_form.searches(story)[0]
     assert query(link)["q"] == [f'is:issue label:"oncall: pt2" {words}']
     assert "CppCompileError" in words and "scope" in words
 
@@ -150,10 +151,10 @@ def test_duplicates_are_looked_for_by_the_words_that_tell():
 def test_a_link_that_opens_the_issue_is_short_enough(lines):
     story = story_of("accuracy")
     body = "### A\n\n```\n" + "é & = # ?\n" * lines + "```\n"
-    link = filing.new_issue_link(story, body)
+    link = issue_form.new_issue_link(story, body)
     assert len(link) <= 8000
     found = query(link)
-    assert found["title"] == [filing.title_of(story)] and found["labels"][0].startswith("oncall: pt2")
+    assert found["title"] == [issue_form.title_of(story)] and found["labels"][0].startswith("oncall: pt2")
     shown = found["body"][0]
     assert (shown == body) == (lines == 1)
     assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.redact import Redactor
-from repro_kit.case import Case, Subject
-from repro_kit.stages.explain import Source, explain
-from repro_kit.stages.pages import add_pages
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.case.case import Case, Subject
+from repro_kit.commands.explain.run import Source, explain
+from repro_kit.stages.bundle.trace_pages import add_pages
 
 LOG = Path(__file__).parent.parent / "trace" / "fixtures" / "insights" / "four_sizes_static.log"
 #: Stands in for tlparse: as many files as its argument has lines, in folders.

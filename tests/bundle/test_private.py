@@ -19,13 +19,13 @@ from private_values import (
     with_trace,
 )
 
-from repro_kit.bundle.arguments import parts_of
-from repro_kit.bundle.private import Private, arguments, teach, variables
-from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.shareable import shareable
-from repro_kit.bundle.vocabulary import Vocabulary
-from repro_kit.model.results import Environment, GitState
-from repro_kit.stages.options import Options
+from repro_kit.bundle.privacy.arguments import parts_of
+from repro_kit.bundle.privacy.private_values import Private, arguments, teach, variables
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.shareable import shareable
+from repro_kit.bundle.privacy.vocabulary import Vocabulary
+from repro_kit.case.results import Environment, GitState
+from repro_kit.session.options import Options
 
 GRAPH = PROGRAM.replace("TENSOR0", "a").replace("TENSOR1", "b")
 

@@ -10,17 +10,17 @@ import pytest
 from click.testing import CliRunner
 from stories import shown_issue, story_of
 
-from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.filing import title_of
-from repro_kit.bundle.story import STORY, write_story
-from repro_kit.case import Case, StageRecord, Subject
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.story.issue_form import title_of
+from repro_kit.bundle.story.story import STORY, write_story
+from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.cli.filing import Filing
 from repro_kit.cli.main import cli
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps
-from repro_kit.stages.collect import Ending
-from repro_kit.stages.options import Options
+from repro_kit.pipeline.run import Ending
+from repro_kit.session.options import Options
 from repro_kit.ui import SilentUi
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.secret_scan import Secret
-from repro_kit.bundle.trace_text import recompute_payload_sums
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.secret_scan import Secret
+from repro_kit.bundle.privacy.trace_text import recompute_payload_sums
 
 GITHUB = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
 SECRETS = {

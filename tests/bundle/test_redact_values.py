@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from planted import PROGRAM
 from private_values import bundle_of, problems_of, small_case, spelt, with_program, with_trace
 
-from repro_kit.bundle.contents import Contents
-from repro_kit.bundle.private import Private, teach
-from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.redact_data import redact_typed
-from repro_kit.bundle.redact_files import redact_file
-from repro_kit.bundle.story import Story, read_story, write_story
-from repro_kit.model.failure import Kind, Layer
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.private_values import Private, teach
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.redact_data import redact_typed
+from repro_kit.bundle.privacy.redact_files import redact_file
+from repro_kit.bundle.story.story import Story, read_story, write_story
+from repro_kit.case.results import Environment
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Environment
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.model.signature import Signature
-from repro_kit.stages.options import Options
+from repro_kit.session.options import Options
 
 ODD = [
     "pa\\nss",

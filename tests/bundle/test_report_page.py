@@ -10,8 +10,8 @@ import pytest
 from programs import HEAD
 from stories import story_of
 
-from repro_kit.bundle.drawing import MOST, draw, nodes_of
-from repro_kit.bundle.report import report
+from repro_kit.bundle.pages.html import report
+from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
 from repro_kit.program import parse
 
 DIAMOND = HEAD + (

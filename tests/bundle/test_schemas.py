@@ -9,16 +9,16 @@ import jsonschema
 import pytest
 from planted import case, with_program
 
-from repro_kit.bundle.manifest import Manifest
-from repro_kit.bundle.schemas import PLACE, SCHEMAS, schemas
-from repro_kit.case import Case
-from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.failure import ExceptionLink, Failure, Kind, Layer, Status, Verdict
+from repro_kit.bundle.archive.manifest import Manifest
+from repro_kit.bundle.archive.schemas import PLACE, SCHEMAS, schemas
+from repro_kit.case.case import Case
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.model.signature import Signature
-from repro_kit.stages import bundle
-from repro_kit.stages.options import Options
+from repro_kit.session.options import Options
+from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 
 __all__ = ["case"]
@@ -29,7 +29,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "bundle-format.md"
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_packaged_file_is_up_to_date(name: str) -> None:
     packaged = json.loads((PLACE / f"{name}.schema.json").read_text())
-    assert packaged == schemas()[name], "python -m repro_kit.bundle.schemas writes it"
+    assert packaged == schemas()[name], "python -m repro_kit.bundle.archive.schemas writes it"
     jsonschema.Draft202012Validator.check_schema(packaged)
 
 
@@ -37,7 +37,7 @@ def test_the_packaged_file_is_up_to_date(name: str) -> None:
 def test_what_a_bundle_holds_keeps_to_them(case: Case, level: str) -> None:
     if level == "program":
         with_program(case)
-    bundle.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, Options(trace="yes"), SilentUi())
     seen = set()
     for name, (file, _) in SCHEMAS.items():
         path = case.path / "bundle" / file
@@ -59,7 +59,7 @@ def test_a_full_ablation_keeps_to_its_schema() -> None:
 
 
 def test_every_field_and_role_is_documented(case: Case) -> None:
-    bundle.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, Options(trace="yes"), SilentUi())
     text = DOCS.read_text()
     manifest = json.loads((case.path / "bundle/manifest.json").read_text())
     fields = Manifest.__dataclass_fields__

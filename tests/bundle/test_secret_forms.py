@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.privacy.redact import Redactor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 from private_addresses import HARMLESS, leaf_alone, planted

@@ -9,17 +9,17 @@ import pytest
 from programs import FAILING
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.program_repro import render_program, source_of
-from repro_kit.case import Case, StageRecord, Subject
+from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
-from repro_kit.model.signature import Signature
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
-from repro_kit.stages.bundle import run
-from repro_kit.stages.check import check_repro
-from repro_kit.stages.options import Options
-from repro_kit.stages.verify import How, verify
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import check_repro
+from repro_kit.stages.bundle.stage import run
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

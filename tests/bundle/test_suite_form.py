@@ -8,11 +8,11 @@ import pytest
 from programs import FAILING
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.program_repro import render_test, source_of
-from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Layer
+from repro_kit.bundle.repro.program_repro import render_test, source_of
+from repro_kit.case.results import Environment
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Environment
 from repro_kit.program import parse
 
 ENV = Environment("3.11.7", "/usr/bin/python3", "Linux", "2.13.0")

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from programs import FAILING
 
-from repro_kit.bundle import prose, settings
 from repro_kit.bundle.facts import Facts, without_private
-from repro_kit.bundle.judge import Ending, read_run
-from repro_kit.bundle.program_repro import render_program, source_of
-from repro_kit.bundle.redact import Redactor
-from repro_kit.bundle.script_repro import pattern, render_script
-from repro_kit.bundle.source_files import find_sources
-from repro_kit.case import Subject
-from repro_kit.model.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.repro import recipe_code
+from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.run_output import Ending, read_run
+from repro_kit.bundle.repro.script_repro import pattern, render_script
+from repro_kit.bundle.repro.source_files import find_sources
+from repro_kit.case.case import Subject
+from repro_kit.case.results import Environment
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.model.results import Environment
-from repro_kit.model.signature import Signature
 from repro_kit.program import parse
 
 ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
@@ -89,18 +90,18 @@ def test_everything_of_a_recipe_is_written():
         memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad",
         graph_caches=False, fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
     )  # fmt: skip
-    assert settings.compile_call(recipe, "graph", ()) == (
+    assert recipe_code.compile_call(recipe, "graph", ()) == (
         'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
         "dynamic=False, fullgraph=True)"
     )
     limit = "resource.setrlimit(resource.RLIMIT_AS, (9, 9))"
     lines = ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
-    assert settings.process_lines(recipe) == [limit, *lines]
-    assert settings.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
-    assert "torch.fx.experimental._config.x = (1,)" in settings.config_lines(recipe)
-    assert "torch._inductor.config.fallback_random = True" in settings.config_lines(recipe)
-    assert "torch._functorch.config.enable_autograd_cache = False" in settings.config_lines(recipe)
-    assert settings.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
+    assert recipe_code.process_lines(recipe) == [limit, *lines]
+    assert recipe_code.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
+    assert "torch.fx.experimental._config.x = (1,)" in recipe_code.config_lines(recipe)
+    assert "torch._inductor.config.fallback_random = True" in recipe_code.config_lines(recipe)
+    assert "torch._functorch.config.enable_autograd_cache = False" in recipe_code.config_lines(recipe)
+    assert recipe_code.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
 
 
 def test_what_surrounds_a_call_is_written():
@@ -148,17 +149,19 @@ def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
 
 def test_long_logs_lose_their_middle_and_say_so():
     log = "\n".join(f"line {number}" for number in range(1000))
-    trimmed = prose.trim(log)
+    trimmed = markdown.trim(log)
     assert trimmed.startswith("line 0\n") and trimmed.endswith("line 999") and "880 lines left out" in trimmed
 
 
 def test_compiler_warnings_do_not_hide_the_error():
     log = "a.h:1:2: warning: bad\n  1 | x\n    | ^\nmain.cpp:9:1: error: no\n  9 | y\nend"
-    assert prose.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 compiler warnings left out]"
+    assert markdown.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 compiler warnings left out]"
 
 
 def test_what_differs_from_run_to_run_is_evened_out():
-    assert prose.steady("[rank0]:W1120 17:29:56.3 4244 torch/x.py] at 0x7f0011223344") == "[rank0]:torch/x.py] at 0x…"
+    assert (
+        markdown.steady("[rank0]:W1120 17:29:56.3 4244 torch/x.py] at 0x7f0011223344") == "[rank0]:torch/x.py] at 0x…"
+    )
 
 
 def tree(root: Path, *names: str) -> None:

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from repro_kit.cli.main import cli
-from repro_kit.stages.registry import REGISTRY
+from repro_kit.pipeline.registry import REGISTRY
 
 STAGES = {
     "observe": """
-        from repro_kit.model.failure import Failure, Kind
-        from repro_kit.model.results import Observation, ObservedFailure
-        from repro_kit.model.signature import Signature
+        from repro_kit.model.failure.failure import Failure, Kind
+        from repro_kit.case.results import Observation, ObservedFailure
+        from repro_kit.model.failure.signature import Signature
 
         def run(case, options, ui):
             one, two = Signature(Kind.COMPILE_ERROR, ("E",), "boom"), Signature(Kind.CRASH, signal="memory")
@@ -30,22 +30,22 @@ STAGES = {
             ui.done("compile-error: boom")
         """,
     "capture": """
-        from repro_kit.model.results import Capture
+        from repro_kit.case.results import Capture
 
         def run(case, options, ui):
             case.write("capture/capture.json", Capture("program", statements=12))
             ui.done("12 statements")
         """,
     "ablate": """
-        from repro_kit.model.cell import Ablation
-        from repro_kit.model.failure import Layer
+        from repro_kit.model.ablation.cell import Ablation
+        from repro_kit.model.failure.failure import Layer
 
         def run(case, options, ui):
             case.write("ablation.json", Ablation("program", layer=Layer.INDUCTOR, sentence="Inductor is to blame."))
             ui.done("Inductor is to blame.")
         """,
     "minify": """
-        from repro_kit.model.results import Reduction, ReductionStep
+        from repro_kit.case.results import Reduction, ReductionStep
 
         def run(case, options, ui):
             steps = (ReductionStep("guess", 3, 7, "history/000.py"),)
@@ -54,8 +54,8 @@ STAGES = {
         """,
     "bundle": """
         from pathlib import Path
-        from repro_kit.model.failure import Layer
-        from repro_kit.model.results import BundleResult
+        from repro_kit.model.failure.failure import Layer
+        from repro_kit.case.results import BundleResult
 
         def run(case, options, ui):
             Path(options.output).write_bytes(b"zip")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case
+from repro_kit.case.case import Case
 
 pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
 
@@ -133,7 +133,7 @@ def test_honest_end_of_a_stage(work, fakes, repro_kit, code, name):
         "observe",
         f"""
         from repro_kit.errors import Exit
-        from repro_kit.stages.stop import Stop
+        from repro_kit.session.stop import Stop
 
         def run(case, options, ui):
             raise Stop(Exit.{name}, "A sentence.\\nTraceback …")
@@ -152,7 +152,7 @@ def test_unverified_bundle(work, fakes, repro_kit):
     fakes.replace(
         "bundle",
         """
-        from repro_kit.model.results import BundleResult
+        from repro_kit.case.results import BundleResult
 
         def run(case, options, ui):
             case.write("bundle.json", BundleResult(options.output, "script", False, False, False, None, "It passes."))
@@ -200,7 +200,7 @@ def test_without_program_there_is_nothing_to_minify(work, fakes, repro_kit):
     fakes.replace(
         "capture",
         """
-        from repro_kit.model.results import Capture
+        from repro_kit.case.results import Capture
 
         def run(case, options, ui):
             case.write("capture/capture.json", Capture("script", note="no graph was compiled"))
@@ -310,7 +310,7 @@ def test_full_disk_outside_of_stages(work, fakes, repro_kit, monkeypatch):
 def test_what_stopped_it_is_said_once(work, fakes, repro_kit):
     text = """
         from repro_kit.errors import Exit
-        from repro_kit.stages.stop import Stop
+        from repro_kit.session.stop import Stop
 
         def run(case, options, ui):
             raise Stop(Exit.NOTHING_FAILED, "Nothing failed.")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case
-from repro_kit.model.results import Observation
+from repro_kit.case.case import Case
+from repro_kit.case.results import Observation
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

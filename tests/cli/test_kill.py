@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from repro_kit.case import Case
-from repro_kit.model.results import Reduction
+from repro_kit.case.case import Case
+from repro_kit.case.results import Reduction
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

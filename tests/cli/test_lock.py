@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case
+from repro_kit.case.case import Case
 
 
 def state(place: Path) -> dict[str, tuple[int, int, int, str]]:
@@ -94,7 +94,7 @@ def test_two_fresh_runs_at_once_are_one(work):
     (modules / "driver.py").write_text(
         "import dataclasses, sys\n"
         "sys.path.insert(0, sys.argv.pop(1))\n"
-        "from repro_kit.stages.registry import REGISTRY\n"
+        "from repro_kit.pipeline.registry import REGISTRY\n"
         "REGISTRY['observe'] = dataclasses.replace(REGISTRY['observe'], module='slow')\n"
         "from repro_kit.cli.main import main\n"
         "main()\n"

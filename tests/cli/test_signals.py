@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case
+from repro_kit.case.case import Case
 
 pytestmark = pytest.mark.torch
 
 _DRIVER = """
 import dataclasses, sys
 sys.path.insert(0, {place!r})
-from repro_kit.stages.registry import REGISTRY
+from repro_kit.pipeline.registry import REGISTRY
 for name in REGISTRY:
     module = "slow" if name == {slow!r} else "quick"
     REGISTRY[name] = dataclasses.replace(REGISTRY[name], module=module)

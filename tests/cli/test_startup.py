@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit import __version__
-from repro_kit.case import STAGES
+from repro_kit.case.case import STAGES
 from repro_kit.cli import collect
 from repro_kit.cli.main import COMMANDS
 
@@ -38,7 +38,7 @@ def test_no_module_of_ours_imports_torch():
         if "probe" not in path.parts and path.stem not in ("__init__", "__main__")
     ]
     found = imported_by(f"[__import__(name) for name in {names!r}]")
-    assert "repro_kit.stages.observe" in found and "torch" not in found
+    assert "repro_kit.stages.observe.stage" in found and "torch" not in found
 
 
 def test_stage_names_are_those_of_the_case():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages.subject import default_python, find_python, recognise
+from repro_kit.session.subject import default_python, find_python, recognise
 
 pytestmark = pytest.mark.torch
 

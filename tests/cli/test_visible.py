@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 import repro_kit
+from repro_kit.cli.explain_terminal import draw_section
 from repro_kit.cli.main import cli
-from repro_kit.explain.terminal import draw_section
 from repro_kit.explain.view import Code, Item, Section, Words
 from repro_kit.explain.view import Table as ViewTable
 from repro_kit.ui import Ui

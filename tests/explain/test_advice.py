@@ -8,7 +8,7 @@ from repro_kit.explain.advice import suggestions
 from repro_kit.explain.advice.recompiles import dynamic_source
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from repro_kit.explain.combine import combined
 from repro_kit.explain.judge import Ruling, Trial, judge
-from repro_kit.explain.measured import Call, Measured, steady
 from repro_kit.explain.results import compare
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.model.measure.calls import Call, Measured, steady
 
 BEFORE = Measured("exit status 0", 10.0, compiles=4, recompiles=3, graph_breaks=2, ops=10, compile_seconds=5.0)
 RECOMPILES = Suggestion("Make it dynamic", "it changed", "recompiles", Aim.RECOMPILES, Change(env={"A": "1"}))

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import repro_kit
-from repro_kit.bundle.schemas import SCHEMAS
+from repro_kit.bundle.archive.schemas import SCHEMAS
 
 #: Calls that read a class from a file: their name, and which argument is the class.
 _READERS = {"from_data": 1, "read": 1, "_result": 3}

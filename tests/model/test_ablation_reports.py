@@ -2,14 +2,14 @@
 
 import pytest
 
-from repro_kit.bundle.ablation_markdown import markdown
-from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.compared import Change, changes
-from repro_kit.model.expectation import parse_expectation
-from repro_kit.model.failure import Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.grid import counts, layout
+from repro_kit.bundle.pages.ablation_markdown import markdown
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.diff import Change, changes
+from repro_kit.model.ablation.expectation import parse_expectation
+from repro_kit.model.ablation.grid import counts, layout
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.signature import Signature
 
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from repro_kit.model.axis import FIELDS, Axis, parse_axis, varied
+from repro_kit.model.ablation.axis import FIELDS, Axis, parse_axis, varied
 from repro_kit.model.recipe import Recipe
 
 

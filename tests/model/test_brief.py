@@ -1,5 +1,5 @@
-from repro_kit.model.brief import brief, brief_failure, shortened
-from repro_kit.model.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.failure.brief import brief, brief_failure, shortened
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
 
 
 def test_a_long_text_loses_its_middle_and_says_so() -> None:

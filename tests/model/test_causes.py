@@ -2,10 +2,20 @@
 
 import pytest
 
-from repro_kit.model import causes
-from repro_kit.model.causes import Diagnosis, diagnose, part_of
-from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind, Layer, Phase, Status, Verdict
+from repro_kit.model.ablation import causes
+from repro_kit.model.ablation.causes import Diagnosis, diagnose, part_of
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import (
+    Difference,
+    ExceptionLink,
+    Failure,
+    Frame,
+    Kind,
+    Layer,
+    Phase,
+    Status,
+    Verdict,
+)
 from repro_kit.model.recipe import LADDER, Recipe
 
 PASS = Verdict(Status.PASS)

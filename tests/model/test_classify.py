@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.classify import (
+from repro_kit.model.failure.classify import (
     classify_reply,
     concerns_compiler,
     failure_from_exceptions,
@@ -13,7 +13,7 @@ from repro_kit.model.classify import (
     failure_from_timeout,
     failures_from_text,
 )
-from repro_kit.model.failure import ExceptionLink, Frame, Kind, Phase, Status
+from repro_kit.model.failure.failure import ExceptionLink, Frame, Kind, Phase, Status
 
 RECORDED = Path(__file__).parent.parent / "trace" / "fixtures"
 SITE = "/venv/lib/python3.11/site-packages/"

@@ -1,6 +1,6 @@
 """The chain of evidence as text."""
 
-from repro_kit.model.evidence import Chain, Link, Side, Untried, chain_markdown, in_one_line
+from repro_kit.model.ablation.evidence import Chain, Link, Side, Untried, chain_markdown, in_one_line
 from repro_kit.model.serialize import from_data, to_data
 
 CHAIN = Chain(

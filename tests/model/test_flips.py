@@ -1,6 +1,6 @@
 """Which settings are flipped, and which of them together."""
 
-from repro_kit.model.settings import Candidate, candidates, groups
+from repro_kit.model.ablation.flippable_settings import Candidate, candidates, groups
 
 SETTINGS = [
     {"name": "inductor.pattern_matcher", "value": True, "others": [False]},

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.layer import name_layer
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.layer import name_layer
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
 
 PASS = Verdict(Status.PASS)

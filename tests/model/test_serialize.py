@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_types import Chance, numbers_in, result_types
 
-from repro_kit.case import Case, CaseFile, Subject
+from repro_kit.case.case import Case, CaseFile, Subject
+from repro_kit.case.results import Observation, ObservedFailure
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Difference, ExceptionLink, Failure, Kind
-from repro_kit.model.native import difference_in
-from repro_kit.model.results import Observation, ObservedFailure
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.native import difference_in
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.serialize import dumps, from_data, loads, to_data
-from repro_kit.model.signature import signature_of
 
 TYPES = result_types()
 UNBOUNDED = """Tensor-likes are not close!

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_kit.model.classify import (
+from repro_kit.model.failure.classify import (
     failure_from_exceptions,
     failure_from_signal,
     failure_from_text,
     failure_from_timeout,
 )
-from repro_kit.model.failure import Difference, ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.normalise import normalise
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind
+from repro_kit.model.failure.normalise import normalise
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.model.signature import Signature, Strength, focused, signature_of
 from repro_kit.trace import compile_failures, read
 
 RECORDED = Path(__file__).parent.parent / "trace" / "fixtures"

@@ -1,9 +1,9 @@
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Kind, Measured, Status
-from repro_kit.model.signature import Strength, signature_of
-from repro_kit.model.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.failure.failure import Kind, Measured, Status
+from repro_kit.model.failure.signature import Strength, signature_of
+from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 
 
 @pytest.mark.parametrize(

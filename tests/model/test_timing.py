@@ -2,7 +2,7 @@ import statistics
 
 import pytest
 
-from repro_kit.model.timing import CompiledCall, extra_memory, interval, slowdown
+from repro_kit.model.measure.timing import CompiledCall, extra_memory, interval, slowdown
 
 # Recorded on a busy machine: seconds of one call, compiled and in eager, by turns.
 BUSY = ((3.7e-4, 1.6e-4), (1.0e-4, 5.0e-5), (1.1e-4, 4.0e-5), (8.4e-5, 4.2e-5), (8.0e-5, 3.8e-5), (7.8e-5, 4.1e-5),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from repro_kit.model.failure import ExceptionLink, Frame
-from repro_kit.model.tolerance import is_loose, stated_tolerance
+from repro_kit.model.failure.failure import ExceptionLink, Frame
+from repro_kit.model.failure.tolerance import is_loose, stated_tolerance
 
 CLOSE = (
     "Tensor-likes are not close!\n\nMismatched elements: 3 / 3 (100.0%)\n"

@@ -1,5 +1,5 @@
-from repro_kit.model.failure import Measured, Status
-from repro_kit.model.workaround import Intrusion, Workaround, markdown, ordered, rows, with_baseline
+from repro_kit.model.ablation.workaround import Intrusion, Workaround, markdown, ordered, rows, with_baseline
+from repro_kit.model.failure.failure import Measured, Status
 
 BACKEND = Workaround(
     "backend aot_eager",

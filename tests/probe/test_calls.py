@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.failure import Kind
-from repro_kit.model.timing import extra_memory, slowdown, wrong_result
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import launch
 from repro_kit.runner.subject import probe_environment

@@ -14,7 +14,7 @@ SCRIPT = """
 import sys
 import torch
 import torch._dynamo.config, torch._dynamo.output_graph as output_graph
-from repro_probe import graphs
+from repro_probe.change import eager_graphs as graphs
 
 if sys.argv[1] == "hook":
     graphs.hook(output_graph, sys.argv[2])

@@ -15,7 +15,7 @@ def run(code: str) -> str:
 
 def test_every_callback_for_a_module_is_called_once_and_after_it_was_executed() -> None:
     out = run(
-        "from repro_probe.imports import when_imported\n"
+        "from repro_probe.common.imports import when_imported\n"
         "when_imported('json.tool', lambda m: print('one', hasattr(m, 'main')))\n"
         "when_imported('json.tool', lambda m: print('two', m.__loader__ is m.__spec__.loader))\n"
         "import json.tool, importlib\n"
@@ -26,14 +26,14 @@ def test_every_callback_for_a_module_is_called_once_and_after_it_was_executed() 
 
 def test_a_module_that_is_there_already_is_seen_at_once() -> None:
     assert (
-        run("from repro_probe.imports import when_imported\nwhen_imported('sys', lambda m: print(m.__name__))")
+        run("from repro_probe.common.imports import when_imported\nwhen_imported('sys', lambda m: print(m.__name__))")
         == "sys\n"
     )
 
 
 def test_a_module_that_does_not_exist_stays_an_import_error() -> None:
     out = run(
-        "from repro_probe.imports import when_imported\n"
+        "from repro_probe.common.imports import when_imported\n"
         "when_imported('no_such_module', print)\n"
         "try:\n    import no_such_module\nexcept ImportError as error:\n    print(error)\n"
     )

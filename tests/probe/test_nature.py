@@ -8,7 +8,7 @@ import pytest
 from repro_kit.runner.launch import PROBE
 
 sys.path.insert(0, str(PROBE))
-from repro_probe import nature
+from repro_probe.record import nature
 
 
 def raised(tmp_path: Path, source: str) -> BaseException:

@@ -18,7 +18,7 @@ from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.orders import in_force
 from repro_kit.runner.subject import probe_environment
 
-SAYS = "import sys; print('repro_probe.boot' in sys.modules)"
+SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
 
 
 def follows(env: Mapping[str, str], *words: str) -> bool:
@@ -42,7 +42,7 @@ def test_the_launcher_s_orders_are_followed_by_children_too(ordered):
     assert follows(ordered, "-c", child)
     spawn = (
         "import multiprocessing, sys\n"
-        "def say(): print('repro_probe.boot' in sys.modules, flush=True)\n"
+        "def say(): print('repro_probe.entry.boot' in sys.modules, flush=True)\n"
         "if __name__ == '__main__':\n"
         "    one = multiprocessing.get_context('spawn').Process(target=say); one.start(); one.join()\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.witness import parting
+from repro_kit.model.ablation.witness import parting
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.recorded import Recorded, read_recorded
@@ -125,7 +125,7 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_the_order_of_keys_is_state() -> None:
     code = (
-        "import torch\nfrom repro_probe.witness import Witness\n"
+        "import torch\nfrom repro_probe.calls.witness import Witness\n"
         "digest = Witness(torch, print)._digest\n"
         "assert digest({'a': 0, 'b': 0}) != digest({'b': 0, 'a': 0})\n"
     )

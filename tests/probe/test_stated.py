@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 SCRIPT = """
 import json, sys
 import torch
-from repro_probe.stated import tolerance
+from repro_probe.judge.stated import tolerance
 
 LIMIT = 1e-2
 a, b = torch.zeros(3), torch.ones(3)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import repro_kit
-from repro_kit.case import Case
+from repro_kit.case.case import Case
+from repro_kit.case.results import Capture, Observation
 from repro_kit.errors import ReproKitError
-from repro_kit.model.results import Capture, Observation
 from repro_kit.program import parse
-from repro_kit.stages import capture
-from repro_kit.stages.options import Options
-from repro_kit.stages.watched import read_watched, take_up
+from repro_kit.session.options import Options
+from repro_kit.session.watched import read_watched, take_up
+from repro_kit.stages.capture import stage
 from repro_kit.ui import SilentUi
 
 HEAD = """
@@ -132,7 +132,7 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
     case = take_up(place, sys.executable, Options(), SilentUi())
     (failure,) = case.read("observe/run.json", Observation).failures
     assert "ReluRuntimeError" in failure.signature.summary()
-    capture.run(case, Options(), SilentUi())
+    stage.run(case, Options(), SilentUi())
     captured = parse((place / "capture/program.py").read_text())
     assert "torch.relu" in str(captured.graph) and "watch" not in (place / "capture/program.py").read_text()
     assert case.read("capture/capture.json", Capture).statements == 2
@@ -162,8 +162,8 @@ def test_what_is_damaged_is_one_sentence(tmp_path: Path, text: str, message: str
 
 
 def test_a_case_without_a_graph_that_fails_alone_says_how_to_go_on(tmp_path: Path) -> None:
-    from repro_kit.case import Subject
-    from repro_kit.stages.watched import nothing_alone
+    from repro_kit.case.case import Subject
+    from repro_kit.session.watched import nothing_alone
 
     about = {"schema": 1, "python": "p", "torch": "2", "command": ["python", "a.py", "-x"], "cwd": "/w", "created": "t"}
     (tmp_path / "watched.json").write_text(json.dumps(about))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from texts import program, spoiling
 
-from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.zygote import ZygoteOracle
 
 pytestmark = pytest.mark.torch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.failure import Status
+from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse
 from repro_kit.program.from_graph import Variant, build_program

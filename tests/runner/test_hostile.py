@@ -8,7 +8,7 @@ import psutil
 import pytest
 from texts import failing_backend, program
 
-from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.zygote import ZygoteOracle
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from texts import program, spoiling
 
-from repro_kit.model.failure import Kind, Phase, Status, Verdict
+from repro_kit.model.failure.failure import Kind, Phase, Status, Verdict
 from repro_kit.runner.zygote import ZygoteOracle
 
 pytestmark = pytest.mark.torch

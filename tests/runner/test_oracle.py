@@ -12,7 +12,7 @@ import torch
 from texts import failing_backend, program, spoiling
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.oracle import Oracle

@@ -3,7 +3,7 @@
 import pytest
 from texts import program
 
-from repro_kit.model.failure import Kind, Phase, Status
+from repro_kit.model.failure.failure import Kind, Phase, Status
 from repro_kit.runner.zygote import ZygoteOracle
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

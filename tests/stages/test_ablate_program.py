@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, StageRecord, Subject
-from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Kind, Layer
-from repro_kit.model.results import Capture, Environment
-from repro_kit.model.signature import Signature
-from repro_kit.stages import ablate
-from repro_kit.stages.options import Options
-from repro_kit.stages.oracle import shared_oracles
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import Capture, Environment
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import Signature
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import shared_oracles
+from repro_kit.stages.ablate import stage
 from repro_kit.ui import SilentUi
 
 PROGRAM = '''"""A planted bug."""
@@ -51,7 +51,7 @@ def ablated(place: Path, planted: str, backend: str) -> Ablation:
     text = (PROGRAM % planted).replace("aot_eager", backend)
     (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
     with shared_oracles():
-        ablate.run(case, Options(preset="quick", stop_early=True, jobs=2), SilentUi())
+        stage.run(case, Options(preset="quick", stop_early=True, jobs=2), SilentUi())
     return case.read("ablation.json", Ablation)
 
 

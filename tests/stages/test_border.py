@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case
-from repro_kit.model.failure import Kind
-from repro_kit.model.results import Reduction
+from repro_kit.case.case import Case
+from repro_kit.case.results import Reduction
+from repro_kit.model.failure.failure import Kind
 from repro_kit.program import parse
-from repro_kit.stages.aten import aten_programs
+from repro_kit.stages.minify.aten_graphs import aten_programs
 
 TEXT = """# repro-kit program 1
 import torch

@@ -7,18 +7,18 @@ from time import sleep
 
 import pytest
 
-from repro_kit.case import Case, Subject
-from repro_kit.model.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.layer import is_decided
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.results import Environment, Observation
+from repro_kit.model.ablation.layer import is_decided
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.results import Environment, Observation
-from repro_kit.model.signature import signature_of
 from repro_kit.runner.launch import Run
-from repro_kit.stages import script_cells
-from repro_kit.stages.cells import STOPPED, Plan
-from repro_kit.stages.matrix import Matrix
-from repro_kit.stages.options import Options
-from repro_kit.stages.script_cells import Abandoned, OnScript
+from repro_kit.session.options import Options
+from repro_kit.stages.ablate.cells import script_cells
+from repro_kit.stages.ablate.cells.base import STOPPED, Plan
+from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
+from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.ui import SilentUi
 
 FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.judge import Ending, Reading
-from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.bundle.repro.run_output import Ending, Reading
+from repro_kit.case.results import Environment, Observation, Reduction, TwinFound
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.results import Environment, Observation, Reduction, TwinFound
-from repro_kit.model.signature import Signature
 from repro_kit.program import parse
 from repro_kit.reduce.flaky import Tally
-from repro_kit.stages.candidates import Candidate, Known
-from repro_kit.stages.check import Check, RunOfRepro
-from repro_kit.stages.claims import earlier, held
+from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.forms import Candidate, Known
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
 ENV = Environment("3.11", "python", "linux", "2.13.0")

@@ -13,11 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 from promises.final_check import COMPILED, PLAIN, UNCLEAN, Unclean, bundled, case_of, machine
 
-from repro_kit.case import StageRecord
+from repro_kit.case.case import StageRecord
+from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
-from repro_kit.stages.options import Options
-from repro_kit.stages.outcome import outcome
-from repro_kit.stages.verify import How, verify
+from repro_kit.pipeline.summary import outcome
+from repro_kit.session.options import Options
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, Subject
+from repro_kit.case.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages import observe
-from repro_kit.stages.collect import collect
-from repro_kit.stages.options import Options
+from repro_kit.pipeline.run import collect
+from repro_kit.session.options import Options
+from repro_kit.stages.observe import stage
 from repro_kit.ui import SilentUi
 
 
@@ -17,7 +17,7 @@ def test_bad_input_that_shows_late_is_bad_input(tmp_path: Path, monkeypatch: pyt
     def run(*_: object) -> None:
         raise ReproKitError("The oracle cannot be run: not found", Exit.USAGE)
 
-    monkeypatch.setattr(observe, "run", run)
+    monkeypatch.setattr(stage, "run", run)
     subject = Subject("script", ("train.py",), str(tmp_path), sys.executable)
     case = Case.create(tmp_path / "x.repro", subject, "2030-01-01T00:00:00+00:00")
     with pytest.raises(ReproKitError) as raised:

@@ -11,13 +11,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from repro_kit.bundle.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.manifest import MANIFEST
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.commands import verify as module
+from repro_kit.commands.verify import Here, How, verify
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages import verify as module
-from repro_kit.stages.foreign import claim_of
-from repro_kit.stages.options import Options
-from repro_kit.stages.verify import Here, How, verify
+from repro_kit.session.options import Options
+from repro_kit.session.untrusted import claim_of
 from repro_kit.ui import SilentUi, Ui
 from repro_kit.visible import visible
 

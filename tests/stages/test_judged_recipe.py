@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from repro_kit.model.failure import Difference, Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.signature import signature_of
+from repro_kit.model.failure.failure import Difference, Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse, render
 from repro_kit.reduce import Outcome
-from repro_kit.stages.judged_recipe import with_random, with_tolerance
-from repro_kit.stages.minify import Judge, verified
+from repro_kit.session.judging import with_random, with_tolerance
+from repro_kit.stages.minify.stage import Judge, verified
 
 TEXT = """# repro-kit program 1
 import torch

@@ -1,7 +1,7 @@
 """The line that shows a reduction."""
 
 from repro_kit.reduce import Answer, Event, Outcome
-from repro_kit.stages.live import shown
+from repro_kit.stages.minify.progress import shown
 from repro_kit.ui import SilentUi
 
 

@@ -1,8 +1,8 @@
-from repro_kit.model.axis import Axis
-from repro_kit.model.cell import Cell
-from repro_kit.model.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.ablation.axis import Axis
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.matrix import Matrix
+from repro_kit.stages.ablate.matrix import Matrix
 
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
 

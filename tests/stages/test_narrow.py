@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, StageRecord, Subject
-from repro_kit.model.cell import Cell
-from repro_kit.model.evidence import STEPS, Chain, Step, in_one_line
-from repro_kit.model.failure import Status, Verdict
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import Capture, Environment
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Capture, Environment
-from repro_kit.model.signature import signature_of
-from repro_kit.stages.narrow import narrow
-from repro_kit.stages.options import Options
-from repro_kit.stages.oracle import open_oracle, shared_oracles
-from repro_kit.stages.program_cells import OnProgram
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import open_oracle, shared_oracles
+from repro_kit.stages.ablate.cells.program_cells import OnProgram
+from repro_kit.stages.ablate.narrow.chain import narrow
 from repro_kit.ui import Ui
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.case import Case, Subject
-from repro_kit.model.cell import Ablation, Cell
-from repro_kit.model.evidence import Chain, Flip, Link, Side
-from repro_kit.model.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.results import Environment
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.results import Environment
 from repro_kit.model.serialize import dumps
-from repro_kit.model.signature import Signature
 from repro_kit.program import parse
-from repro_kit.stages.candidates import Candidate
-from repro_kit.stages.published import published
+from repro_kit.stages.bundle.forms import Candidate
+from repro_kit.stages.bundle.shareable_ablation import published
 
 PROGRAM = """# repro-kit program 1
 import torch

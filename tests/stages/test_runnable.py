@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.stages.check import run_repro
-from repro_kit.stages.foreign import ask, opened
-from repro_kit.stages.options import Options
-from repro_kit.stages.runnable import copy_runnable
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import run_repro
+from repro_kit.session.runnable import copy_runnable
+from repro_kit.session.untrusted import ask, opened
 from repro_kit.ui import Ui
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, Subject
-from repro_kit.model.native import faulthandler_stack
-from repro_kit.stages.running import run_subject
+from repro_kit.case.case import Case, Subject
+from repro_kit.model.failure.native import faulthandler_stack
+from repro_kit.session.script_run import run_subject
 
 
 def case_of(tmp_path: Path, code: str) -> Case:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from repro_kit.commands.intake.program_sources import reader_of
 from repro_kit.errors import ReproKitError
-from repro_kit.stages.sources import reader_of
 
 FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures"
 

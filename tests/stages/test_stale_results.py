@@ -7,16 +7,16 @@ import pytest
 
 from repro_kit.bisect import Build, Judgement, Mark
 from repro_kit.bisect.state import State
-from repro_kit.case import Case, StageRecord, Subject
-from repro_kit.model.failure import Failure, Kind, Status
-from repro_kit.model.results import Capture, Environment, Observation, ObservedFailure, Reduction
-from repro_kit.model.signature import Signature
-from repro_kit.stages import ablate
-from repro_kit.stages.bisect_report import bisected
-from repro_kit.stages.candidates import candidates, known
-from repro_kit.stages.options import Options
-from repro_kit.stages.oracle import open_oracle
-from repro_kit.stages.registry import REGISTRY
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.commands.bisect.answer import bisected
+from repro_kit.model.failure.failure import Failure, Kind, Status
+from repro_kit.model.failure.signature import Signature
+from repro_kit.pipeline.registry import REGISTRY
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import open_oracle
+from repro_kit.stages.ablate import stage
+from repro_kit.stages.bundle.forms import candidates, known
 from repro_kit.ui import SilentUi
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -59,7 +59,7 @@ def case(tmp_path: Path) -> Case:
 
 
 def test_what_is_about_the_failure_is_used(case: Case) -> None:
-    assert ablate.planned(case, Options(), SilentUi()).cells.subject == "program"
+    assert stage.planned(case, Options(), SilentUi()).cells.subject == "program"
     assert [it.level for it in candidates(case, known(case))] == ["program", "script"]
 
 
@@ -68,7 +68,7 @@ def test_a_program_of_another_symptom_is_neither_ablated_nor_packed(case: Case, 
     if skipped:  # as the pipeline does it for a symptom that is counted over a run
         case.record(StageRecord("capture", "skipped"))
     case.update(signature=Signature(Kind.RECOMPILES, message="4 recompiles, more than 3"))
-    assert ablate.planned(case, Options(), SilentUi()).cells.subject == "script"
+    assert stage.planned(case, Options(), SilentUi()).cells.subject == "script"
     told = known(case)
     assert (told.capture, told.reduction) == (None, None)
     assert [it.level for it in candidates(case, told)] == ["script"]

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from repro_kit.model.failure import ExceptionLink, Failure, Kind, Measured
-from repro_kit.stages.suspects import suspects
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Measured
+from repro_kit.stages.ablate.workarounds.culprits import suspects
 from repro_kit.trace.user_code import CompiledFrame, Origin, UserCode
 
 SCRIPT = """import torch

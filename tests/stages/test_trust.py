@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from repro_kit.case import Case, Subject
+from repro_kit.case.case import Case, Subject
 from repro_kit.cli.main import cli
+from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.errors import ReproKitError
-from repro_kit.stages.bisect_subject import build_subject
-from repro_kit.stages.trust import agree
+from repro_kit.session.trust import agree
 from repro_kit.ui import SilentUi
 
 

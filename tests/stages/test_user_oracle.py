@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case import Case, Subject
+from repro_kit.case.case import Case, Subject
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Kind, Status
-from repro_kit.stages.options import Options
-from repro_kit.stages.user_oracle import ask, of_options
+from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.session.options import Options
+from repro_kit.session.user_oracle import ask, of_options
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import psutil
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure import Kind
+from repro_kit.model.failure.failure import Kind
 from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord
 from repro_kit.runner.recorded import Event, Recorded
-from repro_kit.stages.variants import Variants
+from repro_kit.stages.capture.program_forms import Variants
 
 CODE = "def forward(self, L_x_):\n    l_x_ = L_x_\n    sin = torch.sin(l_x_)\n    return (sin,)\n"
 X = InputRecord("tensor", "L_x_", "L['x']", shape=(2,), stride=(1,), storage="x")

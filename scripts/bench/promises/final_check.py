@@ -16,16 +16,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 from promises import Row
-from repro_kit.case import Case, StageRecord, Subject
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.results import BundleResult, Capture, Environment, Observation, ObservedFailure
+from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
-from repro_kit.model.cell import Ablation
-from repro_kit.model.classify import failure_from_text
-from repro_kit.model.failure import Failure, Kind, Layer
-from repro_kit.model.results import BundleResult, Capture, Environment, Observation, ObservedFailure
-from repro_kit.model.signature import signature_of
-from repro_kit.stages import bundle
-from repro_kit.stages.options import Options
-from repro_kit.stages.verify import How, verify
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.classify import failure_from_text
+from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.session.options import Options
+from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 
 #: What a script does where `{when}` holds: as torch itself would, or (much faster) as if it were torch.
@@ -145,7 +145,7 @@ def case_of(place: Path, form: str, when: str) -> Case:
 
 def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
     """What the bundle stage makes of a case: its result, and the files as text."""
-    bundle.run(case, Options(), SilentUi())
+    stage.run(case, Options(), SilentUi())
     files = {path.name: path.read_text() for path in (case.path / "bundle").iterdir() if path.is_file()}
     return case.read("bundle.json", BundleResult), files
 

@@ -31,10 +31,10 @@ from hostile_text import CHARACTERS, SEQUENCES, raw_in
 
 from promises import Row
 from repro_kit.builds.source import Ready
-from repro_kit.case import Case, Subject
-from repro_kit.model.results import Reduction, ReductionStep
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.results import Reduction, ReductionStep
+from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.model.serialize import dumps
-from repro_kit.stages.bisect_subject import build_subject
 from repro_kit.ui import SilentUi
 
 _MOST = 192 * MIB  # that a command may take for any archive
@@ -310,7 +310,7 @@ def _unlisted(place: Path) -> Iterator[tuple[str, str]]:
 
 
 def _on_a_build(target: Path, symptom: str) -> None:
-    from repro_kit.stages.build_symptom import build_symptom
+    from repro_kit.commands.bisect.run_symptom import build_symptom
 
     measured = build_symptom(symptom) if symptom else None
     ui = SilentUi(yes=True)

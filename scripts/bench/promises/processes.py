@@ -20,10 +20,10 @@ import hard_to_kill
 import psutil
 
 from promises import Row
-from repro_kit.case import Case
+from repro_kit.case.case import Case
+from repro_kit.case.results import BundleResult
 from repro_kit.errors import ReproKitError
-from repro_kit.model.cell import Ablation
-from repro_kit.model.results import BundleResult
+from repro_kit.model.ablation.cell import Ablation
 
 _SRC = Path(__file__).resolve().parents[3] / "src"
 _ORPHAN = 5.0  # seconds that everything may take to be gone

@@ -15,8 +15,8 @@ from promises import Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "bundle"))
 import private_values as planted
 
-from repro_kit.bundle.vocabulary import words_of_torch
-from repro_kit.stages.options import Options
+from repro_kit.bundle.privacy.vocabulary import words_of_torch
+from repro_kit.session.options import Options
 
 _TRIALS = {"small": 12, "full": 100}
 _ODD = (

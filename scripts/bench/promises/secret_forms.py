@@ -10,7 +10,7 @@ from private_addresses import HARMLESS, Planted, leaf_alone, planted
 from secret_samples import CONTEXTS, FORMS, left_of, samples
 
 from promises import Row
-from repro_kit.bundle.redact import Redactor
+from repro_kit.bundle.privacy.redact import Redactor
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SIZES = {"small": (2200, 720, 60), "full": (10_000, 5_000, 500)}

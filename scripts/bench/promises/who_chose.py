@@ -24,7 +24,7 @@ from repro_kit.runner.subject import probe_environment
 
 #: Variables that are tried beside the changes of orders: how many.
 _COUNTS = {"small": 10, "full": 200}
-_SAYS = "import sys; print('repro_probe.boot' in sys.modules)"
+_SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
 _VALUES = {str: ("'yes'", "'redacted'", "'x:y'", "'/tmp/x'"), bool: ("true",), float: ("9",), int: ("9",)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from repro_kit.model.signature import Signature, Strength
+from repro_kit.model.failure.signature import Signature, Strength
 
 SCHEMA = 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.search import PATIENCE, Question
-from repro_kit.model.signature import Signature
+from repro_kit.model.failure.signature import Signature
 
 SCHEMA = 1
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from repro_kit.bundle.story import seen_with
-from repro_kit.model.cell import Ablation
-from repro_kit.model.failure import Failure, Kind, Layer
-from repro_kit.model.results import Capture, Environment, Reduction
-from repro_kit.model.signature import Signature
+from repro_kit.bundle.story.story import seen_with
+from repro_kit.case.results import Capture, Environment, Reduction
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.failure.signature import Signature
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")

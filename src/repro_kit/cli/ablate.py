@@ -11,7 +11,7 @@ from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import missing
 from repro_kit.cli.work import case_or_subject, work
 from repro_kit.errors import ReproKitError
-from repro_kit.model.evidence import STEPS
+from repro_kit.model.ablation.evidence import STEPS
 
 
 def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from repro_kit.bundle.archive import FORMS, LARGEST_SHOWN, read_one
+from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.cell import Ablation
-from repro_kit.model.compared import changes
-from repro_kit.model.expectation import Expectation, parse_expectation
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.diff import changes
+from repro_kit.model.ablation.expectation import Expectation, parse_expectation
 from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 
 if TYPE_CHECKING:
-    from repro_kit.stages.collect import Ending
+    from repro_kit.pipeline.run import Ending
 
 _FILE = "ablation.json"
 
@@ -48,7 +48,7 @@ class Report:
         if self.against is not None:
             _compare(self.against, ablation, job)
         if self.markdown and not job.ui.json:
-            from repro_kit.bundle.ablation_markdown import markdown
+            from repro_kit.bundle.pages.ablation_markdown import markdown
 
             job.ui.print(markdown(ablation))
         unmet = [why for it in self.expectations if (why := it.unmet(ablation))]
@@ -57,8 +57,8 @@ class Report:
 
 def show_plan(job: Job) -> None:
     """The cells that would be run, and about how long that takes."""
-    from repro_kit.stages.ablate import planned
-    from repro_kit.stages.ablation_table import plan_rows, plan_sentence
+    from repro_kit.stages.ablate.stage import planned
+    from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 
     if not job.case.has("observe/run.json"):
         raise ReproKitError(

@@ -77,8 +77,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
     Exit 0: found; 3: nothing fails; 1: no end that works; 125: cannot run here. Run it again to go on.
     """
-    from repro_kit.stages.bisecting import Request, bisect
-    from repro_kit.stages.interrupts import interruptible
+    from repro_kit.commands.bisect.command import Request, bisect
+    from repro_kit.session.interrupts import interruptible
 
     values = shared.merged(ctx)
     with interruptible():
@@ -86,7 +86,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
 
 def _again() -> str:
-    from repro_kit.builds.web import without_credentials
+    from repro_kit.builds.wheels.web import without_credentials
 
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # what follows is the command's own
     words = [word for word in sys.argv[1:end] if word not in ("--fresh", "--log")] + sys.argv[end:]

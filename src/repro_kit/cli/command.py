@@ -52,7 +52,7 @@ class ReproCommand(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            from repro_kit.stages.os_errors import sentence_of
+            from repro_kit.session.os_errors import sentence_of
 
             known = sentence_of(error, Path())
             if known:
@@ -82,7 +82,7 @@ class CaseCommand(ReproCommand):
 
     def error_data(self, message: str, exit_code: int) -> dict[str, Any]:
         """An outcome without results."""
-        from repro_kit.stages.outcome import Outcome
+        from repro_kit.pipeline.summary import Outcome
 
         return Outcome(Exit(exit_code), error=message).as_json()
 

@@ -134,7 +134,7 @@ def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
 
 
 def _check_symptom(where: str, value: str) -> None:
-    from repro_kit.model.symptom import parse_symptom
+    from repro_kit.model.measure.symptom import parse_symptom
 
     try:
         parse_symptom(value)

@@ -24,10 +24,10 @@ def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     \b
     repro-kit diff before.repro.zip after.repro.zip
     """
-    from repro_kit.bundle.compare import compare
+    from repro_kit.bundle.story.compare import compare
     from repro_kit.cli.telling import contrast
+    from repro_kit.commands.show import story_at
     from repro_kit.errors import Exit
-    from repro_kit.stages.stories import story_at
 
     comparison, ui = compare(story_at(a), story_at(b)), shared.make_ui(ctx.params)
     contrast(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)

@@ -12,7 +12,7 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
 
 if TYPE_CHECKING:
-    from repro_kit.model.results import Environment
+    from repro_kit.case.results import Environment
     from repro_kit.ui import Ui
 
 
@@ -28,10 +28,10 @@ def command(ctx: click.Context, /, **_: object) -> None:
     \b
     repro-kit env --python .venv/bin/python
     """
-    from repro_kit.bundle.shareable import shareable
+    from repro_kit.bundle.privacy.shareable import shareable
     from repro_kit.model.serialize import to_data
-    from repro_kit.stages.environment import environment
-    from repro_kit.stages.subject import check_interpreter, find_python
+    from repro_kit.session.environment import environment
+    from repro_kit.session.subject import check_interpreter, find_python
 
     values = shared.merged(ctx)
     ui = shared.make_ui(values)

@@ -12,7 +12,7 @@ from repro_kit.cli.command import SubjectCommand, form_of
 from repro_kit.cli.work import case_or_subject
 
 if TYPE_CHECKING:
-    from repro_kit.stages.explain import Source
+    from repro_kit.commands.explain.run import Source
     from repro_kit.ui import Ui
 
 #: As in explain/sections and explain/compared, which take longer to import.
@@ -90,8 +90,8 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     repro-kit explain /tmp/trace --artifact fx_graph_runnable -o graphs
     """
     from repro_kit.cli import explain_view as view
-    from repro_kit.stages.explain import explain, try_advice
-    from repro_kit.stages.interrupts import interruptible
+    from repro_kit.commands.explain.run import explain, try_advice
+    from repro_kit.session.interrupts import interruptible
 
     _refuse_two_answers(params)
     written = _takes_output(params)
@@ -144,9 +144,9 @@ def _takes_output(params: dict[str, Any]) -> bool:
 
 def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
     """The trace that the command line names, or that a run of its script makes."""
+    from repro_kit.commands.explain.run import source_of_case
     from repro_kit.errors import ReproKitError
-    from repro_kit.stages.explain import source_of_case
-    from repro_kit.stages.place import is_case
+    from repro_kit.session.case_paths import is_case
 
     path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
     try_ = ctx.params["try_"]
@@ -168,11 +168,11 @@ def _given(ctx: click.Context, name: str) -> bool:
 
 def _there(path: Path) -> Source:
     """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
-    from repro_kit.case import Case
+    from repro_kit.case.case import Case
+    from repro_kit.commands.explain.run import Source, source_of_case
     from repro_kit.errors import ReproKitError
-    from repro_kit.stages.explain import Source, source_of_case
-    from repro_kit.stages.options import Options
-    from repro_kit.stages.place import is_case
+    from repro_kit.session.case_paths import is_case
+    from repro_kit.session.options import Options
     from repro_kit.ui import SilentUi
 
     if not is_case(path):

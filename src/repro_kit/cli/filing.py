@@ -13,9 +13,9 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.runner import kept
 
 if TYPE_CHECKING:
-    from repro_kit.bundle.story import Story
+    from repro_kit.bundle.story.story import Story
     from repro_kit.cli.work import Job
-    from repro_kit.stages.collect import Ending
+    from repro_kit.pipeline.run import Ending
 
 _SECONDS = 120
 
@@ -37,9 +37,9 @@ class Filing:
         made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.dry_run
         if not (made and (self.open or self.gh)):
             return ending
-        from repro_kit.bundle.filing import body_of, new_issue_link
-        from repro_kit.case import read_text
-        from repro_kit.stages.stories import story_at
+        from repro_kit.bundle.story.issue_form import body_of, new_issue_link
+        from repro_kit.case.case import read_text
+        from repro_kit.commands.show import story_at
 
         packed = job.case.path / "bundle"  # never the case's own story, which is not redacted
         story = story_at(packed)
@@ -55,7 +55,7 @@ class Filing:
 
 
 def _create(job: Job, story: Story, body: str) -> None:
-    from repro_kit.bundle.filing import REPOSITORY, labels_of, title_of
+    from repro_kit.bundle.story.issue_form import REPOSITORY, labels_of, title_of
 
     ui, title = job.ui, title_of(story)
     ui.print(f"\n{title}\n\n{body}")

@@ -47,8 +47,8 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
 
     Raises ReproKitError without a reduction.
     """
-    from repro_kit.case import Case
-    from repro_kit.model.results import Reduction
+    from repro_kit.case.case import Case
+    from repro_kit.case.results import Reduction
     from repro_kit.model.serialize import to_data
 
     if len(words) != 1:

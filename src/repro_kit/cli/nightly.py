@@ -38,8 +38,8 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
     Exit 0: nothing new fails; 1: something does; 125: no build to be had, or it does not install.
     """
-    from repro_kit.stages.interrupts import interruptible
-    from repro_kit.stages.nightly import nightly
+    from repro_kit.commands.nightly import nightly
+    from repro_kit.session.interrupts import interruptible
 
     values = shared.merged(ctx)
     with interruptible():
@@ -47,9 +47,9 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
 
 def _watch(folder: Path, values: dict[str, Any]) -> Any:
-    from repro_kit.stages.bisect_plan import Where
-    from repro_kit.stages.bisecting import default_cache
-    from repro_kit.stages.nightly import Watch
+    from repro_kit.commands.bisect.command import default_cache
+    from repro_kit.commands.bisect.plan import Where
+    from repro_kit.commands.nightly import Watch
 
     other = values["index_url"] or values["wheels"]
     where = Where(

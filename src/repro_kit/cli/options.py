@@ -15,8 +15,8 @@ from click.core import ParameterSource
 from repro_kit.cli.defaults import Default, read_defaults, shown
 from repro_kit.cli.echo import echo
 from repro_kit.errors import ReproKitError
-from repro_kit.model.axis import parse_axis
-from repro_kit.stages.options import Options
+from repro_kit.model.ablation.axis import parse_axis
+from repro_kit.session.options import Options
 
 if TYPE_CHECKING:
     from repro_kit.ui import Ui
@@ -39,7 +39,7 @@ POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
 _SAID = "repro_kit.said"  # in a context: what files set was told
 COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
-PRESETS = ("quick", "standard", "full")  # as in stages/matrix.py, which takes longer to import
+PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
 
 
 def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -53,7 +53,7 @@ def _decorate(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None:
-        from repro_kit.model.symptom import parse_symptom
+        from repro_kit.model.measure.symptom import parse_symptom
 
         parse_symptom(value)
     return value
@@ -187,7 +187,7 @@ def _check_oracle(values: dict[str, Any]) -> None:
     """Raise ReproKitError where what is said of an oracle cannot be."""
     if values.get("oracle") is None and values.get("oracle_matches") is None:
         return
-    from repro_kit.stages.user_oracle import of_options
+    from repro_kit.session.user_oracle import of_options
 
     of_options(Options(check=values.get("check"), oracle=values["oracle"], oracle_matches=values["oracle_matches"]))
 

@@ -21,8 +21,8 @@ def command(ctx: click.Context, /, target: Path, **_: object) -> None:
     repro-kit show train.repro.zip
     """
     from repro_kit.cli.telling import tell
+    from repro_kit.commands.show import story_at
     from repro_kit.model.serialize import to_data
-    from repro_kit.stages.stories import story_at
 
     story, ui = story_at(target), shared.make_ui(ctx.params)
     tell(story, ui)

@@ -10,7 +10,7 @@ import click
 from repro_kit.cli.work import Job, work
 
 if TYPE_CHECKING:
-    from repro_kit.stages.collect import Ending
+    from repro_kit.pipeline.run import Ending
 
 
 def run_one(ctx: click.Context, job: Job, name: str, report: Callable[[Job, Ending], Ending] | None = None) -> None:
@@ -20,7 +20,7 @@ def run_one(ctx: click.Context, job: Job, name: str, report: Callable[[Job, Endi
 
 def missing(job: Job, name: str, *, uses: bool = False) -> list[str]:
     """The stages that stage `name` needs and the case lacks; with `uses`, those too whose results it would take."""
-    from repro_kit.stages.registry import REGISTRY, prerequisites
+    from repro_kit.pipeline.registry import REGISTRY, prerequisites
 
     wanted = [*prerequisites(name), *(REGISTRY[name].uses if uses else ())]
     return [need for need in wanted if not _done(job, need)]

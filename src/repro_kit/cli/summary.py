@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repro_kit.errors import Exit
-from repro_kit.stages.outcome import Outcome
+from repro_kit.pipeline.summary import Outcome
 from repro_kit.ui import Ui
 
 BUG_FORM = "https://github.com/pytorch/pytorch/issues/new?template=pt2-bug-report.yml"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.bundle.compare import Comparison
-from repro_kit.bundle.filing import labels_of, title_of
-from repro_kit.bundle.prose import aspect_words
-from repro_kit.bundle.report import functions_of, readable
-from repro_kit.bundle.story import Story
-from repro_kit.model.grid import layout
+from repro_kit.bundle.pages.html import functions_of, readable
+from repro_kit.bundle.pages.markdown import aspect_words
+from repro_kit.bundle.story.compare import Comparison
+from repro_kit.bundle.story.issue_form import labels_of, title_of
+from repro_kit.bundle.story.story import Story
+from repro_kit.model.ablation.grid import layout
 from repro_kit.ui import Ui
 
 _SHORT = 60  # lines of a file that are worth showing

@@ -17,11 +17,11 @@ from click.core import ParameterSource
 from repro_kit.cli.command import form_of
 from repro_kit.cli.options import make_options, make_ui, merged
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.stages.options import Options
+from repro_kit.session.options import Options
 
 if TYPE_CHECKING:
-    from repro_kit.case import Case
-    from repro_kit.stages.collect import Ending
+    from repro_kit.case.case import Case
+    from repro_kit.pipeline.run import Ending
     from repro_kit.ui import Ui
 
 _OPTIONS = "options.json"
@@ -39,8 +39,8 @@ class Job:
 
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
-    from repro_kit.stages.place import is_case
-    from repro_kit.stages.watched import is_watched
+    from repro_kit.session.case_paths import is_case
+    from repro_kit.session.watched import is_watched
 
     values = merged(ctx)
     if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
@@ -55,11 +55,11 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
 
 def existing_case(ctx: click.Context, path: Path) -> Job:
     """The job on the case at `path`. Raises ReproKitError when it has none, or its interpreter is gone."""
-    from repro_kit.case import Case
-    from repro_kit.stages.lock import alone
-    from repro_kit.stages.place import bundle_path
-    from repro_kit.stages.subject import check_interpreter
-    from repro_kit.stages.trust import agree
+    from repro_kit.case.case import Case
+    from repro_kit.case.lock import alone
+    from repro_kit.session.case_paths import bundle_path
+    from repro_kit.session.subject import check_interpreter
+    from repro_kit.session.trust import agree
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
@@ -81,9 +81,9 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
 def _watched(ctx: click.Context, path: Path) -> Job:
     """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
-    from repro_kit.stages.lock import alone
-    from repro_kit.stages.place import bundle_path
-    from repro_kit.stages.watched import take_up
+    from repro_kit.case.lock import alone
+    from repro_kit.session.case_paths import bundle_path
+    from repro_kit.session.watched import take_up
 
     values = merged(ctx)
     if values["output"] not in (None, str(path)):
@@ -107,10 +107,10 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
-    from repro_kit.stages import users_logs
-    from repro_kit.stages.place import bundle_path, case_path, open_case
-    from repro_kit.stages.subject import recognise
-    from repro_kit.stages.trust import agree
+    from repro_kit.session import users_logs
+    from repro_kit.session.case_paths import bundle_path, case_path, open_case
+    from repro_kit.session.subject import recognise
+    from repro_kit.session.trust import agree
 
     options = make_options(values)
     users_logs.check()
@@ -125,16 +125,16 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
     """The job on a case made of the program in the file (or trace) at `path`; None when it holds none."""
-    from repro_kit.stages.sources import reader_of
+    from repro_kit.commands.intake.program_sources import reader_of
 
     reader = reader_of(path) if form_of(ctx) == "script" else None
     if reader is None:
         return None
-    from repro_kit.stages.adopt import adopt
-    from repro_kit.stages.place import bundle_path, open_case, program_place
-    from repro_kit.stages.stop import Stop
-    from repro_kit.stages.subject import program_subject
-    from repro_kit.stages.trust import agree
+    from repro_kit.commands.intake.program_file import adopt
+    from repro_kit.session.case_paths import bundle_path, open_case, program_place
+    from repro_kit.session.stop import Stop
+    from repro_kit.session.subject import program_subject
+    from repro_kit.session.trust import agree
 
     programs = reader(path, compile_id)
     values = merged(ctx)
@@ -167,8 +167,8 @@ def work(
     `report` has the last word on how it ended.
     """
     from repro_kit.cli.summary import show
-    from repro_kit.stages.collect import Ending, collect
-    from repro_kit.stages.outcome import outcome
+    from repro_kit.pipeline.run import Ending, collect
+    from repro_kit.pipeline.summary import outcome
 
     case, ui = job.case, job.ui
     if job.resumed and not again:

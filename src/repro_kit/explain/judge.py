@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repro_kit.explain.measured import Measured, Steady, steady
 from repro_kit.explain.results import Results, compare
 from repro_kit.explain.suggestion import Aim, Suggestion
+from repro_kit.model.measure.calls import Measured, Steady, steady
 
 _SLOWER = 1.5  # times the steady-state time: less is noise on most machines
 _FASTER_COMPILE = 0.8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.explain.measured import Call, Measured
+from repro_kit.model.measure.calls import Call, Measured
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import State
 

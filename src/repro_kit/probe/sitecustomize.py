@@ -20,10 +20,10 @@ def _chain():
 
 _chain()
 if os.environ.get("REPRO_PROBE_TOKEN"):
-    from repro_probe import orders
+    from repro_probe.common import orders
 
     _given = orders.read()
     if _given is not None:
-        from repro_probe import boot
+        from repro_probe.entry import boot
 
         boot.start(_given)

@@ -1,4 +1,4 @@
-"""What the probe wrote down of a graph at Dynamo's border (probe/repro_probe/capture.py)."""
+"""What the probe wrote down of a graph at Dynamo's border (probe/repro_probe/record/capture.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class InputRecord:
-    """One argument of a call, as the probe saw it (probe/repro_probe/graph.py, `describe_arguments`)."""
+    """One argument of a call, as the probe saw it (probe/repro_probe/record/graph.py, `describe_arguments`)."""
 
     kind: str
     name: str = ""
@@ -56,7 +56,7 @@ class BackendRecord:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """One graph of one process (probe/repro_probe/capture.py)."""
+    """One graph of one process (probe/repro_probe/record/capture.py)."""
 
     number: int
     pid: int

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from repro_kit.model.failure import ExceptionLink
+from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.model.serialize import from_data, loads
-from repro_kit.model.timing import CompiledCall
 
 T = TypeVar("T")
 

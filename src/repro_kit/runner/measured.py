@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.explain.measured import Call
+from repro_kit.model.measure.calls import Call
 from repro_kit.model.serialize import from_data, loads
 
 

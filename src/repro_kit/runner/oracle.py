@@ -13,8 +13,8 @@ from typing import Any, Literal, Self, TypeVar
 
 import psutil
 
-from repro_kit.model.classify import classify_reply
-from repro_kit.model.failure import Status, Verdict
+from repro_kit.model.failure.classify import classify_reply
+from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
 from repro_kit.runner.server import Server, ServerDied

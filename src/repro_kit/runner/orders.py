@@ -1,6 +1,6 @@
 """The orders of a run for the probe: a file that only the user can read, locked while the run lasts.
 
-`probe/repro_probe/orders.py` reads it, and says why variables alone do not count.
+`probe/repro_probe/common/orders.py` reads it, and says why variables alone do not count.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repro_kit.model.failure import ExceptionLink
+from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.serialize import from_data, loads
 from repro_kit.program.graph_record import GraphRecord, InputRecord
 

@@ -1,4 +1,4 @@
-"""The server process (`repro_probe.zygote`) in the user's interpreter: start it, talk to it, end it."""
+"""The server process (`repro_probe.server.zygote`) in the user's interpreter: start it, talk to it, end it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Server:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
             kept = self._kept = Kept(
-                [self._python, "-m", "repro_probe.zygote", str(self._scratch.path), self._how],
+                [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
                 env=self._environment(),
                 cwd=self._scratch.path,
                 stdin=subprocess.PIPE,

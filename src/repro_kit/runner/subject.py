@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from repro_kit.case import Subject
+from repro_kit.case.case import Subject
 from repro_kit.runner import orders
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE

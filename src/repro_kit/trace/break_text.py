@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.places import CompileRef, user_frame
 
 _LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")

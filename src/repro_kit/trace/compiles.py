@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from repro_kit.model import tracebacks
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure import tracebacks
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 

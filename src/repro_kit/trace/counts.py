@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from repro_kit.model.failure import Frame, Measured
+from repro_kit.model.failure.failure import Frame, Measured
 from repro_kit.trace.break_text import parse
 from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record

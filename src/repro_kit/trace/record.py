@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 
 #: Keys of a record's JSON that are context; exactly one further key names the event.
 CONTEXT = frozenset(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from repro_kit.explain.context import counted
 from repro_kit.explain.judge import Ruling, Trial
-from repro_kit.explain.measured import Measured, Steady
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
+from repro_kit.model.measure.calls import Measured, Steady
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak, parse
 from repro_kit.trace.insights.known import Known
 from repro_kit.trace.places import CompileRef, ref_of

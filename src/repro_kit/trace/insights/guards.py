@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
 from repro_kit.trace.insights.known import Known
 from repro_kit.trace.places import CompileRef, ref_of

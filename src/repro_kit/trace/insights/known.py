@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.graph_text import GraphShape, shape_of
 from repro_kit.trace.places import CodeKey, CompileRef, Files, ref_of
 from repro_kit.trace.record import Record

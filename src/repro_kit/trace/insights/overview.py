@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import orjson
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.compiles import Compiles, Outcome
 from repro_kit.trace.defaults import Setting, unusual
 from repro_kit.trace.insights.known import Compiled, Known

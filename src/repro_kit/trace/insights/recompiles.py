@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
 from repro_kit.trace.insights.known import CodeFrame, Known
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
 from repro_kit.trace.insights.known import CodeFrame, Known
 from repro_kit.trace.insights.recompiles import reasons_of

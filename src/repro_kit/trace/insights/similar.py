@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from repro_kit.model.failure import Frame
+from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.graph_text import GraphInput, GraphShape, inputs_of
 from repro_kit.trace.insights.known import Known
 from repro_kit.trace.places import CompileRef, ref_of

@@ -1,0 +1,1 @@
+"""Builds that are commits of a local clone."""

@@ -1,0 +1,42 @@
+"""An interpreter with the newest nightly of torch, in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from repro_kit.builds.installed import installed
+from repro_kit.builds.source import UnusableError
+from repro_kit.builds.target import target_of
+from repro_kit.builds.wheels.nightly_index import platform_of
+from repro_kit.commands.bisect.command import default_cache
+from repro_kit.commands.bisect.plan import Ask, Axis, Where, plan
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner.scratch import scratch
+from repro_kit.session.subject import default_python
+from repro_kit.ui import Ui
+
+
+@contextmanager
+def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
+    """The interpreter; its Python and its platform (CPU, CUDA) are those of `python`. Removed afterwards.
+
+    Raises ReproKitError when the nightlies cannot be listed, or the newest one does not install.
+    """
+    base = python or default_python(os.environ)
+    target = target_of(base)
+    found = installed(base, "torch", os.environ)
+    where = Where(nightly=platform_of(found.version if found else None), cache=default_cache().absolute())
+    with scratch() as place, ui.stage("nightly"):
+        state, source = plan(Axis(), Ask("the newest nightly"), where, target, place, None)
+        build = state.range[-1]
+        ui.progress(f"installing {build.shown}")
+        try:
+            with source.ready(build) as ready:
+                ui.done(f"torch {build.shown}")
+                yield ready.python
+        except UnusableError as error:
+            raise ReproKitError(f"torch {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
+        finally:
+            source.close()

@@ -1,0 +1,1 @@
+"""Builds that are wheels: indexes, files, the cache, and installing them."""

@@ -1,0 +1,146 @@
+"""Builds that are wheels: each is installed into an environment of its own, which is removed afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from packaging.version import Version
+
+from repro_kit.bisect import Build
+from repro_kit.builds.installed import Installed, installed
+from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.target import Target
+from repro_kit.builds.uv import Uv, Wants, activated
+from repro_kit.builds.wheels.wheel_cache import StoppedError, WheelCache
+from repro_kit.errors import Exit, ReproKitError
+
+
+class WheelSource:
+    """Wheels of `package`; environments are made below `place`."""
+
+    def __init__(
+        self,
+        what: str,
+        package: str,
+        listed: Sequence[Build],
+        *,
+        target: Target,
+        cache: WheelCache,
+        uv: Uv,
+        wants: Wants,
+        place: Path,
+        keep: bool = False,
+    ) -> None:
+        self.what = what
+        self._package = package
+        self._listed = listed
+        self._target = target
+        self._cache = cache
+        self._uv = uv
+        self._wants = wants
+        self._place = place
+        self._keep = keep
+        self._removing: list[threading.Thread] = []
+
+    def builds(self) -> Sequence[Build]:
+        """All builds, oldest first."""
+        return self._listed
+
+    @contextmanager
+    def ready(self, build: Build) -> Iterator[Ready]:
+        """Install `build`, and remove its environment afterwards. Raises UnusableError when it cannot be installed."""
+        place = self._place / file_name(build.name)
+        try:
+            cached = self._cache.has(build)
+            with self._cache.using(build) as wheel:
+                python = self._uv.make(place, self._target)
+                self._uv.install(python, f"{self._package} @ {wheel.as_uri()}", self._wants, place, cached=cached)
+            yield self._checked(build, python, place)
+        finally:
+            if not self._keep:
+                self._remove(place)
+            self._uv.trim(self._cache.limit, self._package)
+
+    def fetch(self, build: Build) -> None:
+        """Download the wheel of `build`."""
+        with suppress(UnusableError, ReproKitError, StoppedError):
+            self._cache.fetch(build)
+
+    def close(self) -> None:
+        """End downloads; wait until environments are gone."""
+        self._cache.stop.set()
+        for thread in self._removing:
+            thread.join()
+
+    def _remove(self, place: Path) -> None:
+        """Remove an environment while the next one is made: torch's has tens of thousands of files."""
+        aside = place.with_name(f".gone-{time.monotonic_ns()}")
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+        thread = threading.Thread(target=shutil.rmtree, args=(aside, True), name=f"remove {place.name}")
+        thread.start()
+        self._removing.append(thread)
+
+    def _checked(self, build: Build, python: str, place: Path) -> Ready:
+        variables = activated(place, os.environ)
+        found = installed(python, self._package, {**os.environ, **variables}) or Installed()
+        if found.origin and not Path(found.origin).resolve().is_relative_to(place.resolve()):
+            raise ReproKitError(
+                f"{self._package} would be imported from {found.origin}, not from the build that was installed; "
+                "take that place out of PYTHONPATH.",
+                Exit.USAGE,
+            )
+        if found.version and build.version and Version(found.version) != Version(build.version):
+            raise ReproKitError(
+                f"{self._package} {found.version} was installed in place of {build.version}; leave {self._package} out "
+                "of --with and --constraint.",
+                Exit.USAGE,
+            )
+        return Ready(python, variables, version=found.version, commit=found.commit, repository=found.repository)
+
+
+class InterpreterSource:
+    """Interpreters that are there already, in the order given: nothing is installed."""
+
+    def __init__(self, pythons: Sequence[str], package: str, env: Mapping[str, str]) -> None:
+        self.what = f"interpreters with {package}"
+        self._builds = [_of_interpreter(python, package, env) for python in pythons]
+
+    def builds(self) -> Sequence[Build]:
+        """One build an interpreter."""
+        return self._builds
+
+    @contextmanager
+    def ready(self, build: Build) -> Iterator[Ready]:
+        """The interpreter as it is."""
+        python = build.python or build.name
+        place = Path(python).parent
+        variables = {"PATH": os.pathsep.join([str(place), os.environ.get("PATH", os.defpath)])}
+        yield Ready(python, variables, version=build.version, commit=build.commit)
+
+    def fetch(self, build: Build) -> None:
+        """Nothing to get."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _of_interpreter(python: str, package: str, env: Mapping[str, str]) -> Build:
+    found = installed(python, package, env)
+    if found is None:
+        raise ReproKitError(f"{python} does not work as a Python interpreter; give others with --python.")
+    if found.version is None and found.origin is None:
+        raise ReproKitError(f"{python} has no {package}; give interpreters that have it, or name another --package.")
+    return Build(python, found.version, commit=found.commit, python=python, title=f"{package} {found.version or ''}")
+
+
+def file_name(name: str) -> str:
+    """A build's name as the name of a file."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", name)[-100:]

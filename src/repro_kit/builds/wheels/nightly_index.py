@@ -1,0 +1,90 @@
+"""Nightly wheels: one index a platform, which lists about the last two months; older ones by guessing their URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from urllib.parse import quote, unquote
+
+from repro_kit.bisect import Build
+from repro_kit.builds.wheels.web import WebError, opened
+from repro_kit.builds.wheels.wheel_files import day_of
+from repro_kit.errors import Exit, ReproKitError
+
+NIGHTLY = "https://download.pytorch.org/whl/nightly"
+
+_PLATFORM = re.compile(r"cpu|cpu-cxx11-abi|cu\d{2,3}|rocm\d+(\.\d+)*|xpu")
+_VERSION = re.compile(r"(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)\.dev\d{8}")
+_LINUX = re.compile(r"(linux|manylinux\w+)_(?P<machine>x86_64|aarch64)\.whl$")
+_MONTHS_A_MINOR = 2  # a new minor version takes at least this long
+_PARALLEL = 16
+_MOST_DAYS = 800
+
+
+def nightly_index(platform: str) -> str:
+    """The index of nightlies for `platform`. Raises ReproKitError for what is none."""
+    if not _PLATFORM.fullmatch(platform):
+        raise ReproKitError(f"{platform} is no platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
+    return f"{NIGHTLY}/{platform}"
+
+
+def platform_of(version: str | None) -> str:
+    """The platform that an installed version was built for: ``2.13.0+cu126`` gives ``cu126``."""
+    local = (version or "").partition("+")[2]
+    return local if _PLATFORM.fullmatch(local) else "cpu"
+
+
+def older(listed: Sequence[Build], since: str, exists: Callable[[str], bool] | None = None) -> list[Build]:
+    """Builds from day `since` on that are still there but no longer listed, found by asking for their likely URLs."""
+    oldest = next((build for build in listed if build.url and day_of(build.version or "")), None)
+    if oldest is None or oldest.url is None or oldest.date is None or since >= oldest.date:
+        return []
+    days = _days(since, oldest.date)
+    template, first = oldest.url, date.fromisoformat(oldest.date)
+    ask = exists or _exists
+
+    def find(day: date) -> Build | None:
+        url = next((it for it in _guesses(template, day, first) if ask(it)), None)
+        return _build(url) if url else None
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return [build for build in pool.map(find, days) if build is not None]
+
+
+def _days(since: str, until: str) -> list[date]:
+    start, end = date.fromisoformat(since), date.fromisoformat(until)
+    if (end - start).days > _MOST_DAYS:
+        raise ReproKitError(f"{since} is more than {_MOST_DAYS} days before the oldest listed build ({until}).")
+    return [start + timedelta(days=at) for at in range((end - start).days)]
+
+
+def _guesses(template: str, day: date, first: date) -> Iterator[str]:
+    """Likely URLs of that day's wheel: the minor version was lower then, and the platform tag may have been another."""
+    head, _, filename = template.rpartition("/")
+    name = unquote(filename)
+    found = _VERSION.search(name)
+    if found is None:
+        return
+    back = ((first - day).days // 30) // _MONTHS_A_MINOR + 1
+    for minor in range(int(found["minor"]), max(int(found["minor"]) - back, 0) - 1, -1):
+        version = f"{found['major']}.{minor}.{found['patch']}.dev{day:%Y%m%d}"
+        dated = name[: found.start()] + version + name[found.end() :]
+        for variant in dict.fromkeys((dated, _LINUX.sub(r"linux_\g<machine>.whl", dated))):
+            yield f"{head}/{quote(variant)}"
+
+
+def _build(url: str) -> Build:
+    version = unquote(url.rpartition("/")[2]).split("-")[1]
+    return Build(name=version, version=version, date=day_of(version), url=url)
+
+
+def _exists(url: str) -> bool:
+    try:
+        with opened(url, method="HEAD"):
+            return True
+    except WebError as error:
+        if error.missing:
+            return False
+        raise ReproKitError(f"Cannot look for older builds: {error}; check the network.", Exit.FAILED) from error

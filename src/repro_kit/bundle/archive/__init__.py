@@ -1,0 +1,1 @@
+"""The archive: contents, manifest, schemas, packing and unpacking."""

@@ -1,0 +1,1 @@
+"""The texts and pages that are made of a story."""

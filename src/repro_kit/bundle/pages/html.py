@@ -1,0 +1,107 @@
+"""`report.html`: the whole story as one page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.pages.svg.curve import curve
+from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
+from repro_kit.bundle.pages.templates import render
+from repro_kit.bundle.story import issue_form
+from repro_kit.bundle.story.story import Story
+from repro_kit.errors import ReproKitError
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.grid import layout
+from repro_kit.model.ablation.words import remark, symbol, word
+from repro_kit.program import Program, parse, size
+from repro_kit.program.render import render_function
+
+_STATES = {"✗": "fails", "✓": "passes"}  # by the symbol that a verdict begins with
+LONGEST_LOG = 60_000
+_MARK = 200  # characters of the line that says what was cut
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the list of cells: `state` is ``fails``, ``passes`` or ``other`` (of the page's filter)."""
+
+    name: str
+    state: str
+    verdict: str
+    remark: str
+    repeat: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A graph: its drawing (empty when it is too large), and its text."""
+
+    statements: int
+    svg: str
+    text: str
+
+
+def report(story: Story) -> tuple[str, dict[str, str]]:
+    """The page, and what belongs in the places of the marks in it."""
+    code = markdown.marks(story)
+    after, before = readable(story.program), readable(story.original)
+    page = render(
+        "report.html.j2",
+        story=story,
+        files=[(name, mark) for mark, (name, _) in zip(code, markdown.code_of(story), strict=True)],
+        title=issue_form.title_of(story),
+        labels=issue_form.labels_of(story),
+        form=issue_form.FORM,
+        searches=issue_form.searches(story),
+        grid=layout(story.ablation) if story.ablation else None,
+        states=_STATES,
+        rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
+        aspect_words=markdown.aspect_words,
+        before=_picture(before, "The captured graph", after),
+        after=_picture(after, "The reduced graph", None),
+        most=MOST,
+        curve=Markup(curve(story.reduction)) if story.reduction and story.reduction.steps else "",
+        twin=list(_diff_lines(story.twin.diff)) if story.twin else [],
+        log=markdown.middle_cut(markdown.without_warnings(markdown.steady(story.log)), LONGEST_LOG + _MARK),
+        nightly=markdown.nightly(story),
+    )
+    return page, {mark: escape(text) for mark, text in code.items()}
+
+
+def _row(cell: Cell) -> Row:
+    return Row(cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat)
+
+
+def readable(text: str) -> Program | None:
+    """The program; None for none, and for one that redaction has broken or nobody vouches for."""
+    try:
+        return parse(text) if text else None
+    except (ReproKitError, RecursionError, MemoryError):
+        return None
+
+
+def _picture(program: Program | None, name: str, kept: Program | None) -> Picture | None:
+    """`program` drawn; statements that `kept` still has stand out."""
+    if program is None:
+        return None
+    same = {it.line for it in kept.graph.statements} if kept else set()
+    targets = {it.target for it in kept.graph.statements if it.target} if kept else set()
+    marked = {it.target for it in program.graph.statements if it.target and (it.line in same or it.target in targets)}
+    return Picture(size(program), Markup(draw(nodes_of(program), name, marked)), functions_of(program))
+
+
+def functions_of(program: Program) -> str:
+    """The text of the graph and the bodies that it uses."""
+    return "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
+
+
+def _diff_lines(diff: str) -> Iterator[tuple[str, str]]:
+    """(class, line) of a unified diff."""
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    for line in diff.splitlines():
+        yield ("place" if line.startswith(("+++", "---")) else kinds.get(line[:1], "same")), line

@@ -1,0 +1,1 @@
+"""Pictures: the graph, and the course of a reduction."""

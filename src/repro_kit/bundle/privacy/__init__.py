@@ -1,0 +1,1 @@
+"""What is private in a text, and the tokens that take its place."""

@@ -1,0 +1,145 @@
+"""Directories of this machine, and names of files of data, as tokens."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from repro_kit.bundle.privacy.addresses import private_leaves
+from repro_kit.bundle.privacy.leaves import distinctive, is_data, is_private, parts
+
+#: Directories that every machine has.
+_SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")
+_SYSTEMS = re.compile(
+    r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
+)
+#: What may stand right before a path though it is a letter: an escaped line end, a compiler's flag.
+_GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)"
+_NAME = r"[\w.+@%=~-]+"
+#: The directory of an absolute path; no URL's, and none that a token stands before.
+_DIRECTORY = re.compile(
+    rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:/{_NAME})+/(?=[\w.+@%=~-])"
+    rf"|(?:(?<!\w)|{_GLUED})[A-Z]:\\{{1,2}}(?:[A-Za-z][\w.+@%~ -]+\\{{1,2}})+(?=\w)"
+    rf"|(?:(?<!\w)|{_GLUED})[A-Za-z]:/(?:{_NAME}/)+(?=\w)"
+)
+_INSTALLED = re.compile(r"/(?=(?:lib/python\d|site-packages/|dist-packages/))")
+_LEAF = re.compile(r"[\w.+@%=~-]*[\w+@%=~-]")
+#: What follows a directory that was replaced, or one that any user may write to.
+_BELOW = re.compile(
+    rf"(?P<base><(?:cwd|repo|home|dir-\d+)>|"
+    rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:~[\w-]*|/(?:var/)?tmp|/dev/shm|/var|/run))"
+    rf"(?P<separator>/|\\{{1,2}})(?P<within>(?:{_NAME}(?P=separator))*)(?P<leaf>{_LEAF.pattern})"
+)
+_WRITABLE = re.compile(r"/(?:(?:var/)?tmp|dev/shm|var|run)/")
+#: Directories whose whole content may be shown: the case, and the interpreter with what is installed there.
+_SHOWN = ("<case>", "<env>")
+#: A path with a space in it has an end only where it is quoted.
+_QUOTED = re.compile(
+    r"(?<=['\"])(?:/|~/|[A-Za-z]:[\\/]{1,2})(?=[^'\"\n]* )\w[^'\"\n<>|*?]*"
+    r"[/\\][^'\"\n<>|*?/\\]+\.\w{1,8}(?=\\*['\"])"
+)
+
+
+class Paths:
+    """Replaces `known` directories, (path, token) pairs, by their tokens, others by ``<dir-N>``, files by ``<file-N>``.
+
+    Call `learn` with every text first: the name of a file of data is then replaced without its path, too.
+    """
+
+    def __init__(self, known: Iterable[tuple[str, str]]) -> None:
+        found: dict[str, str] = {}
+        for path, token in known:
+            plain = path.rstrip("/\\")
+            if plain and plain not in _SHARED:
+                found.setdefault(plain, token)
+                found.setdefault(plain.replace("\\", "\\\\"), token)
+        ordered = sorted(found, key=len, reverse=True)  # the deepest first
+        self._known = [
+            (re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), found[path]) for path in ordered
+        ]
+        self._tokens = set(found.values())
+        self._others: dict[str, str] = {}
+        self._files: dict[str, str] = {}  # tokens by stem
+        self._alone: set[str] = set()  # names that are replaced without their directories too
+        self._pattern = re.compile(r"(?!)")
+
+    def what(self, token: str) -> str:
+        """What `token` stands for, in words; empty for no token of ours."""
+        if token.startswith("<file-"):
+            return "name of a file"
+        return "directory" if token in self._tokens or token.startswith("<dir-") else ""
+
+    def learn(self, text: str) -> None:
+        """Remember the names of files of data that `text` has paths of: they are private without their paths, too."""
+        leaves = [*private_leaves(text), *self._leaves_of_paths(text)]
+        names = {spelling for leaf in leaves for spelling in distinctive(leaf)} - self._alone
+        if names:
+            self._alone |= names
+            ordered = "|".join(map(re.escape, sorted(self._alone, key=len, reverse=True)))
+            self._pattern = re.compile(rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{ordered})(?![\w-])")
+
+    def _leaves_of_paths(self, text: str) -> Iterator[str]:
+        for match in _DIRECTORY.finditer(text):
+            directory, leaf = match[0], _LEAF.match(text, match.end())
+            shown = any(token in _SHOWN and pattern.match(directory) for pattern, token in self._known)
+            if not leaf or shown or _INSTALLED.search(directory):
+                continue
+            if not _SYSTEMS.match(directory) or (_WRITABLE.match(directory) and is_data(leaf[0])):
+                yield leaf[0]
+        yield from (match["leaf"] for match in _BELOW.finditer(text) if not match["base"].startswith("/"))
+        yield from (re.split(r"[/\\]", match[0])[-1] for match in _QUOTED.finditer(text))
+
+    def replace(self, text: str, tokens: Counter[str]) -> str:
+        """`text` with tokens for directories and files, counted in `tokens`."""
+        text = _QUOTED.sub(lambda match: self._spaced(match[0], tokens), text)
+        for pattern, token in self._known:
+            text, done = pattern.subn(token, text)
+            tokens[token] += done
+        text = _DIRECTORY.sub(lambda found: self._other(found[0], tokens), text)
+        text = _BELOW.sub(lambda match: self._below(match, tokens), text)
+        text = self._pattern.sub(lambda match: self._file(match[0], tokens), text)
+        for token in [it for it in tokens if not tokens[it]]:
+            del tokens[token]
+        return text
+
+    def _other(self, directory: str, tokens: Counter[str]) -> str:
+        if _SYSTEMS.match(directory):
+            return directory
+        installed = _INSTALLED.search(directory)
+        place = directory[: installed.start()] if installed else directory.rstrip("/\\")
+        if not place:
+            return directory
+        token = self._directory(place.replace("\\\\", "\\"), tokens)
+        return token + directory[len(place) :]
+
+    def _directory(self, place: str, tokens: Counter[str]) -> str:
+        token = self._others.setdefault(place, f"<dir-{len(self._others) + 1}>")
+        tokens[token] += 1
+        return token
+
+    def _spaced(self, path: str, tokens: Counter[str]) -> str:
+        """A quoted path with spaces, of which the parts between would be taken for paths of their own."""
+        if any(pattern.match(path) for pattern, _ in self._known) and " " not in re.split(r"[/\\]", path)[-1]:
+            return path
+        directory, _, leaf = path.replace("\\\\", "\\").replace("\\", "/").rpartition("/")
+        if _SYSTEMS.match(f"{directory}/"):
+            return path
+        return f"{self._directory(directory, tokens)}/{self._file(leaf, tokens) if is_private(leaf) else leaf}"
+
+    def _below(self, match: re.Match[str], tokens: Counter[str]) -> str:
+        base, within, leaf = match["base"], match["within"], match["leaf"]
+        if _INSTALLED.search(f"/{within}") or "torchinductor" in within:
+            return match[0]
+        anybodys = base.startswith("/")
+        if is_private(leaf) and (is_data(leaf) or not anybodys):
+            return base + match["separator"] + self._file(leaf, tokens)
+        if within and not anybodys and is_data(leaf):  # a common name, in directories that may tell something
+            return base + match["separator"] + self._file(within + leaf, tokens)
+        return match[0]
+
+    def _file(self, name: str, tokens: Counter[str]) -> str:
+        stem, extension = parts(name)
+        token = self._files.setdefault(stem, f"<file-{len(self._files) + 1}>")
+        tokens[token] += 1
+        return token + extension

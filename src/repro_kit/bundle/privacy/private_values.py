@@ -1,0 +1,134 @@
+"""What of an environment, a command line and a repository is private by where it stands, whatever it looks like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from repro_kit.bundle.privacy.arguments import parts_of
+from repro_kit.bundle.privacy.entropy import is_random, random_segments
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.secret_scan import Secret
+from repro_kit.case.results import GitState
+from repro_kit.model.variables import is_allowed, is_secret, is_systems
+
+_SHORTEST = 4
+_SHORTEST_ARGUMENT = 16
+_SHORTEST_NUMBER = 6
+_MOST_FILES = 400  # changed files whose names are looked for: each costs time in every text
+_PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
+_SHORT, _NUMBER = "too short to be told from other text", "a number"
+_UNTOLD = (_SHORT, _NUMBER)  # nobody asks why these stay
+#: A password may begin with a slash: where one is expected, a path has several plain parts.
+_PATH_FOR_SURE = re.compile(r"~?(?:/[\w.@+-]+){2,}/?|/(?:usr|tmp|opt|home|root|var|etc|mnt|dev)?/?")
+_VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
+
+
+@dataclass(frozen=True)
+class Private:
+    """A value that is somebody's own; `secret`: its place says so, so that even a common word is replaced."""
+
+    value: str
+    kind: str
+    origin: str  # the variable, the option: for the user's own terminal
+    secret: bool = False
+
+
+def variables(env: Mapping[str, str]) -> Iterator[Private]:
+    """Values of the variables that a report does not show."""
+    for name, value in sorted(env.items()):
+        secret = is_secret(name)
+        if not is_allowed(name) and not _is_path(value, secret=secret) and (secret or not is_systems(name)):
+            yield Private(value, _VARIABLE, name, secret)
+
+
+def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
+    """Values among the words of a command: secret ones by the option's name or their look, and perhaps `every` one."""
+    for part in parts_of(words):
+        secret = part.secret or _is_random_argument(part.value)
+        if not part.value or part.code or not (secret or every):
+            continue
+        if not _is_path(part.value, secret=secret):
+            yield Private(part.value, _ARGUMENT, part.option or "a word of the command", secret)
+        yield from _pieces(part.value, r"[:@,;=/\\\s]+", _ARGUMENT)
+
+
+def _is_path(value: str, *, secret: bool) -> bool:
+    """Whether `value` is a path, whose directories are replaced by other means."""
+    return (_PATH_FOR_SURE if secret else _PATHS).fullmatch(value) is not None
+
+
+def directories(paths: Iterable[str]) -> Iterator[Private]:
+    """Names of the directories in which somebody works: a project's is often the customer's, too."""
+    for path in dict.fromkeys(paths):
+        name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+        if name:
+            yield Private(name, "name of a directory", path)
+
+
+def of_repository(git: GitState | None, own: Collection[str]) -> Iterator[Private]:
+    """Names that tell whose repository it is, and what is in the making there; `own` files are shown."""
+    if git is None:
+        return
+    if git.branch:
+        yield Private(git.branch, f"{_GIT} branch", "the branch")
+        yield from _pieces(git.branch, "/", f"{_GIT} branch")
+    for remote in git.remotes:
+        host, path = _host_and_path(remote)
+        yield Private(host, f"{_GIT} remote", "the remote's host")
+        yield Private(path, f"{_GIT} remote", "the remote's repository")
+        yield from _pieces(path, "/", f"{_GIT} remote")
+    for name in git.dirty[:_MOST_FILES]:
+        for part in name.rpartition(" -> ")[2].strip('"').split("/"):
+            for piece in dict.fromkeys((part, part.partition(".")[0])):
+                if piece and part not in own:
+                    yield Private(piece, "name of a changed file", "")
+
+
+def _pieces(value: str, separators: str, kind: str) -> Iterator[Private]:
+    """The parts of `value`, which may be told apart from it; those of no meaning of their own are kept in silence."""
+    for piece in re.split(separators, value):
+        if piece and piece != value:
+            yield Private(piece, kind, "")
+
+
+def _host_and_path(remote: str) -> tuple[str, str]:
+    """Of ``https://host/owner/name.git`` and ``git@host:owner/name.git`` alike."""
+    parts = urlsplit(remote) if "://" in remote else None
+    host, path = (parts.hostname or "", parts.path) if parts else remote.rpartition("@")[2].partition(":")[::2]
+    return host, path.strip("/").removesuffix(".git")
+
+
+def teach(redactor: Redactor, values: Iterable[Private]) -> None:
+    """Let `redactor` replace what identifies somebody among `values`, and note what it keeps, and why."""
+    replaced: list[Private] = []
+    for private in values:
+        reason = _reason_to_keep(private, redactor)
+        if not reason:
+            replaced.append(private)
+        elif private.origin and (private.secret or reason not in _UNTOLD):
+            redactor.keep(private.value, private.kind, private.origin, reason)
+    for secret in (True, False):
+        found = [Secret(it.value, it.kind) for it in replaced if (it.secret or is_random(it.value)) is secret]
+        redactor.add(found, as_names=not secret)
+
+
+def _reason_to_keep(private: Private, redactor: Redactor) -> str:
+    """Why `private` stays; empty when it is replaced."""
+    value, words = private.value, redactor.vocabulary
+    word_of = words.what(value)
+    if word_of:
+        return f"a word of {word_of}"
+    if len(value) < _SHORTEST or (value.isdigit() and len(value) < _SHORTEST_NUMBER):
+        return _SHORT
+    if value in redactor.allowed:
+        return "stands in the description of the environment or the recipe"
+    if private.secret or not words.is_common(value):
+        return ""
+    return _NUMBER if words.is_number(value) else "a common word"
+
+
+def _is_random_argument(value: str) -> bool:
+    return bool(random_segments(value)) or (len(value) >= _SHORTEST_ARGUMENT and is_random(value) and "/" not in value)

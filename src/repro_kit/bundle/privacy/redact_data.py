@@ -1,0 +1,115 @@
+"""Redact structured data value by value: what is serialized afterwards is well-formed, and means what it meant."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from repro_kit.bundle.privacy.redact import Redacted, Redactor
+from repro_kit.model.variables import is_secret
+
+T = TypeVar("T")
+Redact = Callable[[str], str]
+
+_SHORTEST_NUMBER = 6  # characters
+_INDENTED = 2  # lines from which JSON is written with indents
+
+
+def redact_typed(value: T, redact: Redact) -> T:
+    """`value` (dataclasses, enums, containers, scalars) with every string redacted but those of a fixed vocabulary."""
+    redacted: Any = _typed(value, redact)
+    return redacted  # type: ignore[no-any-return]
+
+
+def _typed(value: Any, redact: Redact) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        hints = get_type_hints(type(value))
+        changed = {
+            field.name: _typed(getattr(value, field.name), redact)
+            for field in fields(value)
+            if not _is_fixed(hints[field.name])
+        }
+        return replace(value, **changed)
+    return value if isinstance(value, Enum) else _walked(value, redact, _typed)
+
+
+def _is_fixed(hint: Any) -> bool:
+    """Whether a field of this type holds words of a fixed vocabulary only."""
+    if get_origin(hint) is Literal:
+        return True
+    arguments = [argument for argument in get_args(hint) if argument is not type(None)]
+    if arguments:
+        return all(map(_is_fixed, arguments))
+    return isinstance(hint, type) and issubclass(hint, Enum)
+
+
+def redact_plain(value: Any, redact: Redact) -> Any:
+    """JSON's `value` with every string redacted, names of fields too, and numbers that are secrets."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        written = repr(value)
+        shown = redact(written) if len(written) >= _SHORTEST_NUMBER else written
+        return value if shown == written else shown
+    return _walked(value, redact, redact_plain)
+
+
+def _walked(value: Any, redact: Redact, walk: Callable[[Any, Redact], Any]) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {(redact(key) if isinstance(key, str) else key): walk(item, redact) for key, item in value.items()}
+        case list():
+            return [walk(item, redact) for item in value]
+        case tuple() | set() | frozenset():
+            return type(value)(walk(item, redact) for item in value)
+    return value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """What there is to learn from JSON's `value`: names, strings, and both where the name speaks of a secret."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, item in value.items():
+                yield str(key)
+                if isinstance(item, str) and is_secret(str(key)):
+                    yield f'{key}: "{item}"' if '"' not in item else f"{key}: {item}"
+                yield from texts_in(item)
+        case list() | tuple():
+            for item in value:
+                yield from texts_in(item)
+
+
+def parsed(text: str) -> Any:
+    """The object or array that JSON `text` holds; None for any other text."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_redacted(text: str, redactor: Redactor) -> Redacted | None:
+    """JSON `text` redacted by value; None when it is none."""
+    data = parsed(text)
+    if data is None:
+        return None
+    tokens: Counter[str] = Counter()
+
+    def redact(value: str) -> str:
+        redacted = redactor.redact(value)
+        tokens.update(redacted.tokens)
+        return redacted.text
+
+    shown = redact_plain(data, redact)
+    if shown == data:
+        return Redacted(text, tokens)
+    indent = 2 if text.count("\n") >= _INDENTED else None
+    ends = text[len(text.rstrip()) :]
+    return Redacted(json.dumps(shown, indent=indent, ensure_ascii=False) + ends, tokens)

@@ -1,0 +1,138 @@
+"""Words that are never replaced, whoever uses them as a name or a value: torch's, Python's, a report's, a machine's."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import orjson
+
+from repro_kit.templating import templates_dir
+
+_WORDS = Path(__file__).with_name("words")
+_SCHEMAS = Path(__file__).parents[2] / "schemas"
+_LONGEST_PHRASE = 3  # words; a longer phrase of common words is somebody's own
+#: Parts of the addresses that a report links to.
+_ADDRESSES = {
+    "https",
+    "http",
+    "github",
+    "pytorch",
+    "issues",
+    "pull",
+    "commit",
+    "compare",
+    "blob",
+    "tree",
+    "docs",
+    "download",
+}
+_HOSTS = {"github.com", "gitlab.com", "bitbucket.org", "huggingface.co", "pytorch.org", "docs.pytorch.org", "localhost"}
+#: What names with several parts begin with, where all of their parts are words.
+_ROOTS = {"torch", "pytorch", "aten", "prims", "triton", "inductor", "dynamo", "functorch", "builtins", "collections"}
+_DEVICES = {"cpu", "cuda", "mps", "xpu", "meta"}
+#: What systems and machines are called by everybody.
+_MACHINES = {
+    "root", "user", "admin", "administrator", "guest", "test", "tester", "ubuntu", "debian", "fedora", "centos",
+    "runner", "build", "builder", "docker", "vagrant", "nobody", "home", "work", "main", "master", "linux", "darwin",
+    "windows", "local", "localhost", "host", "server", "developer", "jovyan", "x86_64", "aarch64", "arm64", "amd64",
+    "true", "false", "none", "null", "enabled", "disabled", "default", "workspace", "project", "python",
+}  # fmt: skip
+_NUMBER = re.compile(
+    r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|v?\d+([.:,+-]\w*)*|(x86_64|aarch64|arm64|linux|darwin)[\w.-]*|[\d.]+",
+    re.IGNORECASE,
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w-]{2,}")
+
+
+class Vocabulary:
+    """Knows which words stand in a report with a meaning of their own; `more` are those of the case at hand."""
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._more = frozenset(word.lower() for word in more)
+
+    def what(self, value: str) -> str:
+        """What `value` is a word of; empty for a word of nobody's. ``torch.nn.Linear`` and ``cuda:0`` are words too."""
+        word = value.lower().strip()
+        if word in _HOSTS:
+            return "the report"
+        parts = [part for part in re.split(r"[./:]+", word) if part]
+        if len(parts) > 1:
+            known = _is_compound(parts) and all(part.isdigit() or self.what(part) for part in parts)
+            return "torch" if known else ""
+        if word in self._more:
+            return "this case"
+        return next((name for name, words in _known().items() if word in words), "")
+
+    def is_common(self, value: str) -> bool:
+        """Whether `value` is a number, a version, or a short phrase of words that any technical text uses."""
+        if self.is_number(value) or self.what(value):
+            return True
+        words = [word for word in re.split(r"[\W_]+", value.lower()) if word]
+        return 0 < len(words) <= _LONGEST_PHRASE and all(self._is_common_word(word) for word in words)
+
+    def is_number(self, value: str) -> bool:
+        """Whether `value` is a number or a version, which tell nothing."""
+        return _NUMBER.fullmatch(value) is not None
+
+    def _is_common_word(self, word: str) -> bool:
+        return word.isdigit() or word in _common() or bool(self.what(word))
+
+
+def _is_compound(parts: Sequence[str]) -> bool:
+    """Whether `parts` may be a dotted name of torch's, a device with its number, an address of torch's."""
+    return parts[0] in _ROOTS or (len(parts) == 2 and parts[1].isdigit() and parts[0] in _DEVICES)
+
+
+@cache
+def _known() -> dict[str, frozenset[str]]:
+    return {
+        "Python": frozenset(
+            word.lower() for word in (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names)
+        ),
+        "torch": _read("torch.txt"),
+        "the report": frozenset(word.lower() for word in _of_report()) | _ADDRESSES,
+        "every machine": frozenset(_MACHINES),
+    }
+
+
+def words_of_torch() -> frozenset[str]:
+    """Names of torch's: operators, modules, attributes, classes, settings."""
+    return _known()["torch"]
+
+
+@cache
+def _common() -> frozenset[str]:
+    return _read("common.txt")
+
+
+def _read(name: str) -> frozenset[str]:
+    return frozenset((_WORDS / name).read_text(encoding="utf-8").split())
+
+
+def _of_report() -> Iterator[str]:
+    """Fields and fixed values of the bundle's files, and the words of the scripts in it."""
+    for path in sorted(_SCHEMAS.glob("*.schema.json")):
+        yield from _fixed(orjson.loads(path.read_bytes()))
+    for path in sorted(templates_dir().rglob("*.py.j2")):
+        yield from _IDENTIFIER.findall(path.read_text(encoding="utf-8"))
+
+
+def _fixed(schema: object) -> Iterator[str]:
+    match schema:
+        case {"properties": dict(properties), **rest}:
+            yield from properties
+            yield from _fixed([*properties.values(), rest])
+        case {"enum": list(values), **rest}:
+            yield from (value for value in values if isinstance(value, str))
+            yield from _fixed(rest)
+        case dict():
+            yield from _fixed([*schema.values()])
+        case list():
+            for item in schema:
+                yield from _fixed(item)

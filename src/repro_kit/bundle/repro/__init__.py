@@ -1,0 +1,1 @@
+"""`repro.py`: how it is written, and what its output says."""

@@ -1,0 +1,282 @@
+"""`repro.py` of a program: the script that a person would have written for the same graph."""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.pages.templates import render
+from repro_kit.bundle.repro import recipe_code
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.recipe import Recipe
+from repro_kit.program import Program, ScalarInput
+from repro_kit.program.inputs import names_of
+from repro_kit.program.regions import with_regions
+from repro_kit.program.render import render_function
+
+SMALL = 100  # lines; PyTorch asks for reproducers under that
+#: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
+HANG = 20
+LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
+
+_EXIT_STATUS = "Exit status: 1 when it fails, 0 when it passes, 125 where it cannot run."
+_LONG = f"This is not under {SMALL} lines."
+_ENDINGS = {
+    Kind.CRASH: "While the bug is there, the test takes its process down.",
+    Kind.TIMEOUT: "While the bug is there, the test does not end.",
+}
+_WIDTH = 98
+_IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
+_LOADS = re.compile(r"(?<![\w.])load\(")
+_TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
+_PROVIDED = ("device", "inf", "nan")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program in the pieces that the script is made of, each as Python text."""
+
+    recipe: Recipe
+    functions: tuple[str, ...]  # bodies of higher-order ops, then `graph`
+    inputs: tuple[str, ...]  # lines
+    calls: tuple[str, ...]  # one tuple of arguments each
+    imports: tuple[str, ...] = ()
+    preamble: str = ""
+    stored: bool = False  # some input is read from a file
+
+    @property
+    def text(self) -> str:
+        """All of it, to look for names in."""
+        return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
+
+
+def source_of(program: Program, *, regions: bool = True) -> Source:
+    """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
+    text_of = with_regions if regions else render_function
+    numbers = _numbers(program)
+    named = [it for it in program.inputs if numbers.keys().isdisjoint(names_of(it))]
+    calls = [[numbers.get(name, name) for name in call] for call in program.calls]
+    return Source(
+        recipe=program.recipe,
+        functions=tuple(text_of(function) for function in program.functions()),
+        inputs=tuple(line for it in named for line in it.line.splitlines()),
+        calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in calls),
+        imports=program.imports,
+        preamble=program.preamble,
+        stored=bool(program.stored) or bool(_LOADS.search(program.preamble)),
+    )
+
+
+def _numbers(program: Program) -> dict[str, str]:
+    """Of several calls: the numbers that only stand in them, which then need no name of their own."""
+    if len(program.calls) == 1:
+        return {}
+    read = {name for it in program.inputs for name in it.reads}
+    scalars = [it for it in program.inputs if isinstance(it, ScalarInput) and it.name not in read]
+    return {it.name: it.line.partition(" = ")[2] for it in scalars}
+
+
+def render_program(source: Source, facts: Facts) -> str:
+    """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
+    recipe = source.recipe
+    child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
+    preamble = _close_up(source.preamble.strip("\n"))
+    guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
+    values = dict(
+        pieces(source, facts),
+        stdlib=_stdlib(recipe, child=child, stored=source.stored),
+        config=recipe_code.config_lines(recipe),
+        guarded_preamble=preamble if guarded else "",
+        preamble="" if guarded else preamble,
+        tolerances=recipe_code.tolerances(recipe),
+        fullgraph=recipe.fullgraph,
+        limit=(HANG if facts.signature.kind is Kind.TIMEOUT else LIMIT) if child else None,
+    )
+    text = render("repro.py.j2", **values, header=header(facts, recipe))
+    if len(text.splitlines()) < SMALL:
+        return text
+    return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
+
+
+def render_test(source: Source, facts: Facts, name: str, repeats: int = 1) -> str:
+    """The same as a test of the form that PyTorch's own suite has, called `name`; it runs `repeats` times."""
+    recipe = source.recipe
+    suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
+    needed = {"os": recipe.env, "pathlib": source.stored, "resource": recipe.memory}
+    tolerance = recipe.rtol is not None or recipe.atol is not None
+    return render(
+        "test_repro.py.j2",
+        **pieces(source, facts),
+        header=header(
+            facts, recipe, ending=_ENDINGS.get(facts.signature.kind, "The test fails while the bug is there.")
+        ),
+        stdlib=[module for module, need in needed.items() if need],
+        suite=suite,
+        owner=f"module: {suite}" if facts.layer in (Layer.INDUCTOR, Layer.DYNAMO) else "oncall: pt2",
+        patches=recipe_code.config_patches(recipe),
+        preamble=_close_up(source.preamble.strip("\n")),
+        test=name,
+        repeats=repeats,
+        tolerances=f", rtol={recipe.rtol or 0.0}, atol={recipe.atol or 0.0}" if tolerance else "",
+    )
+
+
+def pieces(source: Source, facts: Facts) -> dict[str, Any]:
+    """What `templates/program.py.j2` is filled in with, and what surrounds it in any script."""
+    recipe, defined = source.recipe, _defined(source.preamble)
+    return {
+        "env": [(recipe_code.literal(key), recipe_code.literal(value)) for key, value in sorted(recipe.env.items())],
+        "imports": _imports(source),
+        "process": recipe_code.process_lines(recipe),
+        "stored": source.stored,
+        "functions": [function.strip("\n") for function in source.functions],
+        "inputs": source.inputs,
+        "calls": source.calls,
+        "names": _free_names(source),
+        "contexts": ", ".join(recipe.contexts),
+        "regions": recipe_code.forward_regions(recipe),
+        "compiled_autograd": recipe_code.compiled_autograd(recipe, defined),
+        "warm": recipe.warm_caches,
+        "backward": recipe.backward,
+        "complex": bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
+        "seed": recipe.seed,
+        "compared": _compared(source, facts),
+        "check": recipe.check or facts.signature.kind is Kind.ACCURACY,
+        "compile": recipe_code.compile_call(recipe, "graph", defined),
+    }
+
+
+def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
+    """The docstring: what fails, what passes, where it was seen, and how the script ends."""
+    paragraphs = [
+        facts.title,
+        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        facts.evidence,
+        f"Seen with {facts.seen_with}.",
+        ending,
+    ]
+    return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
+
+
+def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
+    modules = {"sys"}
+    if child:
+        modules |= {"faulthandler", "signal", "subprocess"}
+    if recipe.env or recipe.fullgraph:
+        modules.add("os")
+    if stored:
+        modules.add("pathlib")
+    if recipe.memory:
+        modules.add("resource")
+    return sorted(modules)
+
+
+def _imports(source: Source) -> list[str]:
+    used = _identifiers(source.text)
+    provided = [name for name in _PROVIDED if name in used]
+    lines = [f"import {module}" for module in recipe_code.config_imports(source.recipe)]
+    if provided:
+        lines.append(f"from torch import {', '.join(provided)}")
+    return [*lines, *source.imports]
+
+
+def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
+    """What is compared: (name, expression) pairs; beyond values only what is known to differ."""
+    pairs = [("outputs", "outputs")]
+    if source.recipe.backward != "none":
+        pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
+    if any(map(_works_in_place, source.functions)) or _differs_in_inputs(facts):
+        pairs.append(("inputs", "args"))
+    match facts.signature.difference:
+        case "stride":
+            pairs.append(("strides", f"[out.stride() {_TENSORS}]"))
+        case "requires_grad":
+            pairs.append(("requires_grad", f"[out.requires_grad {_TENSORS}]"))
+        case "alias":
+            pairs.append(("aliases", "aliases(*args, *outputs)"))
+    return pairs
+
+
+def _works_in_place(function: str) -> bool:
+    """Whether the text of a function says so; a flag or a running mean in it does not."""
+    augmented = any(isinstance(node, ast.AugAssign) for node in ast.walk(ast.parse(function)))
+    return augmented or bool(_IN_PLACE.search(function))
+
+
+def _differs_in_inputs(facts: Facts) -> bool:
+    """Whether it is an input that was seen to differ after the call."""
+    seen = (facts.failure and facts.failure.difference, facts.reduction and facts.reduction.difference)
+    return any(difference.of_argument for difference in seen if difference)
+
+
+def _free_names(source: Source) -> dict[str, str]:
+    """Names for the script's own functions that mean nothing else at its top level."""
+    taken = _globals(source)
+    wanted = {
+        "inputs": "inputs" if len(source.calls) == 1 else "calls",
+        **{name: name for name in ("run", "main", "watch", "differentiable", "aliases")},
+    }
+    return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
+
+
+def _globals(source: Source) -> set[str]:
+    """Names that the program binds at top level, or reads from there in a function."""
+    inputs = textwrap.indent("\n".join([*source.inputs, f"return [{', '.join(source.calls)}]"]), "    ")
+    text = "\n".join([source.preamble, *source.functions, f"def __inputs():\n{inputs}", *source.recipe.contexts])
+    found, tables = set(), [symtable.symtable(text, "program", "exec")]
+    while tables:
+        table = tables.pop()
+        top = table.get_type() == "module"
+        found |= {it.get_name() for it in table.get_symbols() if top or it.is_global()}
+        tables += table.get_children()
+    return found
+
+
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
+
+
+def _defined(preamble: str) -> set[str]:
+    """Names that the preamble defines at top level."""
+    names: set[str] = set()
+    for node in ast.parse(preamble).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        else:
+            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names
+
+
+def _close_up(preamble: str) -> str:
+    """The preamble without runs of blank lines, as far as they are not part of a string."""
+    closed = re.sub(r"\n{4,}", "\n\n\n", preamble)
+    return closed if _dumped(ast.parse(closed).body) == _dumped(ast.parse(preamble).body) else preamble
+
+
+def _can_fail(preamble: str) -> bool:
+    """Whether executing the preamble does more than define plain functions and classes."""
+    plain = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+    return any(not isinstance(node, plain) or node.decorator_list for node in ast.parse(preamble).body)
+
+
+def _survives_indenting(preamble: str) -> bool:
+    """Whether the preamble means the same below a ``try:``; strings of several lines may not."""
+    indented = "try:\n" + textwrap.indent(preamble, "    ") + "\nfinally:\n    pass"
+    try:
+        (block,) = ast.parse(indented).body
+    except SyntaxError:
+        return False
+    body: Sequence[ast.stmt] = block.body if isinstance(block, ast.Try) else ()
+    return _dumped(body) == _dumped(ast.parse(preamble).body)
+
+
+def _dumped(nodes: Iterable[ast.stmt]) -> list[str]:
+    return [ast.dump(node) for node in nodes]

@@ -1,0 +1,78 @@
+"""What the output of a `repro.py` says: its verdict line, and the failure above it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from repro_kit.model.failure import native
+from repro_kit.model.failure.classify import failure_from_signal, failure_from_text, failure_from_timeout
+from repro_kit.model.failure.failure import Failure, Kind, Phase
+from repro_kit.model.failure.signature import Signature, signature_of
+
+#: Lines that a `repro.py` ends with (docs/bundle-format.md).
+_ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
+_CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
+_TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
+_MEASURED = re.compile(r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time): (?P<words>.+)$", re.MULTILINE)
+_CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
+
+CANNOT_RUN = 125  # exit status
+
+
+class Ending(StrEnum):
+    """How a run of `repro.py` ended."""
+
+    FAILS = "fails"
+    PASSES = "passes"
+    CANNOT_RUN = "cannot run"
+    BROKEN = "broken"  # none of the three: the script itself does not work
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One run of `repro.py`, read."""
+
+    ending: Ending
+    failure: Failure | None = None
+    reason: str = ""  # why it cannot run, or how it is broken
+
+    @property
+    def signature(self) -> Signature | None:
+        """The failure's signature."""
+        return signature_of(self.failure) if self.failure else None
+
+
+def read_run(exit_status: int | None, output: str, how: str) -> Reading:
+    """Read one run: `output` is its stdout and stderr together; `how` says how it ended, in words."""
+    match exit_status:
+        case 0:
+            return Reading(Ending.PASSES)
+        case 1:
+            failure = failure_in(output)
+            return Reading(Ending.FAILS, failure, "" if failure else "it fails without a word of why")
+        case 125:
+            found = _CANNOT.search(output)
+            return Reading(
+                Ending.CANNOT_RUN, failure_from_text(output), found["reason"] if found else "it does not say why"
+            )
+    return Reading(Ending.BROKEN, failure_from_text(output), how)
+
+
+def failure_in(output: str) -> Failure | None:
+    """The failure that `output` of a failing `repro.py` tells of."""
+    crash = _CRASH.search(output)
+    if crash:
+        name = crash["signal"] if crash["signal"].startswith("SIG") else native.signal_in(output) or "SIGABRT"
+        return failure_from_signal(name, text=output[: crash.start()])
+    if _TIMEOUT.search(output):
+        return failure_from_timeout(native.faulthandler_stack(output), text=output)
+    measured = _MEASURED.search(output)
+    if measured:
+        return Failure(Kind(measured["kind"]), text=measured["words"])
+    accuracy = _ACCURACY.search(output)
+    if accuracy:
+        difference = native.difference_in(accuracy["message"])
+        return Failure(Kind.ACCURACY, Phase.COMPARE, text=accuracy["message"], difference=difference)
+    return failure_from_text(output)

@@ -1,0 +1,146 @@
+"""`repro.py` of a script-level bundle: runs the user's own command, and tells whether it fails as it did."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from repro_kit.bundle.facts import Facts, telling_line
+from repro_kit.bundle.pages.templates import render
+from repro_kit.bundle.repro.recipe_code import literal
+from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
+from repro_kit.case.case import Subject
+from repro_kit.model.failure.failure import Kind
+
+_RUN_SCRIPT = """del sys.argv[0]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")"""
+_RUN_MODULE = """del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
+
+#: What torch's trace shows, so that a script can count it alone, and what is counted.
+_UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
+_WIDTH = 98
+_LONGEST = 160  # characters of the message that are looked for
+#: A token of the redactor's, with the rest of its path.
+_TOKEN = r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>(?:/[\w.@+~-]+)*"
+_VARIABLE = re.compile(
+    rf"{_TOKEN}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
+)
+_FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
+
+
+def render_script(
+    subject: Subject,
+    sources: SourceFiles,
+    facts: Facts,
+    *,
+    why: str,
+    limit: int,
+    traced: bool,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """The text of `repro.py`.
+
+    `why` says why there is no minimal program. `limit` in seconds. `traced`: the failure shows in torch's trace only,
+    since the user's command goes on after it. `env`: variables that the command gets.
+    """
+    measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
+    return render(
+        "script_repro.py.j2",
+        header=_header(facts, why),
+        command=_command(subject, sources),
+        roots=literal(list(sources.roots)) if sources.roots else "",
+        expected=raw(pattern(facts)),
+        hangs=facts.signature.kind is Kind.TIMEOUT,
+        crashes=facts.signature.kind is Kind.CRASH,
+        limit=limit,
+        traced=traced or bool(measure),
+        measure=measure,
+        most=facts.failure.measured.limit if facts.failure and facts.failure.measured else 0,
+        unit=_UNITS.get(facts.signature.kind, ""),
+        place=PLACE,
+        env=[(literal(name), literal(value)) for name, value in sorted((env or {}).items())],
+        eager_runner=_eager_runner(subject, sources),
+        skipped=2 if subject.form == "module" else 1,
+        search=subject.form == "command" and not _is_python(subject.argv[0]),
+    )
+
+
+def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
+    """Python that runs the command in a process where eager is forced; empty where nothing asks for it."""
+    if not any(b"fullgraph" in path.read_bytes() for path in sources.files.values()):
+        return ""
+    match subject.form:
+        case "script":
+            return _RUN_SCRIPT
+        case "module":
+            return _RUN_MODULE
+    words = sources.argv
+    return _RUN_SCRIPT if _is_python(words[0]) and len(words) > 1 and words[1].endswith(".py") else ""
+
+
+def pattern(facts: Facts) -> str:
+    """A regular expression for the failure as the run's output shows it: exception type and message, numbers open."""
+    failure, signature = facts.failure, facts.signature
+    if signature.kind is Kind.CRASH:
+        return _FATAL
+    if failure is None or not failure.exceptions:
+        return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
+    root = failure.exceptions[-1]
+    name = re.escape(root.type.rsplit(".", 1)[-1])
+    line = telling_line(root.message)[:_LONGEST]
+    if line.startswith("error: "):
+        return _open(line)  # of a native compiler, far below the exception's name
+    return rf"{name}\b.{{0,3}}{_open(line)}" if line else rf"\b{name}\b"
+
+
+def _open(text: str) -> str:
+    """`text` as a regular expression in which addresses, paths and numbers may be others."""
+    pieces, at = [], 0
+    for found in _VARIABLE.finditer(text):
+        pieces += [re.escape(text[at : found.start()]), _opened(found[0])]
+        at = found.end()
+    return "".join([*pieces, re.escape(text[at:])]).replace(r"\ ", " ")
+
+
+def _opened(text: str) -> str:
+    if text.startswith("REDACTED_"):
+        return r".+?"  # a secret may have spaces
+    return r"\S+?" if text.startswith(("/", "<")) else r"\S+"
+
+
+def raw(text: str) -> str:
+    """A raw string literal where that can hold `text`, else an ordinary one."""
+    return f'r"{text}"' if '"' not in text and "\n" not in text and not text.endswith("\\") else repr(text)
+
+
+def _header(facts: Facts, why: str) -> str:
+    paragraphs = [
+        f"NOT MINIMIZED: {facts.title}",
+        f"This runs the user's own files in {PLACE}/. {why}",
+        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        facts.evidence,
+        f"Seen with {facts.seen_with}.",
+        "Exit status: 1 when it fails, 0 when it ends well, 125 where it cannot run or fails differently.",
+    ]
+    return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
+
+
+def _command(subject: Subject, sources: SourceFiles) -> str:
+    words = [literal(word) for word in sources.argv]
+    match subject.form:
+        case "script":
+            return f"[{', '.join(['sys.executable', *words])}]"
+        case "module":
+            return f"[{', '.join(['sys.executable', literal('-m'), *words])}]"
+    if _is_python(subject.argv[0]):
+        return f"[{', '.join(['sys.executable', *words[1:]])}]"
+    name = literal(PurePath(subject.argv[0]).name)
+    return f"[{', '.join([f'installed({name})', *words[1:]])}]"
+
+
+def _is_python(word: str) -> bool:
+    return bool(re.fullmatch(r"python[\d.]*(?:\.exe)?", PurePath(word).name))

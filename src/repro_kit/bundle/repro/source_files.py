@@ -1,0 +1,154 @@
+"""Which of the user's own files a script-level bundle needs, and where they lie in it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.case.case import Subject
+
+PLACE = "files"  # directory of the bundle that stands for the user's working directory
+_ELSEWHERE = "lib"  # below it: modules from outside of the working directory
+_LARGEST = 1 << 20  # bytes; no source file is larger
+_ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files by their name below `PLACE`, the arguments that name them there, and import roots below it."""
+
+    files: dict[str, Path]
+    argv: tuple[str, ...]
+    roots: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # what was needed and could not be taken, one sentence each
+
+
+def find_sources(subject: Subject, modules: Iterable[str]) -> SourceFiles:
+    """The files that `subject` needs: those it names, the `modules` it was seen to import, those their text imports.
+
+    Files below the working directory keep their place; any other keeps its place within its package.
+    """
+    cwd = Path(subject.cwd)
+    named = _named(subject, cwd)
+    places = list(dict.fromkeys([*(path.parent for path in named), cwd]))
+    wanted = {*named, *(Path(module) for module in modules)}
+    wanted |= _imported([*wanted, *_module_file(subject, cwd)], places)
+    files: dict[str, Path] = {}
+    roots: list[str] = []
+    left_out: list[str] = []
+    for path in sorted(wanted):
+        if not path.is_file():
+            left_out.append(f"{path.name} is gone")
+        elif path.stat().st_size > _LARGEST:
+            left_out.append(f"{path.name} is larger than {_LARGEST >> 20} MiB")
+        else:
+            name, root = _place(path, cwd)
+            files[name] = path
+            roots.append(root)
+    argv = tuple(_argument(word, cwd) for word in subject.argv)
+    return SourceFiles(files, argv, _useful_roots(roots, subject, argv), tuple(left_out))
+
+
+def _named(subject: Subject, cwd: Path) -> list[Path]:
+    """Python files among the words of the command (``tests/test_x.py::test_y`` names one)."""
+    words = subject.argv[1:] if subject.form == "module" else subject.argv
+    found = []
+    for at, word in enumerate(words):
+        path = cwd / word.partition("::")[0]
+        is_script = subject.form == "script" and at == 0
+        if (is_script or path.suffix == ".py") and path.is_file():
+            found.append(path.absolute())
+    return found
+
+
+def _module_file(subject: Subject, cwd: Path) -> list[Path]:
+    if subject.form != "module":
+        return []
+    place = cwd.joinpath(*subject.argv[0].split("."))
+    return [path for path in (place.with_suffix(".py"), place / "__main__.py", place / "__init__.py") if path.is_file()]
+
+
+def _imported(start: Sequence[Path], places: Sequence[Path]) -> set[Path]:
+    """`start`, and every file that they import, directly or not, found below `places` or beside the importing file."""
+    seen: set[Path] = set()
+    queue = list(start)
+    while queue:
+        path = queue.pop()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        for name in _imports_of(path):
+            queue += [found for place in (path.parent, *places) for found in _files_of(name, place)]
+    return seen
+
+
+def source_text(path: Path) -> str:
+    """The text of a Python file, whatever its encoding; a comment that names another one names UTF-8 from here on."""
+    data = path.read_bytes()
+    try:
+        encoding, head = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError):  # no Python, or not yet
+        text, encoding, head = data.decode("utf-8", "replace"), "utf-8", []
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if encoding.startswith("utf-8"):
+        return text
+    lines = text.split("\n", len(head))
+    return "\n".join([*(_ENCODING.sub(r"\1utf-8", line) for line in lines[: len(head)]), *lines[len(head) :]])
+
+
+def _imports_of(path: Path) -> list[str]:
+    """Names of the modules that a file imports; relative ones as if from its directory."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names += [base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names)]
+    return [name for name in names if name]
+
+
+def _files_of(name: str, place: Path) -> list[Path]:
+    """The files that ``import name`` executes when `place` is on the path: its packages' and its own."""
+    parts = name.split(".")
+    found = []
+    for length in range(1, len(parts) + 1):
+        stem = place.joinpath(*parts[:length])
+        found += [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+    return found
+
+
+def _place(path: Path, cwd: Path) -> tuple[str, str]:
+    """Where `path` lies below `PLACE`, and the directory there that has to be on the path to import it."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    if path.is_relative_to(cwd):
+        place = root.relative_to(cwd).as_posix() if root.is_relative_to(cwd) else "."
+        return path.relative_to(cwd).as_posix(), place
+    return f"{_ELSEWHERE}/{path.relative_to(root).as_posix()}", _ELSEWHERE
+
+
+def _argument(word: str, cwd: Path) -> str:
+    """A word of the command as it is below `PLACE`."""
+    file, mark, rest = word.partition("::")
+    path = Path(file)
+    if not path.is_absolute() or not path.is_file():
+        return word
+    return _place(path, cwd)[0] + mark + rest
+
+
+def _useful_roots(roots: Iterable[str], subject: Subject, argv: Sequence[str]) -> tuple[str, ...]:
+    """Roots that Python does not put on its path by itself."""
+    own = Path(argv[0]).parent.as_posix() if subject.form == "script" else "."
+    return tuple(root for root in dict.fromkeys(roots) if root != own)

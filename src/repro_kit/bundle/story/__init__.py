@@ -1,0 +1,1 @@
+"""What a bundle tells, as data: the one source of all its texts."""

@@ -1,0 +1,132 @@
+"""What PyTorch asks a reporter to look at, read off the programs: aspects of the failure, the reproducer's rank."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from repro_kit.bundle.repro.program_repro import SMALL
+from repro_kit.bundle.story.story import Aspect, Rank
+from repro_kit.model.recipe import Recipe
+from repro_kit.program import Mark, Program, TensorInput
+from repro_kit.program.effects import effects_of, op_name
+
+_CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
+_SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
+
+
+def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
+    """The aspects of the captured program, and what the reproducer has kept of them."""
+    before, after = dict(_aspects(captured)), dict(_aspects(kept))
+    return tuple(Aspect(name, before[name], after[name]) for name in before)
+
+
+def _aspects(program: Program) -> Iterator[tuple[str, str]]:
+    recipe = program.recipe
+    text = "\n".join([program.preamble, *(it.text for function in program.functions() for it in function.statements)])
+    yield "Autograd", _autograd(program)
+    yield "Dynamic shapes", _dynamic(program)
+    yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
+    yield "Configuration", ", ".join(_configuration(recipe))
+    yield "Context managers", ", ".join(_contexts(recipe))
+    yield "Tensor subclasses", "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
+
+
+def _autograd(program: Program) -> str:
+    if program.recipe.backward != "none":
+        return "backward() is called"
+    asks = any(
+        isinstance(it, TensorInput) and ("requires_grad" in it.line or "Parameter" in it.line) for it in program.inputs
+    )
+    return "inputs require gradients, no backward()" if asks else ""
+
+
+def _dynamic(program: Program) -> str:
+    found = [] if program.recipe.dynamic is None else [f"dynamic={program.recipe.dynamic}"]
+    if any(isinstance(it, Mark) for it in program.inputs):
+        found.append("dimensions are marked")
+    if len(program.calls) > 1:
+        found.append(f"{len(program.calls)} calls")
+    return ", ".join(found)
+
+
+def _configuration(recipe: Recipe) -> Iterator[str]:
+    if recipe.backend != "inductor":
+        yield f"backend={recipe.backend!r}"
+    if recipe.mode is not None:
+        yield f"mode={recipe.mode!r}"
+    if recipe.fullgraph:
+        yield "fullgraph=True"
+    yield from (f"options[{name!r}]={value!r}" for name, value in recipe.options.items())
+    yield from (f"{name}={value!r}" for name, value in recipe.config.items())
+    yield from (f"{name}={value}" for name, value in recipe.env.items())
+    if recipe.threads is not None:
+        yield f"{recipe.threads} threads"
+    if recipe.default_dtype is not None:
+        yield f"default dtype {recipe.default_dtype}"
+    if not recipe.graph_caches:
+        yield "graph caches off"
+    if recipe.warm_caches:
+        yield "compiled from warm caches"
+
+
+def _contexts(recipe: Recipe) -> Iterator[str]:
+    if recipe.grad_mode != "enabled":
+        yield recipe.grad_mode
+    if recipe.autocast is not None:
+        yield f"autocast({recipe.autocast.device}, {recipe.autocast.dtype})"
+    if recipe.compiled_autograd:
+        yield "compiled autograd"
+    yield from recipe.contexts
+
+
+def ops_of(program: Program) -> tuple[str, ...]:
+    """The bare names of the operators that the program computes with, each once."""
+    statements = [it for function in program.functions() for it in function.statements]
+    names = [op_name(it) for it in statements if not effects_of(it).state]
+    return tuple(dict.fromkeys(name for name in names if name and name != "getitem"))
+
+
+def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:
+    """The rank of a `repro.py` made of a program; `stored`: it loads tensor values, `included` in the bundle or not."""
+    if stored and not included:
+        return Rank(4, "it needs tensor values that are not attached")
+    lines = len(repro.splitlines())
+    packages = packages_of([repro])
+    if packages:
+        return Rank(3, f"it needs {', '.join(packages)}")
+    if stored:
+        return Rank(2, f"self-contained with the tensor values attached, {lines} lines")
+    if lines >= SMALL:
+        return Rank(2, f"self-contained, {lines} lines: not under {SMALL}")
+    return Rank(1, f"self-contained, needs torch only, {lines} lines")
+
+
+def rank_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool) -> Rank:
+    """The rank of the user's own files; `own` are names of modules among them, `complete`: none is left out."""
+    if not complete:
+        return Rank(4, "files that it needs could not be taken along")
+    packages = [name for name in packages_of(sources) if name not in set(own)]
+    if packages:
+        return Rank(3, f"the user's own files, which need {', '.join(packages)}")
+    lines = sum(len(text.splitlines()) for text in sources)
+    why = f"the user's own files, {lines} lines, which import torch only"
+    return Rank(1 if lines < SMALL else 2, why)
+
+
+def packages_of(sources: Iterable[str]) -> list[str]:
+    """Top-level names that Python `sources` import, without torch and the standard library."""
+    names: set[str] = set()
+    for text in sources:
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return sorted(names - set(sys.stdlib_module_names) - {"torch"})

@@ -1,0 +1,112 @@
+"""How a bundle becomes an issue of PyTorch's: title, labels, links."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, urlencode
+
+from repro_kit.bundle.story.story import Story
+from repro_kit.model.failure.failure import Kind, Layer
+
+REPOSITORY = "pytorch/pytorch"
+FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"
+LONGEST_BODY = 65_536  # characters that GitHub takes for an issue
+
+_NEW = f"https://github.com/{REPOSITORY}/issues/new"
+_ISSUES = f"https://github.com/{REPOSITORY}/issues"
+_LONGEST_LINK = 8_000  # characters; GitHub refuses links of about 8,190
+_LONGEST_TITLE = 120
+_WORDS = 4  # of the message: GitHub looks for all of them
+_TELLS_NOTHING = re.compile(
+    r"(?i)that|this|with|from|have|been|will|which|when|were|does|into|than|then|your|there|expected|given|called|after|"
+    r"torch|error|values?|types?|functions?|objects?|arguments?|instance"
+)
+_LABELS = {
+    Layer.DYNAMO: ("module: dynamo",),
+    Layer.AOT: ("module: aotdispatch",),
+    Layer.DECOMPOSITION: ("module: decompositions",),
+    Layer.INDUCTOR: ("module: inductor",),
+}
+_KIND_LABELS = {
+    Kind.ACCURACY: "module: correctness (silent)",
+    Kind.CRASH: "module: crash",
+    Kind.COMPILE_TIME: "module: startup-tracing-compile",
+    Kind.SLOWDOWN: "module: performance",
+    Kind.MEMORY: "module: memory usage",
+    Kind.OOM: "module: memory usage",
+}
+_CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
+
+
+def title_of(story: Story) -> str:
+    """A title for the issue: the layer, what fails, on which operators."""
+    where = {None: "torch.compile", Layer.AOT: "aotautograd"}.get(story.layer, str(story.layer))
+    ops = ", ".join(op for op in story.ops if op not in story.title)
+    title = f"[{where}] {story.title}"
+    named = f"{title} ({ops})"
+    chosen = named if ops and len(named) <= _LONGEST_TITLE else title
+    return chosen if len(chosen) <= _LONGEST_TITLE else chosen[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def labels_of(story: Story) -> tuple[str, ...]:
+    """Labels that fit; the first one is the form's own."""
+    labels = ["oncall: pt2", *(_LABELS.get(story.layer, ()) if story.layer else ())]
+    if story.layer is Layer.INDUCTOR and not story.environment.accelerator:
+        labels.append("module: cpu inductor")
+    labels += filter(None, [_KIND_LABELS.get(story.signature.kind)])
+    if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):
+        labels.append("module: dynamic shapes")
+    return tuple(labels)
+
+
+def searches(story: Story) -> tuple[tuple[str, str], ...]:
+    """(what is looked for, link): issues that may be about the same bug, the closest first."""
+    narrow = [*story.signature.exceptions[-1:], *_telling(story.signature.message)]
+    wide = list(story.ops[:2])
+    if not narrow:
+        narrow = [*wide, {Kind.CRASH: "crash", Kind.TIMEOUT: "hang"}.get(story.signature.kind, "wrong result")]
+    found = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
+    return tuple((words, _search(words)) for words in found)
+
+
+def _search(words: str) -> str:
+    query = f'is:issue label:"oncall: pt2" {words}'
+    return f"{_ISSUES}?{urlencode({'q': query}, quote_via=quote)}"
+
+
+def _telling(message: str) -> list[str]:
+    """The words of a normalised message that few others have."""
+    words = re.findall(r"(?<![\w<])[A-Za-z_]\w{3,}", message)
+    return list(dict.fromkeys(word for word in words if not _TELLS_NOTHING.fullmatch(word)))[:_WORDS]
+
+
+def body_of(issue: str) -> str:
+    """What goes into the issue of the text of `issue.md`: all but the comment at its head."""
+    head, _, rest = issue.partition("-->\n")
+    return rest if head.startswith("<!--") else issue
+
+
+def new_issue_link(story: Story, body: str) -> str:
+    """A link that opens GitHub's form with title, labels and as much of `body` as a link can hold.
+
+    The boxes of PyTorch's own form cannot be filled by a link; its headings stand in `body`.
+    """
+    head = {"title": title_of(story), "labels": ",".join(labels_of(story))}
+
+    def link(text: str) -> str:
+        return f"{_NEW}?{urlencode({**head, 'body': text}, quote_via=quote)}"
+
+    if len(link(body)) <= _LONGEST_LINK:
+        return link(body)
+    low, high = 0, len(body)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if len(link(_cut(body, middle))) <= _LONGEST_LINK else (low, middle - 1)
+    return link(_cut(body, low))
+
+
+def _cut(body: str, at: int) -> str:
+    """`body` up to a line's end before `at`, with its code block closed."""
+    kept = body[:at].rpartition("\n")[0]
+    fences = re.findall(r"^(`{3,})", kept, re.MULTILINE)
+    return kept + (f"\n{fences[-1]}" if len(fences) % 2 else "") + _CUT

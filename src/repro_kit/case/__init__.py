@@ -1,0 +1,1 @@
+"""The case on disk: everything known about one failure."""

@@ -1,0 +1,246 @@
+"""The case: a directory that holds everything known about one failure, and the one thing all stages share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+import tomli_w
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.owner import OWNER_FILE, is_marked, mark_of
+from repro_kit.plain_file import check_tree, read_plain
+
+T = TypeVar("T")
+
+SCHEMA = 1
+CASE_FILE = "case.toml"
+_LARGEST = 64 << 20  # bytes of a file that is read whole
+STAGES = ("observe", "capture", "ablate", "minify", "bundle")
+_OF_THE_PROGRAM = ("ablate", "minify", "bundle")  # stages that work on what capture found
+
+#: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
+StageStatus = Literal["done", "failed", "skipped", "interrupted", "stopped"]
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What became of one stage; `note` is one sentence, shown to the user."""
+
+    name: str
+    status: StageStatus
+    note: str = ""
+    seconds: float = 0.0
+    settings: str = ""  # the options and inputs that shaped the result, as text; other settings make it stale
+    about: str = ""  # `Case.about` when it was done; "" in cases of older versions
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The user's command: how it is started, where, and with which interpreter."""
+
+    form: Literal["script", "module", "command"]
+    argv: tuple[str, ...]  # SCRIPT ARGS…, MODULE ARGS…, or COMMAND…
+    cwd: str
+    python: str  # interpreter that has torch
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """`case.toml`."""
+
+    schema: int
+    subject: Subject
+    created: str  # ISO 8601, UTC
+    failure_index: int = 0  # which of the failures that observe found this case is about
+    signature: Signature | None = None
+    stages: tuple[StageRecord, ...] = field(default=())
+
+
+_ASIDE = ".part"
+_UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(aside).replace(path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def copy_atomic(source: Path, target: Path) -> None:
+    """Copy a file, so that `target` is whole or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_ASIDE)
+    os.close(handle)
+    try:
+        shutil.copyfile(source, aside)
+        Path(aside).replace(target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def remove_unfinished(paths: Iterable[Path]) -> None:
+    """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
+    for path in paths:
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
+    try:
+        return read_plain(path, _LARGEST).decode("utf-8")
+    except FileNotFoundError:
+        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ReproKitError(f"{path} cannot be read: {reason}.") from error
+
+
+class Case:
+    """A case on disk. Reads are typed; writes are atomic."""
+
+    def __init__(self, path: Path, file: CaseFile) -> None:
+        self.path = path
+        self.file = file
+
+    @classmethod
+    def create(cls, path: Path, subject: Subject, created: str, failure: int = 0) -> Case:
+        """A new case at `path` (made, with parents). Raises ReproKitError when it cannot be written."""
+        case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created, failure_index=failure))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            case.accept()
+            case.save()
+        except OSError as error:
+            raise ReproKitError(
+                f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
+            ) from error
+        return case
+
+    @classmethod
+    def open(cls, path: Path) -> Case:
+        """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
+        try:
+            data = tomllib.loads(read_plain(path / CASE_FILE, _LARGEST >> 4).decode("utf-8"))
+        except FileNotFoundError:
+            raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
+        if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
+            raise ReproKitError(
+                f"{path} was written by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
+            )
+        check_tree(path)
+        try:
+            return cls(path, from_data(data, CaseFile))
+        except ValueError as error:
+            raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this user made this very directory on this machine, or said yes to what it would run."""
+        return is_marked(self.path, self._asked)
+
+    def accept(self) -> None:
+        """Note that this user made the case, or said yes to what it would run."""
+        mark = mark_of(self.path, self._asked)
+        if mark:
+            write_atomic(self.path / OWNER_FILE, mark.encode())
+
+    @property
+    def _asked(self) -> str:
+        """What a yes is to: the command, where it runs, and by which interpreter."""
+        return json.dumps(to_data(self.file.subject), sort_keys=True)
+
+    def save(self) -> None:
+        """Write `case.toml`."""
+        write_atomic(self.path / CASE_FILE, tomli_w.dumps(_without_none(to_data(self.file))).encode())
+
+    def update(self, **changes: Any) -> None:
+        """Replace fields of `case.toml` and save it."""
+        self.file = replace(self.file, **changes)
+        self.save()
+
+    def record(self, stage: StageRecord) -> None:
+        """Note what became of a stage, in place of what was known of it before."""
+        kept = tuple(known for known in self.file.stages if known.name != stage.name)
+        self.update(stages=(*kept, stage))
+
+    def stage(self, name: str) -> StageRecord | None:
+        """What is known of stage `name`."""
+        return next((stage for stage in self.file.stages if stage.name == name), None)
+
+    def about(self, stage: str) -> str:
+        """A digest of what a result of `stage` is about: the failure, the command, and the captured program.
+
+        Nothing for observe, which finds the failure.
+        """
+        if stage == STAGES[0]:
+            return ""
+        file = self.file
+        parts: list[Any] = [file.signature and to_data(file.signature), file.failure_index, to_data(file.subject)]
+        captured = self.stage("capture") if stage in _OF_THE_PROGRAM else None
+        program = self.path / "capture" / "program.py"
+        if captured is not None and captured.status == "done" and program.is_file():
+            parts.append(hashlib.sha256(program.read_bytes()).hexdigest())
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
+
+    def is_current(self, stage: str) -> bool:
+        """Whether the result of `stage` is there, and about the failure that this case is about now."""
+        record = self.stage(stage)
+        return record is not None and record.status == "done" and record.about in ("", self.about(stage))
+
+    def result(self, stage: str, name: str, cls: type[T]) -> T | None:
+        """What `stage` left in file `name`; None where the stage failed, was left out, or was about another failure."""
+        return self.read(name, cls) if self.is_current(stage) and self.has(name) else None
+
+    def write(self, name: str, value: Any) -> Path:
+        """Write a dataclass as JSON to `name` within the case."""
+        path = self.path / name
+        write_atomic(path, dumps(value))
+        return path
+
+    def read(self, name: str, cls: type[T]) -> T:
+        """Read JSON file `name` as `cls`. Raises ReproKitError when it is missing or damaged."""
+        path = self.path / name
+        try:
+            return from_data(orjson.loads(read_plain(path, _LARGEST)), cls)
+        except FileNotFoundError:
+            raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
+        except (OSError, ValueError) as error:
+            raise ReproKitError(f"{path} is damaged; run its stage again.", Exit.USAGE) from error
+
+    def has(self, name: str) -> bool:
+        """Whether file `name` is there."""
+        return (self.path / name).exists()
+
+
+def _without_none(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_none(value) for key, value in data.items() if value is not None}
+    if isinstance(data, list | tuple):
+        return [_without_none(value) for value in data]
+    return data

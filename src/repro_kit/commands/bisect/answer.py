@@ -1,0 +1,223 @@
+"""The answer of a bisection, in words, as Markdown and as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome, next_step
+from repro_kit.bisect.state import State
+from repro_kit.builds.wheels.web import without_credentials
+from repro_kit.bundle.pages.templates import render
+from repro_kit.case.case import Case, read_text
+from repro_kit.commands.bisect.loop import read_state
+from repro_kit.errors import Exit
+from repro_kit.model.failure.signature import Strength
+from repro_kit.model.serialize import to_data
+
+DIRECTORY = "bisect"  # of a case
+ANSWER = "answer.md"
+
+_EXITS = {
+    Ending.FOUND: Exit.OK,
+    Ending.RANGE: Exit.OK,
+    Ending.NO_NEW_END: Exit.CANNOT_RUN,
+    Ending.NO_OLD_END: Exit.CANNOT_RUN,
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One border of the answer: a build, and the commit it was made from."""
+
+    build: Build
+    judgement: Judgement | None
+    commit: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Where its wheel comes from, as it may be shown."""
+        url = self.build.url or ""
+        return "" if url.startswith("file:") else without_credentials(url)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A commit between both sides; `why` says what it touches of what fails."""
+
+    commit: str
+    title: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer, and what it rests on."""
+
+    state: State
+    outcome: Outcome
+    old: Side | None = None
+    new: Side | None = None
+    compare: str = ""  # URL
+    suspects: tuple[Suspect, ...] = ()
+    suspects_of: int = 0  # commits between, of which `suspects` are the likeliest
+    git_bisect: str = ""  # script
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> Exit:
+        """The command's exit code."""
+        if self.outcome.ending in _EXITS:
+            return _EXITS[self.outcome.ending]
+        passes = (self.outcome.ending is Ending.NEW_IS_OLD) != self.state.find_fix
+        return Exit.NOTHING_FAILED if passes else Exit.FAILED
+
+    @property
+    def changed(self) -> bool:
+        """Whether one failure took the place of another: the builds before do not pass."""
+        judged = self.old.judgement if self.old else None
+        return bool(judged and judged.mark is Mark.GOOD and judged.other) and not self.state.find_fix
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        return _sentence(self)
+
+
+def make_report(state: State, outcome: Outcome, notes: Sequence[str] = ()) -> Report:
+    """The answer, as far as the state alone gives it."""
+    old, new = _side(state, outcome.old), _side(state, outcome.new)
+    return Report(state, outcome, old, new, notes=(*notes, *_notes(state, outcome, old, new)))
+
+
+def as_markdown(report: Report) -> str:
+    """The report to paste into an issue."""
+    between = [report.state.range[index] for index in (*report.outcome.skipped, *report.outcome.untried)]
+    current = report.state.current
+    return render(
+        "bisect.md.j2",
+        report=report,
+        sides=named_sides(report),
+        between=[(build, current.get(build.name)) for build in sorted(between, key=report.state.range.index)],
+        judgements=report.state.judgements,
+    )
+
+
+def named_sides(report: Report) -> list[tuple[str, Side]]:
+    """What is known of both sides of the answer, each with its name."""
+    if not (report.old and report.new):
+        return [("build", side) for side in (report.old, report.new) if side]
+    names = ("last bad", "first good") if report.state.find_fix else ("last good", "first bad")
+    if report.changed:
+        names = ("last that failed differently", "first bad")
+    return list(zip(names, (report.old, report.new), strict=True))
+
+
+def bisected(case: Case) -> str:
+    """What a bisection of `case` has found, as Markdown.
+
+    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
+    """
+    place = case.path / DIRECTORY
+    state = read_state(place)
+    expected = case.file.signature
+    if state is None or state.signature is None or expected is None:
+        return ""
+    if not expected.matches(state.signature, Strength.CROSS_VERSION):
+        return ""
+    outcome = next_step(state.question, state.marks)
+    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
+    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
+
+
+def commits_in(text: str) -> list[str]:
+    """Hashes of commits in `text`, which are no secrets."""
+    return re.findall(r"\b[0-9a-f]{12,40}\b", text)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """What `--json` prints."""
+    state, outcome = report.state, report.outcome
+    named = state.range
+
+    def side(it: Side | None) -> Any:
+        url = it.build.url and without_credentials(it.build.url) if it else None
+        return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
+
+    return {
+        "answer": report.sentence,
+        "ending": outcome.ending.name.lower(),
+        "package": state.package,
+        "find_fix": state.find_fix,
+        "last_good" if not state.find_fix else "last_bad": side(report.old),
+        "first_bad" if not state.find_fix else "first_good": side(report.new),
+        "skipped": [named[index].name for index in outcome.skipped],
+        "untried": [named[index].name for index in outcome.untried],
+        "compare": report.compare or None,
+        "suspects": to_data(report.suspects),
+        "signature": state.signature.summary() if state.signature else None,
+        "judged": len(state.current),
+        "builds": len(named),
+        "notes": list(report.notes),
+        "exit": int(report.exit_code),
+    }
+
+
+def _side(state: State, index: int | None) -> Side | None:
+    if index is None:
+        return None
+    build = state.range[index]
+    judgement = state.current.get(build.name)
+    return Side(build, judgement, (judgement and judgement.commit) or build.commit)
+
+
+def _sentence(report: Report) -> str:
+    state, outcome = report.state, report.outcome
+    fails, passes = ("no longer fails", "still fails") if state.find_fix else ("fails", "still passes")
+    if report.changed:
+        fails, passes = "fails like this", "fails differently"
+    old = _called(report.old, state) if report.old else ""
+    new = _called(report.new, state) if report.new else ""
+    match outcome.ending:
+        case Ending.FOUND:
+            return f"{new} is the first build that {fails}; {old} is the last one that {passes}."
+        case Ending.RANGE:
+            count = len(outcome.skipped) + len(outcome.untried)
+            kind = "first build without the failure" if state.find_fix else "first build that fails"
+            return (
+                f"The {kind} is {new} or one of the {count} before it, which cannot be judged; {old} is the "
+                f"last one that {passes}."
+            )
+        case Ending.NEW_IS_OLD:
+            what = "still fails" if state.find_fix else "passes"
+            return f"{old} {what}, so both ends are alike and there is nothing to find: try a newer one."
+        case Ending.OLD_IS_NEW:
+            what = "passes" if state.find_fix else "already fails"
+            return f"{new} {what}, so both ends are alike and there is nothing to find: try an older one."
+        case Ending.NO_NEW_END | Ending.NO_OLD_END:
+            side = "newer" if outcome.ending is Ending.NO_NEW_END else "older"
+            return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."
+
+
+def _called(side: Side, state: State) -> str:
+    """``torch 2.13.0``; an interpreter and a commit say of themselves what they are."""
+    named = side.build.python or side.build.title
+    return side.build.shown if named else f"{state.package} {side.build.shown}"
+
+
+def _notes(state: State, outcome: Outcome, old: Side | None, new: Side | None) -> list[str]:
+    notes = []
+    if state.flaky:
+        notes.append(f"The failure comes and goes ({state.flaky}): a build is good after {state.repeats} passing runs.")
+    if outcome.untried:
+        notes.append(f"{len(outcome.untried)} of the builds between were not tried; --max-skips tries more.")
+    if outcome.contradictions:
+        names = ", ".join(state.range[index].name for index in outcome.contradictions)
+        notes.append(f"Not all newer builds are alike: {names} was judged like the older ones.")
+    if old and new and old.commit and old.commit == new.commit:
+        notes.append("Both builds were made from the same commit: look at what else changed between them.")
+    others = dict.fromkeys(it.other for it in state.current.values() if it.other and it.mark is not Mark.GOOD)
+    notes += [f"Another failure was met, and does not count: {other}" for other in others]
+    return notes

@@ -1,0 +1,128 @@
+"""What a bisection runs on each build: from the words of the command line to an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from repro_kit.bisect.ranking import Clues
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.case.case import Case
+from repro_kit.commands.bisect.answer import DIRECTORY
+from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
+from repro_kit.commands.bisect.run_symptom import SymptomOracle
+from repro_kit.commands.bisect.suspect_commits import Hand, clues_of
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.measure.symptom import Symptom
+from repro_kit.runner.subject import command
+from repro_kit.session.case_paths import is_case
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import limits_of
+from repro_kit.session.runnable import REPRO
+from repro_kit.session.subject import check_script
+from repro_kit.session.trust import agree
+from repro_kit.session.untrusted import Foreign, ask, claim_of, opened
+from repro_kit.ui import Ui
+
+_MARGIN = 60.0  # seconds for the start of an interpreter with torch
+
+
+@dataclass(frozen=True)
+class BuildSubject:
+    """What is run on each build, where its state goes by default, and what is known of its failure."""
+
+    what: str
+    oracle: BuildOracle
+    place: Path
+    signature: Signature | None = None
+    python: str | None = None
+    clues: Clues = field(default_factory=Clues)
+    hand: Hand = field(default_factory=lambda: Hand((), Path()))
+    foreign: bool = False  # a stranger's, which gets few variables
+
+
+@contextmanager
+def build_subject(
+    words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui, symptom: Symptom | None = None
+) -> Iterator[BuildSubject]:
+    """What `words` name, judged by `symptom` where one is given.
+
+    Foreign code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
+    """
+    with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
+        yield subject if symptom is None else _measured(subject, symptom, timeout)
+
+
+def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
+    """The same command, judged by a symptom."""
+    hand = subject.hand
+    oracle = SymptomOracle(
+        subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom, foreign=subject.foreign
+    )
+    return replace(subject, what=oracle.what, oracle=oracle, signature=oracle.signature)
+
+
+@contextmanager
+def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) -> Iterator[BuildSubject]:
+    if not words:
+        raise ReproKitError("Nothing to run: give a case, a bundle, a repro.py, a script, or -- COMMAND.")
+    if is_command:
+        yield _command(words, Path(Path(words[0]).name + ".bisect"), timeout)
+        return
+    if len(words) > 1:
+        raise ReproKitError(f"A command with arguments goes after `--`: -- {' '.join(words)}")
+    target = Path(words[0])
+    if is_case(target) and not (target / "bundle" / "repro.py").is_file():
+        case = Case.open(target)
+        agree(case, ui)
+        yield _of_case(case, timeout)
+    elif target.suffix == ".py" and target.name != "repro.py" and not target.with_name(MANIFEST).is_file():
+        check_script(target, words[0])
+        yield _command(["python", words[0]], Path(target.stem + ".bisect"), timeout)
+    elif not target.exists():
+        raise ReproKitError(f"{target} does not exist; give a case, a bundle, a repro.py, a script, or -- COMMAND.")
+    else:
+        with opened(target) as bundle:
+            yield _of_repro(bundle, timeout, ui)
+
+
+def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
+    target, directory = bundle.target, bundle.directory
+    claim = claim_of(bundle.whole, target)
+    case = Case.open(target) if is_case(target) else None
+    own = case if case is not None and case.is_own else None
+    if own is None:
+        ask(bundle, "each build", Options(yes=ui.yes), ui)
+    limit = max(timeout, (claim.limit or 0) + _MARGIN)
+    signature = claim.signature or (case.file.signature if case else None)
+    return BuildSubject(
+        f"repro.py of {target.name}",
+        ReproOracle(f"repro.py of {target.name}", directory, limit, limits=None if own else limits_of()),
+        target / DIRECTORY if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
+        signature,
+        own.file.subject.python if own else None,
+        clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
+        Hand(("python", REPRO), bundle.whole if own else directory, passing=own is None),
+        foreign=own is None,
+    )
+
+
+def _of_case(case: Case, timeout: float) -> BuildSubject:
+    """A case that has no bundle yet: its command itself."""
+    subject = case.file.subject
+    words = ["python" if word == subject.python else word for word in command(subject)]
+    what = f"{' '.join(words)} in {subject.cwd}"
+    place = case.path / DIRECTORY
+    oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
+    hand = Hand(tuple(words), Path(subject.cwd))
+    signature = case.file.signature
+    return BuildSubject(what, oracle, place, signature, subject.python, clues_of(signature, None, ""), hand)
+
+
+def _command(words: Sequence[str], place: Path, timeout: float) -> BuildSubject:
+    what = " ".join(words)
+    oracle = CommandOracle(what, words, cwd=Path.cwd(), timeout=timeout)
+    return BuildSubject(what, oracle, place, hand=Hand(tuple(words), Path.cwd()))

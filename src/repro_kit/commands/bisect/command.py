@@ -1,0 +1,269 @@
+"""The `bisect` command: from its options to one search a package, and the answers shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from repro_kit.bisect import Ask as NextAsk
+from repro_kit.bisect import Ending, Mark, next_step
+from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect.state import State
+from repro_kit.builds.source import BuildCommand
+from repro_kit.builds.target import target_of
+from repro_kit.case.case import write_atomic
+from repro_kit.case.lock import alone
+from repro_kit.commands.bisect.answer import ANSWER, Report, as_json, as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
+from repro_kit.commands.bisect.classify_build import Rules
+from repro_kit.commands.bisect.loop import STATE, Bisection, make_place, read_state
+from repro_kit.commands.bisect.plan import Ask, Axis, Where, overridden, plan
+from repro_kit.commands.bisect.run_symptom import SymptomOracle, build_symptom, with_reference
+from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.session.case_paths import is_case
+from repro_kit.session.subject import find_python
+from repro_kit.ui import Ui
+
+_TIMEOUT = 600.0
+_MERGE = "merge"  # where the search in a merged branch goes
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line: words of the subject or of a command, how to ask again, and the options by name."""
+
+    words: tuple[str, ...]
+    is_command: bool
+    again: str
+    values: dict[str, Any]
+
+
+def bisect(request: Request, ui: Ui) -> Exit:
+    """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
+    values = request.values
+    axes = axes_of(values["package"], values["good"], values["bad"])
+    if (values["clone"] or values["repo"]) and shutil.which("git") is None:
+        raise ReproKitError("There is no git command here, which --git and --repo need; install git.")
+    if values["repo"]:
+        from repro_kit.builds.git.commits import opened
+
+        opened(values["repo"])  # not a mistake to find out about after the last build
+    for file in values["constraint"]:
+        if not Path(file).is_file():
+            raise ReproKitError(f"There is no file {file}; --constraint takes one that pip would.")
+    timeout = values["timeout"] or _TIMEOUT
+    symptom = build_symptom(values["symptom"]) if values["symptom"] else None
+    asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
+    with build_subject(
+        request.words, is_command=request.is_command, timeout=timeout, ui=asking, symptom=symptom
+    ) as subject:
+        place = (Path(values["place"]) if values["place"] else subject.place).absolute()
+        if values["log"]:
+            return _logged(place, ui)
+        with _made(place):
+            reports = []
+            for at, axis in enumerate(axes):
+                search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
+                reports.append(search)
+    ui.result(as_json(reports[0]) if len(reports) == 1 else {"reports": [as_json(report) for report in reports]})
+    return min((report.exit_code for report in reports), key=lambda code: code != Exit.OK)
+
+
+@contextmanager
+def _made(place: Path) -> Iterator[None]:
+    """Make the directory `place`, and hold its lock; take it away again when the request turns out to be a mistake."""
+    new = not place.exists()
+    make_place(place)
+    with alone(place):
+        try:
+            yield
+        except ReproKitError:
+            if new and not (place / STATE).exists():
+                shutil.rmtree(place, ignore_errors=True)
+            raise
+
+
+def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:
+    """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
+    names = list(packages) or ["torch"]
+    if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
+        raise ReproKitError("Give --good and --bad at most once for each --package, in the same order.")
+
+    def of(words: Sequence[str], at: int) -> str | None:
+        return words[at] if at < len(words) else None
+
+    return [Axis(name, of(good, at), of(bad, at)) for at, name in enumerate(names)]
+
+
+def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path, request: Request, ui: Ui) -> Report:
+    """Search along one axis, while the other packages stand at their bad ends; show the answer."""
+    values = request.values
+    if values["fresh"]:
+        _forget(place)
+    fixed = [_pinned(it) for it in axes if it.package != axis.package and it.bad]
+    where = _where(values, fixed)
+    report = _answer(axis, where, subject, place, request, ui, marks=values["mark"])
+    if values["all_parents"]:
+        report = _into_merge(report, where, subject, place / _MERGE, request, ui)
+    write_atomic(place / ANSWER, as_markdown(report).encode())
+    show(report, ui)
+    ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
+    if place == subject.place.absolute() and is_case(place.parent):
+        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
+    return report
+
+
+def _pinned(axis: Axis) -> str:
+    """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
+    try:
+        return f"{axis.package}=={Version(axis.bad or '')}"
+    except InvalidVersion as error:
+        raise ReproKitError(
+            f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
+            "version."
+        ) from error
+
+
+def _answer(
+    axis: Axis,
+    where: Where,
+    subject: BuildSubject,
+    place: Path,
+    request: Request,
+    ui: Ui,
+    marks: Sequence[str] = (),
+) -> Report:
+    """Search along one axis from what is known in `place`."""
+    values = request.values
+    asked = Ask(
+        f"{subject.what} (any failure)" if values["any_failure"] else subject.what,
+        values["find_fix"],
+        values["max_skips"] or PATIENCE,
+        None if values["any_failure"] else subject.signature,
+        request.again,
+    )
+    with ui.stage("builds"):
+        state, source = plan(axis, asked, where, target_of(_python(values, subject)), place, read_state(place))
+        state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
+        ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
+    if not values["keep"]:
+        shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
+    if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
+        state = with_reference(state, source, subject.oracle, ui)
+    rules = Rules(any_failure=values["any_failure"], on_timeout=Mark(values["on_timeout"]), repeats=values["repeat"])
+    bisection = Bisection(place, state, source, subject.oracle, rules, ui)
+    try:
+        outcome = bisection.run()
+    except KeyboardInterrupt:
+        ui.warn(f"Interrupted; {len(bisection.state.judgements)} judgements are kept. To go on: {request.again}")
+        raise
+    report = make_report(bisection.state, outcome)
+    clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
+    return with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
+
+
+def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path, request: Request, ui: Ui) -> Report:
+    """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
+    if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
+        return report
+    from repro_kit.builds.git.commits import merged_branch
+
+    ends = merged_branch(where.clone, report.new.build.commit or "")
+    if ends is None:
+        return report
+    old, new = ends
+    axis = Axis(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
+    inside = _answer(axis, where, subject, place, request, ui)
+    if inside.outcome.ending not in (Ending.FOUND, Ending.RANGE):
+        return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
+    return replace(inside, notes=(*inside.notes, f"It was merged by {report.new.build.shown}."))
+
+
+def show(report: Report, ui: Ui) -> None:
+    """The answer on the terminal."""
+    state = report.state
+    lines = [("answer", report.sentence)]
+    for name, side in named_sides(report):
+        lines.append((name, " ".join(filter(None, [side.build.shown, side.commit or ""]))))
+    lines += [("compare", report.compare)] if report.compare else []
+    lines += [("failure", state.signature.summary())] if state.signature else []
+    if report.suspects:
+        first = report.suspects[0]
+        lines.append(("likeliest", f"{first.commit[:12]} {first.title}" + (f" ({first.why})" if first.why else "")))
+    lines += [("by commit", f"sh {report.git_bisect}")] if report.git_bisect else []
+    lines.append(("judged", f"{len(state.current)} of {len(state.range)} builds"))
+    ui.panel("bisect", lines)
+    for note in report.notes:
+        ui.note(note)
+
+
+def _logged(place: Path, ui: Ui) -> Exit:
+    """Show what was judged, in order, and what is next."""
+    state = read_state(place)
+    if state is None:
+        raise ReproKitError(f"Nothing was judged yet: there is no {STATE} in {place}.")
+    rows = [
+        (it.build, it.mark + (" by hand" if it.by_hand else ""), it.reason, it.step, f"{it.seconds:.1f}")
+        for it in state.judgements
+    ]
+    ui.table(f"{state.source}; {state.oracle}", ("build", "verdict", "seen", "why this one", "seconds"), rows)
+    step = next_step(state.question, state.marks)
+    if isinstance(step, NextAsk):
+        ui.print(f"Next: {state.range[step.index].shown}, {step.why}.")
+        ui.result({"judgements": [_row(state, index) for index in range(len(state.judgements))], "ending": None})
+        return Exit.OK
+    report = make_report(state, step)
+    show(report, ui)
+    ui.result({**as_json(report), "judgements": [_row(state, index) for index in range(len(state.judgements))]})
+    return Exit.OK
+
+
+def _row(state: State, index: int) -> dict[str, Any]:
+    it = state.judgements[index]
+    return {"build": it.build, "mark": it.mark, "reason": it.reason, "step": it.step, "by_hand": it.by_hand}
+
+
+def _python(values: dict[str, Any], subject: BuildSubject) -> str:
+    given = values["pythons"][0] if values["pythons"] else None
+    return find_python(given or subject.python, Path.cwd(), os.environ)
+
+
+def _where(values: dict[str, Any], fixed: Sequence[str]) -> Where:
+    pythons = tuple(find_python(it, Path.cwd(), os.environ) for it in values["pythons"])
+    return Where(
+        nightly=values["nightly"],
+        index=values["index_url"],
+        wheels=values["wheels"],
+        pythons=pythons,
+        clone=values["clone"],
+        build=BuildCommand(values["build"]),
+        paths=values["paths"],
+        pre=values["pre"],
+        packages=(*values["packages"], *fixed),
+        constraints=tuple(str(Path(it).absolute()) for it in values["constraint"]),
+        cache=(values["cache"] or default_cache()).absolute(),
+        cache_limit=values["cache_size"],
+        offline=values["offline"],
+        keep=values["keep"],
+    )
+
+
+def default_cache() -> Path:
+    """Where wheels are kept: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "repro-kit"
+
+
+def _forget(place: Path) -> None:
+    for path in (place, place / _MERGE):
+        (path / STATE).unlink(missing_ok=True)
+        (path / ANSWER).unlink(missing_ok=True)

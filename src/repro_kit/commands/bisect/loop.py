@@ -1,0 +1,153 @@
+"""Bisect: judge builds until the first one that fails is known; every judgement is on disk before the next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from repro_kit.bisect import Ask, Build, Judgement, Mark, Outcome, following, next_step, steps_left
+from repro_kit.bisect.state import SCHEMA, State
+from repro_kit.builds.source import Ready, Source, UnusableError
+from repro_kit.builds.wheels.install import file_name
+from repro_kit.case.case import write_atomic
+from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
+from repro_kit.commands.bisect.run_build import BuildOracle
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.serialize import dumps, from_data
+from repro_kit.plain_file import read_plain
+from repro_kit.ui import Ui
+
+STATE = "state.json"
+_LARGEST = 64 << 20  # bytes of it
+
+
+class Bisection:
+    """One search, its state in the directory `place`."""
+
+    def __init__(self, place: Path, state: State, source: Source, oracle: BuildOracle, rules: Rules, ui: Ui) -> None:
+        self.state = state
+        self._place = place
+        self._source = source
+        self._oracle = oracle
+        self._rules = replace(rules, signature=state.signature, repeats=max(rules.repeats, state.repeats))
+        self._ui = ui
+
+    def run(self) -> Outcome:
+        """Judge builds until the answer is known. Interrupted, it goes on from the same place the next time."""
+        write_state(self._place, self.state)
+        try:
+            while isinstance(step := next_step(self.state.question, self.state.marks), Ask):
+                self._judge(self.state.range[step.index], step)
+        finally:
+            self._source.close()
+        return step
+
+    def _judge(self, build: Build, ask: Ask) -> None:
+        started = time.monotonic()
+        with self._ui.stage("bisect"):
+            self._ui.progress(f"{build.shown}, {ask.why}: getting it ready ({self._left()})")
+            judgement = self._looked_at(build)
+            took = time.monotonic() - started
+            judgement = replace(
+                judgement,
+                step=ask.why,
+                at=datetime.now(UTC).isoformat(timespec="seconds"),
+                overhead_seconds=max(took - judgement.install_seconds - judgement.oracle_seconds, 0.0),
+            )
+            self.state = self.state.with_judgement(judgement)
+            write_state(self._place, self.state)
+            self._ui.done(f"{build.shown}: {judgement.mark.upper()}, {judgement.reason} ({self._left()})")
+
+    def _looked_at(self, build: Build) -> Judgement:
+        """The judgement on `build`: from the runs on it, or from why there can be none."""
+        started = time.monotonic()
+        try:
+            with self._source.ready(build) as ready:
+                installed = time.monotonic() - started
+                self.state = replace(self.state, repository=ready.repository or self.state.repository)
+                with self._fetched_meanwhile():
+                    found = self._found(build, ready)
+        except UnusableError as error:
+            took = time.monotonic() - started
+            return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
+        write_atomic(self._place / "logs" / f"{file_name(build.name)}.txt", found.output.encode())
+        return Judgement(
+            build.name,
+            found.mark,
+            found.reason,
+            runs=found.runs,
+            failures=found.failures,
+            other=found.other,
+            version=ready.version,
+            commit=ready.commit,
+            install_seconds=installed,
+            oracle_seconds=found.seconds,
+        )
+
+    def _found(self, build: Build, ready: Ready) -> Found:
+        def tick(text: str) -> None:
+            self._ui.progress(f"{build.shown}: {text} ({self._left()})")
+
+        if Mark.BAD in self.state.marks.values():
+            return judge(self._oracle, ready, self._rules, tick)
+        found, self._rules = verify(self._oracle, ready, self._rules, tick)
+        flaky = f"{found.failures} of {found.runs} runs" if 0 < found.failures < found.runs else ""
+        self.state = replace(
+            self.state, signature=self._rules.signature, repeats=self._rules.repeats, flaky=flaky or self.state.flaky
+        )
+        return found
+
+    @contextmanager
+    def _fetched_meanwhile(self) -> Iterator[None]:
+        """Have the builds that may come next downloaded while the oracle runs."""
+        for index in following(self.state.question, self.state.marks):
+            build = self.state.range[index]
+            threading.Thread(target=self._source.fetch, args=(build,), name=f"fetch {build.name}", daemon=True).start()
+        yield
+
+    def _left(self) -> str:
+        """``about 4 steps left, 6 min``."""
+        steps = steps_left(self.state.question, self.state.marks)
+        if not steps:
+            return "no step left"
+        known = [it.seconds for it in self.state.judgements if it.runs]
+        time_left = f", {_duration(steps * sum(known) / len(known))}" if known else ""
+        return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"
+
+
+def make_place(place: Path) -> None:
+    """Make the directory that results go to. Raises ReproKitError when that cannot be."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReproKitError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
+
+
+def read_state(place: Path) -> State | None:
+    """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
+    path = place / STATE
+    try:
+        data = orjson.loads(read_plain(path, _LARGEST))
+        if data["schema"] > SCHEMA:
+            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade, or start anew with --fresh.")
+        return from_data(data, State)
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ReproKitError(f"{path} is damaged; start anew with --fresh.", Exit.USAGE) from error
+
+
+def write_state(place: Path, state: State) -> None:
+    """Write the state, whole or not at all."""
+    write_atomic(place / STATE, dumps(state))
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,155 @@
+"""What is run on each build to see whether the failure is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from repro_kit.builds.source import Ready
+from repro_kit.bundle.repro.run_output import CANNOT_RUN, Ending, failure_in
+from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.runner.launch import Run, exit_name, launch
+from repro_kit.runner.scratch import scratch
+from repro_kit.runner.subject import private_caches
+from repro_kit.session.repro_run import Limits, limits_of, run_repro
+from repro_kit.session.untrusted import environment_for
+
+TIMED_OUT = 124  # exit status of coreutils' `timeout`
+_TAIL = 400_000  # characters of output
+
+
+class Showing(StrEnum):
+    """How one run ended."""
+
+    PASSES = "passes"
+    FAILS = "fails"
+    TIMED_OUT = "timed out"
+    CANNOT = "cannot run"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One run on a build. A failure that tells nothing of itself has no signature."""
+
+    showing: Showing
+    reason: str = ""
+    signature: Signature | None = None
+    seconds: float = 0.0
+    output: str = ""
+    measured: float | None = None  # of a symptom
+
+
+class BuildOracle(Protocol):
+    """Runs something on a build."""
+
+    what: str  # in words, with a verb: "repro.py of train.repro.zip"
+
+    def run(self, ready: Ready) -> Seen:
+        """One run."""
+        ...
+
+
+class ReproOracle:
+    """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
+
+    def __init__(self, what: str, directory: Path, timeout: float, limits: Limits | None = None) -> None:
+        self.what = what
+        self._limits = limits
+        self._directory = directory
+        self._timeout = timeout
+
+    def run(self, ready: Ready) -> Seen:
+        """One run of `repro.py`."""
+        run = run_repro(
+            ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
+        )
+        reading = run.reading
+        showing = {Ending.FAILS: Showing.FAILS, Ending.PASSES: Showing.PASSES}.get(reading.ending, Showing.CANNOT)
+        if run.timed_out:
+            return Seen(Showing.TIMED_OUT, reading.reason, None, run.seconds, run.output)
+        return Seen(showing, reading.reason, reading.signature, run.seconds, run.output)
+
+
+class CommandOracle:
+    """A command, judged by its exit status: 0 passes, 125 cannot run, 124 timed out, anything else fails.
+
+    The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
+    `foreign`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
+    """
+
+    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, foreign: bool = False) -> None:
+        self.what = what
+        self._foreign = foreign
+        self._argv = tuple(argv)
+        self._cwd = cwd
+        self.timeout = timeout
+
+    def run(self, ready: Ready) -> Seen:
+        """One run of the command, with the compiler's caches empty."""
+        argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
+        if ready.cwd is not None:
+            self._carry(ready.cwd)
+        with (
+            scratch() as place,
+            private_caches(place, ready.python) as caches,
+        ):
+            out, err = place / "stdout.txt", place / "stderr.txt"
+            limits = limits_of() if self._foreign else None
+            run = launch(
+                argv,
+                cwd=ready.cwd or self._cwd,
+                env=self.environment(
+                    {**self._variables(place), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place
+                ),
+                timeout=self.timeout,
+                stdout=out,
+                stderr=err,
+                memory=limits.memory if limits else None,
+                file_size=limits.file if limits else None,
+            )
+            output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
+            return self.seen(run, output, place)
+
+    def _variables(self, place: Path) -> dict[str, str]:
+        if not self._foreign:
+            return dict(os.environ)
+        (place / "home").mkdir()
+        return environment_for(os.environ, place / "home")
+
+    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
+        """The variables of the run; `place` is a directory that is there as long as it is looked at."""
+        return env
+
+    def seen(self, run: Run, output: str, place: Path) -> Seen:
+        """What the run shows."""
+        return read(run, output)
+
+    def _carry(self, cwd: Path) -> None:
+        """Copy to `cwd` the files that the command names and that are not there: a test may be newer than a build."""
+        for word in self._argv:
+            source, target = self._cwd / word, cwd / word
+            # not pathlib's: a word may be a program too long for the name of a file
+            if not Path(word).is_absolute() and os.path.isfile(source) and not target.exists():  # noqa: PTH113
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+
+
+def read(run: Run, output: str) -> Seen:
+    """What a run of a command shows."""
+    if run.ok:
+        return Seen(Showing.PASSES, "", None, run.seconds, output)
+    if run.timed_out or run.exit_status == TIMED_OUT:
+        return Seen(
+            Showing.TIMED_OUT, exit_name(run), signature_of(failure_from_timeout(text=output)), run.seconds, output
+        )
+    if run.exit_status == CANNOT_RUN:
+        return Seen(Showing.CANNOT, "it exits with 125", None, run.seconds, output)
+    failure = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
+    signature = signature_of(failure) if failure else None
+    return Seen(Showing.FAILS, exit_name(run), signature, run.seconds, output)

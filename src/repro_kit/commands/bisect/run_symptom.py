@@ -1,0 +1,121 @@
+"""An oracle for what raises nothing: a build is bad where a measurement is above its limit, or above the good end's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from repro_kit.bisect import Judgement, Mark
+from repro_kit.bisect.state import State
+from repro_kit.builds.source import Ready, Source, UnusableError
+from repro_kit.commands.bisect.run_build import CommandOracle, Seen, Showing, read
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.launch import Run
+from repro_kit.runner.subject import probe_environment
+from repro_kit.session.symptoms import of_run, probes
+from repro_kit.trace import summarise
+from repro_kit.ui import Ui
+
+_GOOD = {"backend": "good"}  # the baseline "good", as `parse_symptom` reads it
+
+
+def build_symptom(text: str) -> Symptom:
+    """The symptom that `text` names; a ratio is to the good end. Raises ReproKitError for what is none."""
+    try:
+        found = parse_symptom(text)
+    except ReproKitError:
+        if "@" in text or not text.rstrip().endswith("x"):
+            raise
+        found = parse_symptom(f"{text}@good")
+    if found.unit is Unit.RATIO and not found.baseline:
+        found = replace(found, baseline=_GOOD)
+    if found.baseline not in ({}, _GOOD):
+        raise ReproKitError(f"{text!r}: in a bisection a ratio is to the good build; leave out what follows the @.")
+    return found
+
+
+class SymptomOracle(CommandOracle):
+    """A command under the probe and the trace, judged by what was measured of it."""
+
+    def __init__(
+        self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, symptom: Symptom, foreign: bool = False
+    ) -> None:
+        super().__init__(f"{what} ({symptom.text})", argv, cwd=cwd, timeout=timeout, foreign=foreign)
+        self.symptom = symptom
+
+    @property
+    def relative(self) -> bool:
+        """Whether the good end must be measured first."""
+        return bool(self.symptom.baseline)
+
+    @property
+    def signature(self) -> Signature:
+        """What a build must show to be bad."""
+        return Signature(self.symptom.kind)
+
+    def measure(self, ready: Ready) -> float:
+        """What is measured on a build. Raises UnusableError when nothing can be."""
+        symptom = self.symptom
+        self.symptom = replace(symptom, limit=0.0, baseline={}, reference=None)  # whatever there is is above that
+        try:
+            seen = self.run(ready)
+        finally:
+            self.symptom = symptom
+        if seen.showing in (Showing.PASSES, Showing.FAILS) and seen.measured is not None:
+            return seen.measured
+        raise UnusableError(seen.reason or "nothing could be measured")
+
+    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
+        """With the probe and the trace switched on."""
+        (place / "trace").mkdir()
+        env["TORCH_TRACE"] = str(place / "trace")
+        measured = {"measure": list(probes(self.symptom))} if probes(self.symptom) else {}
+        return probe_environment(env, "override", place / "probe", self.timeout, measured)
+
+    def seen(self, run: Run, output: str, place: Path) -> Seen:
+        """What was measured, against the limit."""
+        if not run.ok:
+            return read(run, output)
+        verdict = of_run(self.symptom, run, read_findings(place / "probe"), summarise(place / "trace"))
+        failure = verdict.failure
+        match verdict.status:
+            case Status.PASS:
+                return Seen(Showing.PASSES, verdict.note, None, run.seconds, output, measured=0.0)
+            case Status.FAIL if failure is not None:
+                value = failure.measured.value if failure.measured else None
+                return Seen(Showing.FAILS, verdict.note, signature_of(failure), run.seconds, output, measured=value)
+        return Seen(Showing.CANNOT, verdict.note, None, run.seconds, output)
+
+
+def with_reference(state: State, source: Source, oracle: SymptomOracle, ui: Ui) -> State:
+    """The state with what the good end measures, which the other builds are compared with.
+
+    Raises ReproKitError when there is no good end, or it cannot be measured.
+    """
+    reference = state.reference
+    if reference is None:
+        build = next((build for build in state.builds if build.name == state.good), None)
+        if build is None:
+            raise ReproKitError(f"{oracle.symptom.text} is relative to a build that works; name it with --good.")
+        with ui.stage("measure"):
+            ui.progress(f"measuring {build.shown}")
+            try:
+                with source.ready(build) as ready:
+                    reference = oracle.measure(ready)
+            except UnusableError as error:
+                raise ReproKitError(
+                    f"{build.shown} cannot be measured: {error}; give another --good.", Exit.CANNOT_RUN
+                ) from error
+            ui.done(f"{build.shown}: {reference:.4g}")
+        reason = f"measured: {reference:.4g}, which the others are compared with"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        judgement = Judgement(build.name, Mark.GOOD, reason, "the reference", 1, version=ready.version, at=now)
+        state = replace(state, reference=reference).with_judgement(replace(judgement, commit=ready.commit))
+    oracle.symptom = oracle.symptom.with_reference(reference)
+    return state

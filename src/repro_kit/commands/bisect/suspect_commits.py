@@ -1,0 +1,97 @@
+"""From the two builds of an answer to commits: the compare link, the likeliest ones, a script for `git bisect run`."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.bisect import Ending
+from repro_kit.bisect.ranking import Between, Clues, rank
+from repro_kit.bundle.pages.templates import render
+from repro_kit.commands.bisect.answer import Report, Suspect
+from repro_kit.model.failure.signature import Signature
+
+GIT_BISECT = "git-bisect.sh"
+_SHOWN = 10
+_MOST_OPS = 8  # a program with more is not reduced, and its operators tell nothing
+
+
+@dataclass(frozen=True)
+class Hand:
+    """What can be repeated by hand on a commit: words of a command, and where it is started.
+
+    `passing`: the directory is there for as long as repro-kit runs, and must be copied.
+    """
+
+    words: tuple[str, ...]
+    directory: Path
+    passing: bool = False
+
+
+def with_commits(report: Report, clone: Path | None, clues: Clues, hand: Hand, place: Path) -> Report:
+    """The report with what the commits of both builds tell; the script goes to `place`."""
+    old, new = report.old, report.new
+    if report.outcome.ending not in (Ending.FOUND, Ending.RANGE) or not (old and new and old.commit and new.commit):
+        return report
+    found, repository = Between(old.commit, new.commit), report.state.repository
+    if clone:
+        from repro_kit.builds.git.history import between, repository_of
+
+        found = between(clone, old.commit, new.commit)
+        repository = repository or repository_of(clone)
+    notes = [*report.notes, *([found.problem + "."] if found.problem else [])]
+    ranked = rank(found.commits, clues)
+    script = ""
+    if found.old != found.new:
+        script = str(place / GIT_BISECT)
+        if hand.passing:
+            hand = replace(hand, directory=shutil.copytree(hand.directory, place / "repro", dirs_exist_ok=True))
+        (place / GIT_BISECT).write_text(_script(report, found, hand), encoding="utf-8")
+    return replace(
+        report,
+        old=replace(old, commit=found.old),
+        new=replace(new, commit=found.new),
+        compare=f"{repository}/compare/{found.old}...{found.new}" if repository and found.old != found.new else "",
+        suspects=tuple(Suspect(it.commit.sha, it.commit.title, it.why) for it in ranked[:_SHOWN] if it.score >= 0),
+        suspects_of=len(ranked),
+        git_bisect=script,
+        notes=tuple(notes),
+    )
+
+
+def clues_of(signature: Signature | None, layer: str | None, text: str) -> Clues:
+    """What the failure and the program `text` (a `repro.py`) tell about where to look."""
+    files = tuple(dict.fromkeys(frame.partition(":")[0] for frame in signature.frames)) if signature else ()
+    named = [signature.op] if signature and signature.op else []
+    return Clues(layer, files, tuple(dict.fromkeys([*named, *ops_in(text)])))
+
+
+def ops_in(text: str) -> list[str]:
+    """Operators that the function `graph` of a program calls; none where it is not reduced to a few."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    graph = next((it for it in tree.body if isinstance(it, ast.FunctionDef) and it.name == "graph"), None)
+    calls = [ast.unparse(it.func) for it in ast.walk(graph) if isinstance(it, ast.Call)] if graph else []
+    found = list(dict.fromkeys(call for call in calls if "." in call))
+    return found if len(found) <= _MOST_OPS else []
+
+
+def _script(report: Report, found: Between, hand: Hand) -> str:
+    return render(
+        "git_bisect.sh.j2",
+        title=report.sentence,
+        package=report.state.package,
+        name=GIT_BISECT,
+        build="python -m pip install --no-build-isolation --verbose .",
+        test=shlex.join(hand.words),
+        directory=shlex.quote(str(hand.directory.absolute())),
+        find_fix=report.state.find_fix,
+        repeats=report.state.repeats,
+        old=found.old,
+        new=found.new,
+    )

@@ -1,0 +1,158 @@
+"""Try suggestions: run the user's script again with each applied from outside, and measure what became of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.explain.combine import change_of, combined
+from repro_kit.explain.further import first_specialization, told, variables
+from repro_kit.explain.judge import Ruling, Trial, judge
+from repro_kit.explain.numbers import measured
+from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.model.measure.calls import Measured
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.launch import exit_name, launch
+from repro_kit.runner.measured import read_calls
+from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.session.options import Options
+from repro_kit.session.script_run import run_subject
+from repro_kit.trace.insights import Insights, gather
+from repro_kit.trace.insights.specializations import Specialization
+from repro_kit.ui import Ui
+
+_MOST = 8  # suggestions that are tried one by one
+_LARGEST_OUTPUT = 1 << 20  # bytes of stdout that are compared
+_JOB = "TORCH_COMPILE_JOB_ID"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The script as it is (`cold`), again with the caches and the profile that this left (`warm`), and the trials."""
+
+    cold: Measured
+    warm: Measured
+    trials: tuple[Trial, ...]
+    further: str = ""  # torch's word on the first specialization
+
+
+def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, options: Options, ui: Ui) -> Tried:
+    """What became of every suggestion: those that help first, the best of all before them.
+
+    What cannot be applied from outside stays untried, and so does what comes after the first few. Raises
+    ReproKitError when the script cannot be run.
+    """
+    chosen = [it for it in suggestions if it.change][:_MOST]
+    runs = _Runs(case, options, ui, planned=2 + len(chosen))
+    cold, warm = runs.cold_and_warm()
+    trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
+    if cold.recompiles:
+        trials.append(judge((_keep_profile(),), cold, warm, None))
+    helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
+    trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
+    left = [it for it in suggestions if it not in chosen]
+    late = f"untried: the first {_MOST} are tried"
+    trials += [Trial((it,), Ruling.UNTRIED, late if it.change else why_untried(it)) for it in left]
+    first = first_specialization(insights)
+    further = runs.further(first) if first else ""
+    return Tried(cold.bare(), warm.bare(), tuple(sorted(trials, key=_order)), further)
+
+
+def why_untried(suggestion: Suggestion) -> str:
+    """Why nothing is known of what `suggestion` does."""
+    return f"untried: {suggestion.untried}" if suggestion.change is None else "untried"
+
+
+def _keep_profile() -> Suggestion:
+    return Suggestion(
+        "Let torch keep what it learns about sizes from one run to the next",
+        "a second run starts with what the first one found to be dynamic",
+        "recompiles",
+        Aim.RECOMPILES,
+        Change(env={_JOB: "NAME-OF-THE-JOB"}),
+        note="give each workload a name of its own; it stays in the compiler's cache directory",
+    )
+
+
+def _order(trial: Trial) -> tuple[int, tuple[int, ...]]:
+    return list(Ruling).index(trial.ruling), trial.score
+
+
+class _Runs:
+    """Runs of the script under the probe, each measured; caches are empty unless said otherwise."""
+
+    def __init__(self, case: Case, options: Options, ui: Ui, planned: int) -> None:
+        self.case, self.options, self.ui, self.planned = case, options, ui, planned
+        self.done = 0
+
+    def cold_and_warm(self) -> tuple[Measured, Measured]:
+        """The script as it is, with empty caches and then with what that left in them."""
+        named = {_JOB: os.environ.get(_JOB, "repro-kit-explain")}
+        with private_caches(self.case.path, self.case.file.subject.python) as caches:
+            cold = self._measured(Change(), {**caches, **named}, "as it is")
+            warm = self._measured(Change(), {**caches, **named}, "as it is, with warm caches")
+        return cold, warm
+
+    def one(self, suggestion: Suggestion) -> Measured:
+        """A run with one suggestion applied."""
+        return self.run(suggestion.change or Change(), suggestion.what)
+
+    def together(self, suggestions: tuple[Suggestion, ...]) -> Measured:
+        """A run with several suggestions applied."""
+        return self.run(change_of(suggestions), f"{len(suggestions)} together")
+
+    def run(self, change: Change, what: str) -> Measured:
+        """A run with `change` applied, with empty caches."""
+        with private_caches(self.case.path, self.case.file.subject.python) as caches:
+            return self._measured(change, caches, what)
+
+    def further(self, one: Specialization) -> str:
+        """What torch logs of `one` when it is asked for more."""
+        place = self.case.path / "explain" / "further"
+        place.mkdir(parents=True, exist_ok=True)
+        log = place / "dynamic.txt"
+        log.unlink(missing_ok=True)
+        self.ui.progress(f"a further run, about {', '.join(one.sources)}")
+        run_subject(
+            self.case,
+            place,
+            timeout=self.options.timeout,
+            env=variables(one, os.environ, str(log.absolute())),
+        )
+        return told(log.read_text(encoding="utf-8", errors="replace"), one) if log.exists() else ""
+
+    def _measured(self, change: Change, env: Mapping[str, str], what: str) -> Measured:
+        self.done += 1
+        place = self.case.path / "explain" / "trials" / f"{self.done:02d}"
+        shutil.rmtree(place, ignore_errors=True)
+        (place / "trace").mkdir(parents=True)
+        self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {what}")
+        full = {**os.environ, **env, **change.environment(os.environ), "TORCH_TRACE": str((place / "trace").absolute())}
+        timeout = self.options.timeout
+        ran = launch(
+            command(self.case.file.subject),
+            cwd=Path(self.case.file.subject.cwd),
+            env=probe_environment(full, "override", place / "probe", timeout, {"timeline": 0, **change.options()}),
+            timeout=timeout,
+            stdout=place / "stdout.txt",
+            stderr=place / "stderr.txt",
+        )
+        if not any((place / "trace").iterdir()) and change == Change():
+            raise ReproKitError(
+                f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
+            )
+        problems = read_findings(place / "probe").problems
+        if problems:
+            last = problems[0].strip().rpartition("\n")[2]
+            raise ReproKitError(f"The probe had a problem, so nothing can be tried: {last}.", Exit.FAILED)
+        insights = gather(place / "trace")
+        shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
+        with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:
+            printed = file.read(_LARGEST_OUTPUT)
+        found = measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
+        return replace(found, place=str(place))

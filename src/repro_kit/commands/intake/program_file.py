@@ -1,0 +1,114 @@
+"""Make a case of a program alone, from whatever file holds it: no script, no run to observe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.case.case import Case, StageRecord, copy_atomic, read_text, write_atomic
+from repro_kit.case.results import Capture, Observation, ObservedFailure
+from repro_kit.commands.intake.storages import storages_of, unpack
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.program import render, size
+from repro_kit.program.program import Program
+from repro_kit.session.environment import environment
+from repro_kit.session.judging import with_random
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import open_oracle
+from repro_kit.session.stop import Stop
+from repro_kit.ui import Ui
+
+_SENTENCES = {
+    Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
+    Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
+    Status.INFRA: (Exit.FAILED, "The program could not be run"),
+    Status.FLAKY: (Exit.FAILED, "The program fails only now and then"),
+}
+
+
+def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options, ui: Ui) -> None:
+    """Take the first of `programs` (read from `path`) that fails into the new `case`, as if observed and captured.
+
+    A case that is made of one of them already stays as it is. Raises ReproKitError when they cannot be run, or the case
+    is made of another one; Stop when none of them fails.
+    """
+    captured = case.path / "capture" / "program.py"
+    if captured.is_file() and case.stage("capture") is not None:
+        if read_text(captured) not in map(render, (*programs, *map(with_random, programs))):
+            raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
+        ui.done("done before")
+        return
+    case.write("env.json", environment(case.file.subject.python))
+    inputs = _inputs(path, programs, case)
+    program, verdict = _first_failing(programs, inputs, case, options)
+    if verdict.status is not Status.FAIL or verdict.failure is None:
+        code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
+        why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+        raise Stop(code, f"{sentence}: {why}" if why else sentence)
+    failure = verdict.failure
+    signature = signature_of(failure)
+    if verdict.fallback_random:
+        program, verdict = with_random(program), replace(verdict, fallback_random=False)
+    write_atomic(captured, render(program).encode())
+    for name in program.stored:
+        if not (case.path / "capture" / "inputs" / name).exists():
+            copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)
+    case.write("observe/run.json", _observation(case, verdict, ObservedFailure(failure, signature)))
+    case.write("capture/capture.json", _capture(program, verdict))
+    case.update(signature=signature)
+    note = f"taken from {path.name}: {signature.summary()}"
+    for name in ("observe", "capture"):
+        case.record(StageRecord(name, "done", note))
+    ui.done(note)
+
+
+def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
+    """Where the values lie that the programs load."""
+    script = path.suffix == ".py"  # a trace may be large, and holds no values
+    storages = storages_of(path, path.read_text(encoding="utf-8", errors="replace")) if script else None
+    if storages is None:
+        return path.parent / "inputs"
+    unpack(storages, programs, case.path / "capture" / "inputs", case.file.subject.python)
+    return case.path / "capture" / "inputs"
+
+
+def _first_failing(programs: Sequence[Program], inputs: Path, case: Case, options: Options) -> tuple[Program, Verdict]:
+    """The first that fails with its verdict, else the last."""
+    texts = [render(program) for program in programs]
+    with open_oracle(case, options) as oracle:
+        for judged in zip(programs, oracle.check(texts, inputs, timeout=options.query_timeout), strict=True):
+            if judged[1].status is Status.FAIL:
+                break
+    return judged
+
+
+def _observation(case: Case, verdict: Verdict, failure: ObservedFailure) -> Observation:
+    return Observation(
+        argv=case.file.subject.argv,
+        exit_status=1,
+        signal=failure.failure.signal,
+        timed_out=False,
+        seconds=verdict.seconds,
+        peak_memory=0,
+        python=case.file.subject.python,
+        torch=None,
+        failures=(failure,),
+        graphs=1,
+        eager=Status.PASS,
+    )
+
+
+def _capture(program: Program, verdict: Verdict) -> Capture:
+    failure = verdict.failure
+    return Capture(
+        subject="program",
+        border="dynamo",
+        graphs=1,
+        statements=size(program),
+        verdict=verdict,
+        signature=signature_of(failure) if failure else None,
+        recipe=program.recipe,
+    )

@@ -1,0 +1,71 @@
+"""The programs in a file that is no user's script: our own format, torch's artifacts and repro scripts, a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from repro_kit.case.case import read_text
+from repro_kit.commands.intake.storages import storages_of
+from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import read_plain
+from repro_kit.program import Program, parse
+from repro_kit.program.from_runnable import from_runnable
+from repro_kit.trace import TraceSummary, summarise
+
+_HEAD = 20_000  # characters that tell what a file is
+_LARGEST = 64 << 20  # bytes of a program
+_PROGRAM = "# repro-kit program"
+_TRACE = "dedicated_log_torch_trace_*.log"
+
+
+def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
+    """What reads the programs in `path`; None for a user's own script, or what is no file.
+
+    The reader takes the path and a compile id (for a trace; None: that of the first failure). Its programs are those
+    that may fail, the likeliest first. It raises ReproKitError when there are none.
+    """
+    if path.is_dir():
+        return _from_trace if any(path.glob(_TRACE)) else None
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = file.read(_HEAD)
+    if path.suffix == ".py":
+        if any(line.startswith(_PROGRAM) for line in head.splitlines()):
+            return lambda path, _: [parse(read_text(path))]
+        if "class Repro(torch.nn.Module)" in read_plain(path, _LARGEST).decode("utf-8", "replace"):
+            return lambda path, _: [_from_runnable(path)]
+    return _from_trace if path.match(_TRACE) else None
+
+
+def _from_runnable(path: Path) -> Program:
+    text = read_text(path)
+    storages = storages_of(path, text)
+    return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_plain(path, _LARGEST).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ReproKitError(f"{path} is not UTF-8, as a program is.") from error
+
+
+def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
+    summary = summarise(path)
+    known = list(dict.fromkeys(one.compile_id for one in summary.runnables))
+    if not known:
+        raise ReproKitError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
+    wanted = compile_id or _failing(summary, known)
+    texts = [one.text for one in summary.runnables if one.compile_id == wanted]
+    if not texts:
+        raise ReproKitError(
+            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(known)} (--compile-id)."
+        )
+    return [from_runnable(text) for text in texts]
+
+
+def _failing(summary: TraceSummary, known: list[str]) -> str:
+    """The compile id of the first failure, else of the last graph: a crash or a hang leaves no more in its trace."""
+    return summary.failures[0].compile_id if summary.failures else known[-1]

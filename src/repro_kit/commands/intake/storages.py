@@ -1,0 +1,58 @@
+"""The values that PyTorch's minifier keeps beside its launcher (its ``save_dir``), as a program's stored inputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.program import Program, TensorInput
+from repro_kit.runner import kept
+from repro_kit.runner.launch import PROBE
+
+_SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
+_SECONDS = 300
+
+
+def storages_of(path: Path, text: str) -> Path | None:
+    """The directory of the storages that the launcher `text` at `path` reads, if it is still there, or beside it."""
+    named = _SAVE_DIR.search(text)
+    if named is None:
+        return None
+    places = [Path(named[2]), path.parent / Path(named[2]).name, path.parent]
+    return next((place / "storages" for place in places if (place / "storages").is_dir()), None)
+
+
+def unpack(storages: Path, programs: Iterable[Program], target: Path, python: str) -> None:
+    """Write the files that `programs` load to `target`, by interpreter `python`, which has torch.
+
+    Raises ReproKitError when they cannot be read.
+    """
+    loads = [it for one in programs for it in one.inputs if isinstance(it, TensorInput) and it.data.file]
+    asked = [
+        {
+            "storage": str(storages / storage_in(it.data.file or "")),
+            "dtype": it.dtype or "torch.float32",
+            "sizes": it.data.sizes,
+            "target": str(target.absolute() / (it.data.file or "")),
+        }
+        for it in loads
+    ]
+    target.mkdir(parents=True, exist_ok=True)
+    done = kept.run(
+        [python, "-m", "repro_probe.query.storages"],
+        input=json.dumps(asked),
+        env={**os.environ, "PYTHONPATH": str(PROBE)},
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        last = (done.stderr.strip() or "no output").rsplit("\n", 1)[-1]
+        raise ReproKitError(f"The values in {storages} cannot be read: {last}", Exit.FAILED)
+
+
+def storage_in(file: str) -> str:
+    """The name of the storage that a program's stored file is made of (program/from_runnable.py)."""
+    return file.removesuffix(".pt").partition("_")[2]

@@ -1,0 +1,324 @@
+"""Nightly: run a folder of cases on the newest build, say what has changed, and bisect that."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from repro_kit.bisect import Build, Mark
+from repro_kit.bisect.news import (
+    ALARMS,
+    SCHEMA,
+    TURNS,
+    CaseRun,
+    Event,
+    Group,
+    Known,
+    Memory,
+    News,
+    State,
+    compare,
+    grouped,
+    remembered,
+)
+from repro_kit.builds.source import Ready, UnusableError
+from repro_kit.builds.target import Target, target_of
+from repro_kit.builds.wheels.install import file_name
+from repro_kit.builds.wheels.web import without_credentials
+from repro_kit.bundle.pages.templates import render
+from repro_kit.case.case import write_atomic
+from repro_kit.case.lock import alone
+from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
+from repro_kit.commands.bisect.classify_build import Rules
+from repro_kit.commands.bisect.loop import Bisection, make_place
+from repro_kit.commands.bisect.plan import Ask, Axis, Where, plan
+from repro_kit.commands.bisect.run_build import Seen, Showing
+from repro_kit.commands.bisect.suspect_commits import with_commits
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.serialize import dumps, from_data
+from repro_kit.plain_file import read_plain
+from repro_kit.session.case_paths import is_case
+from repro_kit.session.subject import find_python
+from repro_kit.ui import Ui
+
+_AGAIN = 2  # runs more of a case before it counts as turned
+_MEMORY = "state.json"
+_LARGEST = 64 << 20  # bytes of it
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched, and how."""
+
+    folder: Path
+    place: Path  # of the state and the summaries
+    where: Where
+    package: str = "torch"
+    build: str | None = None  # in place of the newest
+    python: str | None = None
+    timeout: float = 600.0
+    bisect: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run over the folder."""
+
+    build: Build
+    before: str | None  # the build of the run before
+    groups: tuple[Group, ...]
+    made: str  # when, ISO 8601
+
+    @property
+    def alarms(self) -> list[Group]:
+        """What a person must look at."""
+        return [group for group in self.groups if group.event in ALARMS]
+
+    @property
+    def sentence(self) -> str:
+        """The run in one sentence."""
+        counts = {event: sum(len(it.news) for it in self.groups if it.event is event) for event in Event}
+        told = [f"{event}: {count}" for event, count in counts.items() if count]
+        return f"{self.build.shown}; {', '.join(told)}."
+
+
+def nightly(watch: Watch, ui: Ui) -> Exit:
+    """Run the folder's cases on the newest build and write the summaries; FAILED when something newly fails.
+
+    Raises ReproKitError when there is nothing to run, or the build cannot be installed.
+    """
+    names = list(subjects_in(watch.folder))
+    if not names:
+        raise ReproKitError(f"{watch.folder} holds no case, bundle or unpacked bundle.")
+    question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
+    if not ui.confirm(question):
+        raise ReproKitError("Nothing was run; give --yes if you trust what is in the folder.")
+    make_place(watch.place)
+    with alone(watch.place), ExitStack() as stack:
+        memory = read_memory(watch.place)
+        subjects, damaged = _opened(names, watch, stack, ui)
+        target = target_of(find_python(watch.python, Path.cwd(), os.environ))
+        build, runs = _run_all(watch, subjects, target, memory, ui)
+        runs += damaged
+        groups = grouped(compare(memory, runs))
+        if watch.bisect:
+            groups = [_bisected(group, build, subjects, watch, target, ui) for group in groups]
+        made = datetime.now(UTC).isoformat(timespec="minutes")
+        summary = Summary(build, memory.build, tuple(groups), made)
+        _write(summary, watch.place)
+        write_atomic(watch.place / _MEMORY, dumps(remembered(memory, runs, build.name)))
+    _show(summary, watch, ui)
+    return Exit.FAILED if summary.alarms else Exit.OK
+
+
+def subjects_in(folder: Path) -> Iterator[str]:
+    """Cases with a bundle, bundles and unpacked bundles in `folder`; a case goes before its own archive."""
+    if not folder.is_dir():
+        raise ReproKitError(f"{folder} is not a directory; give one that holds cases or bundles.")
+    for path in sorted(folder.iterdir()):
+        unpacked = any((path / place).is_file() for place in ("repro.py", "bundle/repro.py"))
+        if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
+            yield path.name
+
+
+def read_memory(place: Path) -> Memory:
+    """What the runs before have left in `place`. Raises ReproKitError when it cannot be read."""
+    path = place / _MEMORY
+    try:
+        data = orjson.loads(read_plain(path, _LARGEST))
+        if data.get("schema", SCHEMA) > SCHEMA:
+            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade.")
+        return from_data(data, Memory)
+    except FileNotFoundError:
+        return Memory()
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ReproKitError(f"{path} is damaged; remove it to start anew.") from error
+
+
+def _opened(
+    names: Sequence[str], watch: Watch, stack: ExitStack, ui: Ui
+) -> tuple[dict[str, BuildSubject], list[CaseRun]]:
+    """What is to be run, by name, and the verdict on what cannot be: one damaged bundle does not cost the night."""
+    trusting = replace(ui, yes=True)
+    subjects, damaged = {}, []
+    for name in names:
+        words = [str(watch.folder / name)]
+        try:
+            subject = build_subject(words, is_command=False, timeout=watch.timeout, ui=trusting)
+            subjects[name] = stack.enter_context(subject)
+        except ReproKitError as error:
+            ui.warn(f"{name} is left out: {error}")
+            damaged.append(CaseRun(name, State.UNKNOWN, detail=str(error)))
+    if not subjects:
+        raise ReproKitError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
+    return subjects, damaged
+
+
+def _run_all(
+    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: Memory, ui: Ui
+) -> tuple[Build, list[CaseRun]]:
+    """The newest build (or the one that was named), and every case on it."""
+    asked = Ask("every case", command="")
+    axis = Axis(watch.package, bad=watch.build)
+    shutil.rmtree(watch.place / "envs", ignore_errors=True)  # what a kill has left
+    with ui.stage("build"), _no_alarm():
+        state, source = plan(axis, asked, watch.where, target, watch.place, None)
+        build = state.range[-1]
+        ui.progress(f"installing {build.shown}")
+        try:
+            with source.ready(build) as ready:
+                ui.done(f"{watch.package} {build.shown}")
+                return build, [_settled(name, subject, ready, memory, ui) for name, subject in subjects.items()]
+        except UnusableError as error:
+            raise ReproKitError(f"{watch.package} {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
+        finally:
+            source.close()
+
+
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    """Exit code 1 says that something newly fails: no network, or no space, must not."""
+    try:
+        yield
+    except ReproKitError as error:
+        if error.exit_code is not Exit.FAILED:
+            raise
+        raise ReproKitError(str(error), Exit.CANNOT_RUN) from error
+
+
+def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui: Ui) -> CaseRun:
+    """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
+    known = memory.cases.get(name)
+    run = _run(name, subject, ready, known, ui)
+    for _ in range(_AGAIN):
+        if not _turned(memory, run):
+            return run
+        again = _run(name, subject, ready, known, ui)
+        if again.state is not State.UNKNOWN and not _turned(memory, again):
+            return replace(again, note=f"comes and goes: in another run it {run.state}")
+    return run
+
+
+def _turned(memory: Memory, run: CaseRun) -> bool:
+    (news,) = compare(memory, [run])
+    return news.event in TURNS
+
+
+def _run(name: str, subject: BuildSubject, ready: Ready, known: Known | None, ui: Ui) -> CaseRun:
+    with ui.stage("case"):
+        ui.progress(name)
+        seen = subject.oracle.run(ready)
+        state, signature = _judged(seen, subject.signature, known)
+        run = CaseRun(name, state, signature, seen.reason, round(seen.seconds, 1))
+        ui.done(f"{name}: {state}{f' ({run.shown})' if run.shown else ''}")
+    return run
+
+
+def _judged(seen: Seen, expected: Signature | None, known: Known | None) -> tuple[State, Signature | None]:
+    """How the case does, and its failure. A time-out is a hang where a build before ended in time, or the case is one.
+
+    A case that has never ended in time may only be slow.
+    """
+    signature = seen.signature
+    if seen.showing is Showing.TIMED_OUT:
+        hangs = expected is not None and expected.kind is Kind.TIMEOUT
+        if not hangs and known is None:
+            return State.UNKNOWN, None
+        signature = signature or Signature(Kind.TIMEOUT)
+    elif seen.showing is Showing.CANNOT:
+        return State.UNKNOWN, signature
+    elif seen.showing is Showing.PASSES:
+        return State.PASSES, signature
+    if expected is None:
+        return State.FAILS, signature
+    same = signature is not None and expected.matches(signature, Strength.CROSS_VERSION)
+    return State.FAILS if same else State.OTHER, signature
+
+
+def _bisected(
+    group: Group, build: Build, subjects: dict[str, BuildSubject], watch: Watch, target: Target, ui: Ui
+) -> Group:
+    """The group with the answer for its first case, bisected from the last build that was judged to this one."""
+    first = group.news[0]
+    if group.event not in TURNS or first.since is None or first.since.build == build.name:
+        return group
+    fixed = group.event is Event.FIXED
+    subject = subjects[first.run.name]
+    ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
+    place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
+    signature = first.since.signature if fixed else first.run.signature
+    again = _again(watch, first, good=ends["good"], bad=ends["bad"])
+    asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again)
+    rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
+    try:
+        state, source = plan(Axis(watch.package, **ends), asked, watch.where, target, place, None)
+        bisection = Bisection(place, state, source, subject.oracle, rules, ui)
+        outcome = bisection.run()
+        report = make_report(bisection.state, outcome)
+        report = with_commits(report, None, subject.clues, subject.hand, place)
+    except ReproKitError as error:
+        return replace(group, bisected=f"It could not be bisected: {error}")
+    finally:
+        shutil.rmtree(place / "envs", ignore_errors=True)
+    facts = [(name, " ".join(filter(None, [it.build.shown, it.commit]))) for name, it in named_sides(report)]
+    facts += [("commits between", report.compare)] if report.compare else []
+    facts += [("to repeat it", again)] if again else []
+    return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
+
+
+def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
+    """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
+    if news.event is Event.CHANGED:
+        return ""
+    where = watch.where
+    words = ["repro-kit", "bisect", str(watch.folder / news.run.name), "--package", watch.package]
+    words += ["--nightly", where.nightly] if where.nightly else []
+    words += ["--index-url", where.index] if where.index else []
+    words += ["--wheels", str(where.wheels)] if where.wheels else []
+    words += [word for package in where.packages for word in ("--with", package)]
+    words += ["--python", watch.python] if watch.python else []
+    words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
+    if State.OTHER in (news.run.state, news.since.state if news.since else None):
+        words.append("--any-failure")  # it is not the failure that the case is about
+    words += ["--find-fix"] if news.event is Event.FIXED else []
+    return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
+
+
+def _write(summary: Summary, place: Path) -> None:
+    for name in ("nightly.md", "nightly.html"):
+        text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=Event)
+        write_atomic(place / name, text.encode())
+
+
+def _show(summary: Summary, watch: Watch, ui: Ui) -> None:
+    rows = [(group.event, name, group.signature, group.bisected) for group in summary.groups for name in group.names]
+    ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
+    ui.print(summary.sentence)
+    ui.note(f"Written: {watch.place / 'nightly.md'} and {watch.place / 'nightly.html'}")
+    ui.result(
+        {
+            "build": summary.build.name,
+            "before": summary.before,
+            "groups": [
+                {
+                    "event": group.event,
+                    "cases": group.names,
+                    "signature": group.signature,
+                    "bisected": group.bisected or None,
+                }
+                for group in summary.groups
+            ],
+            "exit": int(Exit.FAILED if summary.alarms else Exit.OK),
+        }
+    )

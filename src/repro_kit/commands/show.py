@@ -1,0 +1,55 @@
+"""The story of a case or a bundle, wherever it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repro_kit.bundle.archive import archive
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.repro.source_files import PLACE
+from repro_kit.bundle.story.story import STORY, Story, is_told, read_story
+from repro_kit.case.case import Case
+from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import read_plain
+from repro_kit.session.case_paths import is_case
+from repro_kit.stages.bundle.describe import Said, tell
+from repro_kit.stages.bundle.forms import candidates, fill, known
+
+
+def story_at(target: Path) -> Story:
+    """The story at `target`. Raises ReproKitError when that is neither a case nor a bundle, or is damaged."""
+    if is_case(target):
+        return _of_case(Case.open(target))
+    if target.is_dir():
+        return read_story(_files(target), str(target))
+    if not target.exists():
+        raise ReproKitError(f"{target} does not exist; give a case or a bundle.")
+    return read_story(archive.read(target, is_told), str(target))
+
+
+def _of_case(case: Case) -> Story:
+    """What the bundle tells, where it is up to date; else what is known so far, from the smallest program there is."""
+    record = case.stage("bundle")
+    if record is not None and record.status == "done" and case.has(f"bundle/{STORY}"):
+        return read_story(_files(case.path / "bundle"), str(case.path))
+    told = known(case)
+    candidate = next(candidates(case, told))
+    contents = Contents(Redactor())
+    left_out = fill(candidate, case, told, contents, include_values=False)
+    return tell(case, told, candidate, contents, said=Said(tuple(left_out)), code=True)
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    """The files of a bundle in `directory` that tell its story."""
+    try:
+        paths = [*directory.iterdir(), *(directory / PLACE).rglob("*.py")]
+        named = {path.relative_to(directory).as_posix(): path for path in paths if path.is_file()}
+        files: dict[str, bytes] = {}
+        for name in filter(is_told, named):
+            files[name] = read_plain(named[name], archive.LARGEST_SHOWN)
+            if sum(map(len, files.values())) > archive.MOST_SHOWN:
+                raise ReproKitError(f"{directory} holds more than {archive.MOST_SHOWN >> 20} MiB of text to show.")
+        return files
+    except OSError as error:
+        raise ReproKitError(f"Cannot read {directory}: {error.strerror}.") from error

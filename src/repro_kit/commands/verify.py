@@ -1,0 +1,228 @@
+"""Verify: does a bundle, a case or a repro.py still fail here, and in the same way?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from repro_kit.builds.newest import newest_nightly
+from repro_kit.bundle.repro.run_output import Ending
+from repro_kit.case.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.serialize import to_data
+from repro_kit.runner.scratch import scratch
+from repro_kit.session.case_paths import is_case
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import RunOfRepro, is_same, limits_of, run_repro
+from repro_kit.session.subject import default_python
+from repro_kit.session.untrusted import Claim, ask, claim_of, opened
+from repro_kit.ui import Ui
+from repro_kit.visible import visible
+
+_MARGIN = 60.0  # seconds for the start of an interpreter with torch
+
+
+class Answer(StrEnum):
+    """What verify says."""
+
+    SAME = "SAME"
+    OTHER = "OTHER"
+    FIXED = "FIXED"
+    CANNOT_RUN = "CANNOT RUN HERE"
+    REFUSED = "REFUSED"  # no bundle, damaged, hostile, or not to be run
+
+
+EXITS = {
+    Answer.SAME: Exit.OK,
+    Answer.OTHER: Exit.FAILED,
+    Answer.FIXED: Exit.NOTHING_FAILED,
+    Answer.CANNOT_RUN: Exit.CANNOT_RUN,
+    Answer.REFUSED: Exit.USAGE,
+}
+#: Of several answers, the one that decides the exit code.
+_WORST = (Answer.REFUSED, Answer.OTHER, Answer.CANNOT_RUN, Answer.FIXED, Answer.SAME)
+
+
+@dataclass(frozen=True)
+class Here:
+    """The interpreter that runs it."""
+
+    python: str
+    torch: str | None
+    platform: str
+    accelerator: str | None
+    problem: str = ""  # why it cannot import torch
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer, and what it rests on; `verify --json` prints it."""
+
+    answer: Answer
+    sentence: str
+    seconds: float = 0.0
+    expected: str | None = None  # signature, in words
+    found: str | None = None
+    unlike: tuple[str, ...] = field(default=())  # how the two signatures differ, field by field
+    differences: tuple[str, ...] = field(default=())  # between the machine of the bundle and this one
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class How:
+    """What the command line says of a verification; None leaves the choice."""
+
+    python: str | None = None
+    timeout: float | None = None  # seconds
+    memory: float | None = None  # GiB
+    nightly: bool = False
+
+
+def verify(targets: Sequence[Path], how: How, options: Options, ui: Ui) -> Exit:
+    """Run what each target (a bundle, a case, a `repro.py`) holds, and say whether it still fails.
+
+    It runs foreign code: shows it and asks first, unless ``options.yes``. Raises ReproKitError when a single target is
+    none of the three, is damaged, or may not be run; of several it is said in the table, and the rest goes on.
+    """
+    with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
+        if len(targets) == 1:
+            result = _one(targets[0], python, how, options, ui)
+            ui.result({**asdict(result), "exit": int(EXITS[result.answer])})
+            return EXITS[result.answer]
+        results = [_one_of_many(target, python, how, options, ui) for target in targets]
+    rows = [[it.target, str(it.answer), it.sentence, f"{it.seconds:.1f}"] for it in results]
+    ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
+    worst = next(answer for answer in _WORST if any(it.answer is answer for it in results))
+    ui.result({"results": [asdict(it) for it in results], "exit": int(EXITS[worst])})
+    return EXITS[worst]
+
+
+def _one_of_many(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+    try:
+        return _one(target, python, how, options, ui)
+    except ReproKitError as error:
+        ui.warn(str(error))
+        refused = Answer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else Answer.REFUSED
+        return Result(refused, str(error), target=str(target))
+
+
+def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+    if not target.exists():
+        raise ReproKitError(f"{target} does not exist; give a bundle, a case or a repro.py.")
+    interpreter = python or _python_for(target, ui)
+    with opened(target) as bundle:
+        claim = claim_of(bundle.whole, target)
+        ask(bundle, interpreter, options, ui)
+        with ui.stage("verify"):
+            ui.progress(f"running repro.py of {target.name}")
+            timeout = how.timeout or (claim.limit or options.timeout) + _MARGIN
+            limits = limits_of(how.memory)
+            for number in range(claim.repeats):  # a flaky failure: one run that passes says nothing
+                if number:
+                    ui.progress(f"running repro.py of {target.name}, time {number + 1} of up to {claim.repeats}")
+                run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
+                if run.reading.ending is not Ending.PASSES:
+                    break
+            result = _judge(run, claim, _here(interpreter), str(target))
+            ui.done(f"{result.answer}: {result.sentence}")
+    for difference in (*result.unlike, *result.differences):
+        ui.note(difference)
+    if result.answer is not Answer.SAME:
+        ui.detail(visible(run.output[-4000:]))
+    return result
+
+
+def _python_for(target: Path, ui: Ui) -> str:
+    """The interpreter of the user's own case; a stranger's case does not choose one."""
+    here = default_python(os.environ)
+    case = Case.open(target) if is_case(target) else None
+    if case is None or case.file.subject.python == here:
+        return here
+    if case.is_own:
+        return case.file.subject.python
+    ui.note(f"{target} was not made by you on this machine: it runs with {here}, not with {case.file.subject.python}.")
+    return here
+
+
+#: Runs in the interpreter; the last line of its output is JSON.
+_LOOK = """
+import json, platform, sys
+told = {"python": platform.python_version(), "platform": platform.platform(), "torch": None, "accelerator": None}
+try:
+    import torch
+    told["torch"] = str(torch.__version__)
+    told["accelerator"] = "cuda" if torch.cuda.is_available() else None
+except Exception as error:
+    told["problem"] = f"{type(error).__name__}: {error}"
+print(json.dumps(told))
+"""
+
+
+@cache
+def _here(python: str) -> Here:
+    with scratch() as place:
+        (place / "repro.py").write_text(_LOOK, encoding="utf-8")
+        run = run_repro(python, place, timeout=2 * _MARGIN)
+    try:
+        told = next(line for line in run.output.splitlines() if line.startswith("{"))
+        return Here(**json.loads(told))
+    except (StopIteration, ValueError, TypeError):
+        raise ReproKitError(
+            f"{python} does not work as a Python interpreter; give --python PATH.", Exit.CANNOT_RUN
+        ) from None
+
+
+def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Result:
+    reading = run.reading
+    strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
+    differences = tuple(map(visible, _differences(claim, here)))
+    expected = visible(claim.signature.summary()) if claim.signature else None
+    found = visible(reading.signature.summary()) if reading.signature else None
+
+    def answer(what: Answer, sentence: str, unlike: Sequence[str] = ()) -> Result:
+        seconds = round(run.seconds, 1)
+        return Result(what, visible(sentence), seconds, expected, found, tuple(unlike), differences, target)
+
+    match reading.ending:
+        case Ending.PASSES:
+            often = f" in {claim.repeats} of {claim.repeats} runs" if claim.repeats > 1 else ""
+            return answer(Answer.FIXED, f"it passes with torch {here.torch}{often}")
+        case Ending.CANNOT_RUN | Ending.BROKEN:
+            return answer(Answer.CANNOT_RUN, here.problem or reading.reason)
+    if claim.signature is None:
+        return answer(Answer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should")
+    if is_same(reading, claim.signature, strength):
+        return answer(Answer.SAME, f"it fails with torch {here.torch} as the bundle says: {expected}")
+    unlike = [visible(it) for it in _unlike(claim.signature, reading.signature)]
+    return answer(Answer.OTHER, f"it fails, but differently: {found or reading.reason}", unlike)
+
+
+def _unlike(expected: Signature, found: Signature | None) -> Iterator[str]:
+    """How two signatures differ, field by field."""
+    if found is None:
+        return
+    mine, others = to_data(expected), to_data(found)
+    for name in dict.fromkeys([*mine, *others]):
+        if name != "magnitude" and mine.get(name) != others.get(name):
+            yield f"{name}: {_shown(mine.get(name))} expected, {_shown(others.get(name))} found"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return " > ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _differences(claim: Claim, here: Here) -> Iterator[str]:
+    for name in ("torch", "python", "accelerator"):
+        there, now = getattr(claim, name), getattr(here, name)
+        if claim.torch is not None and there != now:
+            yield f"{name} here: {now or 'none'}; the bundle was made with {there or 'none'}"

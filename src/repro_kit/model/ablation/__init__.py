@@ -1,0 +1,1 @@
+"""The ablation as data: cells, axes, the layer at fault, its causes and the evidence."""

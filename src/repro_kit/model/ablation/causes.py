@@ -1,0 +1,213 @@
+"""Which part of a layer is at fault: told by where it raised, and by further cells that leave one part out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.layer import first_failing, name_layer
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase, Status
+from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.tracebacks import is_final, short
+from repro_kit.model.recipe import Recipe
+
+#: Contrasts: cells with one part left out, by the name that `Cell.changed` has them under ("contrast").
+NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
+DEFAULT_PARTITIONER = "default-partitioner"
+NO_DECOMPOSITIONS = "no-decompositions"
+AFRESH = "afresh"
+OPERATORS_CHECKED = "operators-checked"  # fake kernels of custom operators are held against the real ones
+GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+WITNESS = "witness"  # both runs witnessed, see `model/ablation/witness.py`; ``changed["parting"]`` is what it found
+
+#: Files of torch, the part that each belongs to. The innermost frame that is of any part tells.
+_PARTS = tuple(
+    (re.compile(rf"torch/(?:{pattern})"), part)
+    for pattern, part in (
+        (r"_decomp/|_refs/|_inductor/decomposition\.py", "decomposition"),
+        (r"_meta_registrations\.py|_subclasses/fake_impls\.py|_library/fake_impl\.py", "fake-kernel"),
+        (r"_functorch/partitioners\.py", "partitioner"),
+        (r"_functorch/_aot_autograd/functional_utils\.py", "functionalization"),
+        (r"_functorch/_aot_autograd/autograd_cache\.py", "graph-cache"),
+        (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py", "runtime-wrappers"),
+        (r"_dynamo/guards\.py", "guards"),
+        (r"_dynamo/side_effects\.py", "side-effects"),
+        (r"_dynamo/(?:codegen|bytecode_\w+|resume_execution)\.py", "bytecode"),
+        (r"_dynamo/(?:symbolic_convert|trace_rules|polyfills|variables)\b", "tracing"),
+        (r"fx/experimental/symbolic_shapes\.py", "symbolic-shapes"),
+        (r"_inductor/(?:fx_passes/|pattern_matcher\.py)", "graph-passes"),
+        (r"_inductor/(?:lowering|ir|kernel/|graph)", "lowering"),
+        (r"_inductor/(?:scheduler|dependencies|memory)\.py", "scheduler"),
+        (r"_inductor/(?:codegen/|sizevars|loop_body)", "code-generation"),
+        (r"_inductor/(?:cpp_builder|codecache|async_compile)\.py", "native-compiler"),
+    )
+)
+#: What Python raises where a frame's code itself is wrong, and no user's code would after eager has passed.
+_BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
+_MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
+_WORDS = {
+    "decomposition": "a decomposition",
+    "fake-kernel": "an operator's fake kernel",
+    "custom-operator": "the fake kernel of a custom operator",
+    "partitioner": "the partitioner",
+    "functionalization": "functionalization",
+    "graph-cache": "the graph cache",
+    "runtime-wrappers": "what wraps the graph at run time",
+    "guards": "guards",
+    "side-effects": "side effects",
+    "bytecode": "the bytecode it makes",
+    "tracing": "tracing",
+    "graph-break": "a graph break under fullgraph=True",
+    "recompile-limit": "the recompile limit",
+    "symbolic-shapes": "symbolic shapes",
+    "graph-passes": "graph passes",
+    "lowering": "lowering",
+    "scheduler": "the scheduler",
+    "code-generation": "code generation",
+    "native-compiler": "code that does not compile",
+}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The layer at fault, the part of it (empty: not known), and both in a sentence."""
+
+    layer: Layer | None
+    cause: str
+    sentence: str
+
+
+def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
+    """What the cells tell; `recipe` is the subject's own."""
+    layer, sentence = name_layer(cells, recipe)
+    plain = Diagnosis(layer, "", sentence)
+    failing = first_failing(cells, recipe)
+    failure = failing.verdict.failure if failing else None
+    if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
+        return plain
+    if failure is not None and _in_users_fake_kernel(failure):
+        told = (
+            f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
+        )
+        return Diagnosis(Layer.USER, "custom-operator", told)
+    contrasts = {str(it.changed["contrast"]): it for it in cells if "contrast" in it.changed}
+    lying = _lying_operator(contrasts)
+    if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
+        told = f"The fake kernel of {lying} promises what the operator does not keep: the compiler is not to blame."
+        return Diagnosis(Layer.USER, "custom-operator", told)
+    found = _in_layer(plain, layer, contrasts, failure)
+    if lying:
+        note = f" The fake kernel of {lying} promises what the operator does not keep; that may be the reason."
+        return replace(found, sentence=found.sentence + note)
+    return found
+
+
+def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
+    match layer:
+        case Layer.AOT:
+            return _of_aot(plain, contrasts, failure)
+        case Layer.DECOMPOSITION:
+            return _of_decomposition(plain, contrasts, failure)
+        case Layer.DYNAMO:
+            cause = _dynamo_cause(contrasts, failure)
+        case _:
+            cause = part_of(failure) if failure else ""
+    return _with_cause(plain, cause)
+
+
+def part_of(failure: Failure) -> str:
+    """The part of the stack that a failure was raised in (or was at work in, when killed); empty where none shows."""
+    link = failure.exceptions[-1] if failure.exceptions else None
+    if link is not None and is_final(link):
+        return "native-compiler"
+    stacks = [it.frames for it in reversed(failure.exceptions)] or [failure.stack]
+    for frames in stacks:
+        for frame in reversed(frames):
+            path = torch_path(frame.file) or ""
+            part = next((part for pattern, part in _PARTS if pattern.match(path)), "")
+            if part:
+                return part
+    return ""
+
+
+def _of_aot(plain: Diagnosis, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
+    if _passes(contrasts, NO_PYTHON_DECOMPOSITIONS):
+        told = "and passes without the decompositions that are written in Python"
+        return _renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", told)
+    if _passes(contrasts, DEFAULT_PARTITIONER):
+        return _renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
+    cause = part_of(failure) if failure else ""
+    if cause == "decomposition" and NO_PYTHON_DECOMPOSITIONS not in contrasts:
+        return _renamed(plain, Layer.DECOMPOSITION, cause, "A decomposition used while tracing", "in a decomposition")
+    return _with_cause(plain, "" if cause == "decomposition" else cause)
+
+
+def _of_decomposition(plain: Diagnosis, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
+    without = contrasts.get(NO_DECOMPOSITIONS)
+    if _passes(contrasts, NO_DECOMPOSITIONS):
+        return _renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
+    if without is not None and without.same:
+        told = "and fails without decompositions too"
+        return _renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", told)
+    return _with_cause(plain, part_of(failure) if failure else "")
+
+
+def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
+    if _passes(contrasts, GRAPH_BREAKS_ALLOWED):
+        return "graph-break"
+    if _passes(contrasts, AFRESH):
+        return "guards"
+    if failure is None:
+        return ""
+    names = {short(link.type) for link in failure.exceptions}
+    if names & {"FailOnRecompileLimitHit", "RecompileError"}:
+        return "recompile-limit"
+    if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", "ConstraintViolationError"}:
+        return "symbolic-shapes"
+    if failure.kind is Kind.DYNAMO_ERROR or failure.phase is Phase.COMPILE:
+        return part_of(failure) or "tracing"
+    root = failure.exceptions[-1] if failure.exceptions else None
+    if failure.kind is Kind.CRASH or (root and short(root.type) in _BROKEN_BYTECODE):
+        return "bytecode"
+    witness = contrasts.get(WITNESS)
+    parting = witness.changed.get("parting") if witness else None
+    return {"state": "side-effects", "result": "tracing"}.get(str(parting), "")
+
+
+def _lying_operator(contrasts: dict[str, Cell]) -> str:
+    """The custom operator whose fake kernel was seen to promise other metadata than its results have; or empty."""
+    checked = contrasts.get(OPERATORS_CHECKED)
+    failure = checked.verdict.failure if checked and not checked.same else None
+    for link in failure.exceptions if failure else ():
+        found = _MISMATCH.search(link.message) if short(link.type) == "MetadataMismatchError" else None
+        if found:
+            return found.group(1)
+    return ""
+
+
+def _in_users_fake_kernel(failure: Failure) -> bool:
+    """Whether the innermost frame is the user's, called by what runs the fake kernels of custom operators."""
+    for link in reversed(failure.exceptions):
+        paths = [torch_path(frame.file) for frame in link.frames]
+        called = [at for at, path in enumerate(paths) if path and path.startswith("torch/_library/fake_impl.py")]
+        if called:
+            return not any(paths[called[-1] + 1 :]) and called[-1] + 1 < len(paths)
+    return False
+
+
+def _passes(contrasts: dict[str, Cell], name: str) -> bool:
+    return name in contrasts and contrasts[name].verdict.status is Status.PASS
+
+
+def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, told: str) -> Diagnosis:
+    _, _, rest = plain.sentence.partition(" is at fault")
+    return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {told}.")
+
+
+def _with_cause(plain: Diagnosis, cause: str) -> Diagnosis:
+    if not cause:
+        return plain
+    sentence = plain.sentence.replace(" is at fault", f" is at fault ({_WORDS[cause]})", 1)
+    return replace(plain, cause=cause, sentence=sentence)

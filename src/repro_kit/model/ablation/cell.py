@@ -1,0 +1,54 @@
+"""The ablation matrix: cells, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from repro_kit.model.ablation.evidence import Chain
+from repro_kit.model.ablation.workaround import Workaround
+from repro_kit.model.failure.failure import Layer, Verdict
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import Recipe
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the matrix: a recipe, its verdict, and whether its failure is the one that is looked for."""
+
+    name: str  # "inductor dynamic=True"
+    compiled: bool  # False: plain eager, without torch.compile
+    recipe: Recipe
+    verdict: Verdict
+    signature: Signature | None = None
+    same: bool = False  # fails with the subject's signature
+    no_effect: str = ""  # why the setting changes nothing here; such a cell is no evidence
+    repeat: str = ""  # command that repeats the cell by hand
+    subject: Literal["script", "program"] = "program"  # what was run
+    changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
+    inferred: str = ""  # the cells that it follows from: it was not run
+    setup: str = ""  # Python code that was run before anything was compiled
+    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
+    runs: int = 1  # how often it was run; a failure ends the repetition
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """All cells, and the sentence that names the layer at fault."""
+
+    subject: Literal["script", "program"]
+    cells: tuple[Cell, ...] = ()
+    layer: Layer | None = None
+    sentence: str = ""
+    notes: tuple[str, ...] = field(default=())
+    schema: int = SCHEMA
+    recipe: Recipe = field(default_factory=Recipe)  # the subject's own
+    torch: str = ""  # version
+    failure: str = ""  # the signature that is looked for, in one line
+    workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
+    cause: str = ""  # the part of the layer, where that can be told; see `model/ablation/causes.py`
+    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed
+    failed: int = 0  # of `runs` of the subject as it is; runs of a cell that passes follow from that
+    runs: int = 0

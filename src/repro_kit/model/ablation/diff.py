@@ -1,0 +1,35 @@
+"""Two ablations of one failure, say with two versions of torch: what is different."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.words import word
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs; `before` or `after` is empty where there was no such cell."""
+
+    what: str
+    before: str
+    after: str
+
+
+def changes(before: Ablation, after: Ablation) -> list[Change]:
+    """What differs from `before` to `after`: the layer, its cause, and cells of one name whose verdict is another."""
+    found = [
+        Change("layer", str(before.layer or "none"), str(after.layer or "none")),
+        Change("cause", before.cause or "none", after.cause or "none"),
+    ]
+    old, new = {it.name: it for it in before.cells}, {it.name: it for it in after.cells}
+    found += [Change(name, _told(old.get(name)), _told(new.get(name))) for name in dict.fromkeys([*old, *new])]
+    return [it for it in found if it.before != it.after]
+
+
+def _told(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    other = cell.verdict.failure is not None and not cell.same and cell.signature is not None
+    return f"{word(cell)}: {cell.signature.summary()}" if other and cell.signature else word(cell)

@@ -1,0 +1,50 @@
+"""A cell's outcome in words, the same in tables, Markdown and issues."""
+
+from __future__ import annotations
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import Status
+
+_WORDS = {
+    Status.PASS: "passes",
+    Status.INVALID: "invalid",
+    Status.FLAKY: "flaky",
+    Status.INFRA: "no verdict",
+    Status.SKIPPED: "not run",
+}
+_SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status.INFRA: "?", Status.SKIPPED: "·"}
+
+
+def word(cell: Cell) -> str:
+    """The verdict in one or two words; what was not run says so."""
+    if cell.no_effect:
+        return "no effect"
+    told = "fails" if cell.same else _WORDS.get(cell.verdict.status, "fails differently")
+    return f"{told} (inferred)" if cell.inferred else told
+
+
+def symbol(cell: Cell) -> str:
+    """The verdict as one character."""
+    if cell.no_effect:
+        return "·"
+    if cell.inferred:
+        return "≈"
+    if cell.same:
+        return "✗"
+    return _SYMBOLS.get(cell.verdict.status, "!")
+
+
+def remark(cell: Cell) -> str:
+    """What else there is to say."""
+    if cell.no_effect:
+        return cell.no_effect
+    if cell.inferred:
+        return f"follows from {cell.inferred}"
+    if "parting" in cell.changed:
+        return cell.verdict.note
+    runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
+    if cell.same:
+        return f"{cell.verdict.note or 'as described'}{runs}"
+    if cell.signature is not None and cell.verdict.status != Status.PASS:
+        return f"{cell.signature.summary()}{runs}"
+    return f"{cell.verdict.note}{runs}".strip()

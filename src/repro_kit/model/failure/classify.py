@@ -1,0 +1,191 @@
+"""Observations to failures and verdicts: which kind of failure an exception, a signal, a time-out or a text is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from repro_kit.model.failure import native, tracebacks
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.frames import is_compiler, is_compiling, is_generated, torch_path
+from repro_kit.model.failure.ops import op_in
+from repro_kit.model.failure.tolerance import stated_tolerance
+from repro_kit.model.failure.tracebacks import short
+from repro_kit.model.serialize import from_data
+
+_OOM = re.compile(
+    r"\bout of memory\b|not enough memory|can't allocate memory|std::bad_alloc|cannot allocate memory|^MemoryError",
+    re.IGNORECASE,
+)
+_OOM_TYPES = ("OutOfMemoryError", "MemoryError")
+#: By full name, or by the bare name that torch's metrics and messages use.
+_BACKEND_TYPES = re.compile(
+    r"^torch\._inductor\.|^triton\.|^torch\._functorch\.|^torch\._export\."
+    r"|(?:^|\.)(?:BackendCompilerFailed|InductorError|LoweringException|CppCompileError|CUDACompileError)$"
+)
+_DYNAMO_TYPES = re.compile(
+    r"^torch\._dynamo\.|(?:^|\.)(?:ConstraintViolationError|GuardOnDataDependentSymNode|PendingUnbackedSymbolNotFound"
+    r"|Unsupported|InternalTorchDynamoError|TorchRuntimeError|FailOnRecompileLimitHit|RecompileError"
+    r"|UncapturedHigherOrderOpError)$"
+)
+_COMPARISON = re.compile(
+    r"not close|not equal|mismatch|differ|allclose|not match|wrong|incorrect|diverge|Not equal to tolerance|\bnan\b",
+    re.IGNORECASE,
+)
+
+
+def classify_reply(reply: Mapping[str, Any]) -> Verdict:
+    """The verdict that a reply of the zygote stands for (docs/architecture.md, "The zygote")."""
+    status = Status(reply.get("status", "infra"))
+    seconds = float(reply.get("seconds") or 0.0)
+    text = str(reply.get("text") or "")
+    if status in (Status.PASS, Status.FLAKY):
+        return Verdict(status, seconds=seconds)
+    failure = _failure_of_reply(reply, text)
+    if failure is None:
+        note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
+        return Verdict(Status.INFRA, seconds=seconds, note=note)
+    return Verdict(status, failure, seconds, note=text if status is Status.INFRA else "")
+
+
+def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
+    phase = Phase(reply["phase"]) if reply.get("phase") else None
+    stack = from_data(reply.get("stack") or [], tuple[Frame, ...])
+    if reply.get("timed_out"):
+        return failure_from_timeout(stack, phase=phase, text=text)
+    if reply.get("signal"):
+        return failure_from_signal(str(reply["signal"]), text=text, stack=stack, phase=phase)
+    if reply.get("difference"):
+        difference = from_data(reply["difference"], Difference)
+        told = reply.get("tolerance")
+        tolerance = from_data(told, tuple[float, float]) if told else None
+        also = from_data(reply.get("also") or [], tuple[Difference, ...])
+        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
+    if reply.get("exceptions"):
+        links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
+        failure = failure_from_exceptions(links, phase=phase, text=text)
+        return replace(failure, origins=tuple(map(str, reply.get("origins") or ())))
+    return None
+
+
+def failure_from_exceptions(
+    links: Sequence[ExceptionLink], *, phase: Phase | None = None, text: str = "", compile_id: str | None = None
+) -> Failure:
+    """The failure that a chain of exceptions (outermost first) is.
+
+    Kind `ACCURACY` is a candidate: the user's own check failed. Whether the compiler is to blame shows when the same
+    command succeeds under ``TORCH_COMPILE_DISABLE=1``.
+    """
+    chain = tracebacks.unwrap(links)
+    kind = _kind(chain)
+    difference = native.difference_in(chain[-1].message) if kind is Kind.ACCURACY and chain else None
+    op = next(filter(None, (op_in(link.message) for link in reversed(chain))), None)
+    return Failure(
+        kind,
+        phase,
+        exceptions=chain,
+        text=text,
+        difference=difference,
+        tolerance=stated_tolerance(chain[-1]) if chain else None,
+        compile_id=compile_id,
+        op=op,
+    )
+
+
+def failure_from_signal(
+    signal: str, *, text: str = "", stack: Sequence[Frame] = (), phase: Phase | None = None, step: str | None = None
+) -> Failure:
+    """The failure of a run that a signal (``"SIGSEGV"``) ended.
+
+    `text` is the end of stderr. Without a `stack`, one that faulthandler printed there is taken. A SIGKILL that
+    repro-kit did not send comes from the kernel's out-of-memory killer, and counts as `OOM`.
+    """
+    killed = signal == "SIGKILL" or bool(_OOM.search(text[-4000:]))
+    return Failure(
+        Kind.OOM if killed else Kind.CRASH,
+        phase,
+        signal=signal,
+        text=text,
+        stack=tuple(stack) or native.faulthandler_stack(text),
+        op=op_in(text[-4000:]),
+        step=step,
+    )
+
+
+def failure_from_timeout(
+    stack: Sequence[Frame] = (), step: str | None = None, *, phase: Phase | None = None, text: str = ""
+) -> Failure:
+    """The failure of a run that did not end in time; `stack` is the Python stack (outermost first) then."""
+    return Failure(Kind.TIMEOUT, phase, text=text, stack=tuple(stack) or native.faulthandler_stack(text), step=step)
+
+
+def failure_from_text(text: str) -> Failure | None:
+    """The last failure that `text` (stderr, pytest's output, a `dynamo_error` payload) tells of, or None.
+
+    A failure of the compiler goes before any other: launchers print a traceback of their own after it.
+    """
+    failures = failures_from_text(text)
+    of_compiler = [failure for failure in failures if concerns_compiler(failure)]
+    chosen = of_compiler or failures
+    return chosen[-1] if chosen else None
+
+
+def failures_from_text(text: str) -> list[Failure]:
+    """Every failure that `text` tells of, in order."""
+    found = [failure_from_exceptions(chain, text="") for chain in tracebacks.chains(text)]
+    signal = native.signal_in(text)
+    if signal:
+        found.append(failure_from_signal(signal, text=text[-8000:], stack=native.faulthandler_stack(text)))
+    return found
+
+
+def concerns_compiler(failure: Failure) -> bool:
+    """Whether torch's compiler stack shows in the failure at all; a user's plain bug has nothing of it."""
+    if failure.compile_id or failure.step or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+        return True
+    frames = [frame for link in failure.exceptions for frame in link.frames] + list(failure.stack)
+    return any(is_compiler(frame) for frame in frames) or any(
+        _BACKEND_TYPES.search(link.type) or _DYNAMO_TYPES.search(link.type) for link in failure.exceptions
+    )
+
+
+def is_compilers_type(name: str) -> bool:
+    """Whether an exception of this type is the compiler's, by torch's or triton's own name or the bare one of a log."""
+    own = "." not in name or name.startswith(("torch.", "triton."))
+    return own and bool(_BACKEND_TYPES.search(name) or _DYNAMO_TYPES.search(name))
+
+
+def _kind(chain: Sequence[ExceptionLink]) -> Kind:
+    if not chain:
+        return Kind.RUNTIME_ERROR
+    if any(_is_oom(link) for link in chain):
+        return Kind.OOM
+    if any(_BACKEND_TYPES.search(link.type) for link in chain):
+        return Kind.COMPILE_ERROR
+    if any(_DYNAMO_TYPES.search(link.type) for link in chain):
+        return Kind.DYNAMO_ERROR
+    compiling = [frame for link in chain for frame in link.frames if is_compiling(frame)]
+    if compiling:
+        in_dynamo = "/_dynamo/" in compiling[-1].file.replace("\\", "/")
+        return Kind.DYNAMO_ERROR if in_dynamo else Kind.COMPILE_ERROR
+    return Kind.ACCURACY if _is_comparison(chain[-1]) else Kind.RUNTIME_ERROR
+
+
+def _is_oom(link: ExceptionLink) -> bool:
+    return short(link.type) in _OOM_TYPES or bool(_OOM.search(link.message))
+
+
+def _is_comparison(root: ExceptionLink) -> bool:
+    """Whether the user's own check of a result failed: an assertion, or an error raised over a difference."""
+    if not root.frames:
+        return short(root.type) == "AssertionError"
+    innermost = root.frames[-1]
+    path = torch_path(innermost.file)
+    if is_generated(innermost) or (path and not path.startswith("torch/testing/")):
+        return False
+    if short(root.type) in ("AssertionError", "Failed"):
+        return True
+    raised = not innermost.code or innermost.code.startswith(("raise", "assert", "sys.exit", "exit"))
+    return raised and bool(_COMPARISON.search(root.message))

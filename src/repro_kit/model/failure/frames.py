@@ -1,0 +1,116 @@
+"""What a stack frame tells: inside torch or not, inside its compiler or not, compiling or running."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from repro_kit.model.failure.failure import Frame
+
+_TORCH = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|pytorch)/((?:torch|functorch|triton)/.*)$")
+_TORCH_LOOSE = re.compile(
+    r"(?:^|/)(torch/(?:_dynamo|_inductor|_functorch|_higher_order_ops|_subclasses|fx|nn|_ops)\b.*)$"
+)
+_GENERATED = re.compile(
+    r":codegen\(|torchinductor|<eval_with_key>|/tmp/tmp\w+/\w\w/c\w{40,}\.py$|/\w\w/c[a-z2-7]{50,}\.py$"
+)
+
+#: Parts of the compiler's directories that run when compiled code runs, or that eager code uses too.
+_RUNTIME = re.compile(
+    r"torch/_compile\.py|torch/_dynamo/(?:eval_frame|external_utils|decorators|_trace_wrapped_higher_order_op|callback)\.py"
+    r"|torch/_functorch/(?:apis|eager_transforms|vmap|pyfunctorch|autograd_function|predispatch|functional_call|utils)\.py"
+    r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|functional_utils)\.py"
+    r"|torch/_inductor/(?:output_code|cudagraph_trees|cudagraph_utils|standalone_compile)\.py"
+    r"|torch/_inductor/runtime/"
+)
+#: Runtime entry points in files that compile as well: (file, function).
+_RUNTIME_FUNCTIONS = {
+    ("torch/_functorch/aot_autograd.py", "forward"),
+    ("torch/_functorch/aot_autograd.py", "returned_function"),
+    ("torch/_inductor/utils.py", "run"),
+    ("torch/_inductor/compile_fx.py", "wrapper"),
+    ("torch/_inductor/async_compile.py", "run"),
+}
+_COMPILER = re.compile(r"torch/(?:_dynamo|_inductor|_functorch|_compile\.py)|^triton/|torch/fx/experimental/symbolic")
+
+#: Files every failure passes through; a frame there does not tell one bug from another.
+_PLUMBING = re.compile(
+    r"torch/(?:_ops|_compile|_utils_internal|_tensor|overrides)\.py"
+    r"|torch/_dynamo/(?:convert_frame|eval_frame|exc|utils|external_utils|bytecode_transformation|callback)\.py"
+    r"|torch/_library/|torch/utils/|torch/nn/modules/module\.py|torch/fx/(?:interpreter|graph_module|proxy)\.py"
+    r"|torch/_prims_common/|torch/_subclasses/(?:fake_tensor|fake_utils|functional_tensor)|torch/fx/experimental/proxy_tensor|torch/_higher_order_ops/utils\.py|torch/autograd/"
+    r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|logging_utils)\.py"
+)
+
+#: Files that every compile passes through on its way to the step that matters.
+_TRUNK = re.compile(
+    r"torch/__init__\.py|torch/_dynamo/(?:output_graph|symbolic_convert|repro/|backends/common)"
+    r"|torch/_inductor/compile_fx\.py|torch/_functorch/(?:aot_autograd|_aot_autograd/(?:graph_compile|autograd_cache))\.py"
+)
+
+
+def torch_path(file: str) -> str | None:
+    """Path of a file of torch (or of triton) from ``torch/`` on; None for any other file."""
+    path = file.replace("\\", "/")
+    found = _TORCH.search(path) or _TORCH_LOOSE.search(path)
+    return found.group(1) if found else None
+
+
+def is_generated(frame: Frame) -> bool:
+    """Whether `frame` runs code that torch generated."""
+    return bool(_GENERATED.search(frame.file.replace("\\", "/")))
+
+
+def is_compiler(frame: Frame) -> bool:
+    """Whether `frame` belongs to torch's compiler stack, at compile time or at run time."""
+    path = torch_path(frame.file)
+    return is_generated(frame) or bool(path and _COMPILER.search(path))
+
+
+def rises_in_compiler(frames: Sequence[Frame]) -> bool:
+    """Whether what happened at the end of `frames` happened in the compiler, or in code that it made.
+
+    The compiler's runtime further out tells nothing: the user's own code runs below it after a graph break.
+    """
+    if any(is_compiling(frame) or is_generated(frame) for frame in frames):
+        return True
+    for frame in reversed(frames):
+        if is_compiler(frame):
+            return True
+        if torch_path(frame.file) is None:
+            break
+    return False
+
+
+def is_compiling(frame: Frame) -> bool:
+    """Whether `frame` runs only while something is compiled."""
+    path = torch_path(frame.file)
+    if not path or not _COMPILER.search(path) or is_generated(frame):
+        return False
+    return not _RUNTIME.search(path) and (path, frame.function) not in _RUNTIME_FUNCTIONS
+
+
+def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
+    """The innermost frames inside torch as ``file.py:function``, innermost first, without mere plumbing."""
+    inside = ((torch_path(frame.file), frame.function) for frame in reversed(frames) if not is_generated(frame))
+    telling = [(path, name) for path, name in inside if path and not (_PLUMBING.search(path) or _RUNTIME.search(path))]
+    names = (f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling if (path, name) not in _RUNTIME_FUNCTIONS)
+    return tuple(dict.fromkeys(names))[:limit]
+
+
+def compiling_part(frames: Sequence[Frame]) -> str:
+    """The part of the compiler at work (``torch/_inductor``); empty when nothing is being compiled."""
+    for frame in reversed(frames):
+        path = torch_path(frame.file) or ""
+        if is_compiling(frame) and path.startswith(("torch/_inductor", "torch/_functorch", "torch/_dynamo")):
+            return "/".join(path.split("/")[:2])
+    return ""
+
+
+def main_torch(frames: Sequence[Frame], limit: int = 24) -> tuple[str, ...]:
+    """The frames inside torch that tell where something hangs, innermost first, as `innermost_torch` writes them.
+
+    The trunk that every compile passes through is left out, where anything else is there.
+    """
+    own = [frame for frame in frames if not _TRUNK.search(torch_path(frame.file) or "")]
+    return innermost_torch(own, limit) or innermost_torch(frames, limit)

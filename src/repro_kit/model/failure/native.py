@@ -1,0 +1,114 @@
+"""What text tells beside tracebacks: a dying process's last words, faulthandler's stack, assert_close's numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from repro_kit.model.failure.failure import Difference, Frame
+
+_HEAP = re.compile(
+    r"^.*?(?P<text>(?:malloc|free|realloc|munmap_chunk|malloc_consolidate|calloc|_int_malloc|sysmalloc)\(\): .+"
+    r"|malloc_consolidate.*|double free or corruption.*|corrupted (?:size vs\. prev_size|double-linked list).*"
+    r"|\*\*\* stack smashing detected \*\*\*.*|munmap_chunk.*invalid pointer.*|tcache_thread_shutdown.*)$",
+    re.MULTILINE,
+)
+_TERMINATE = re.compile(
+    r"^terminate called (?:after throwing an instance of '(?P<type>[^']+)'(?:\s+what\(\):\s+(?P<what>.*))?|.*)$",
+    re.MULTILINE,
+)
+_ASSERT = re.compile(r"^.*Assertion [`'].*' failed\.?.*$", re.MULTILINE)
+_FATAL = re.compile(r"^Fatal Python error: (?P<what>.+)$", re.MULTILINE)
+_FATAL_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Floating": "SIGFPE",
+    "Illegal instruction": "SIGILL",
+}
+_STACK_HEAD = re.compile(r"^(?:(?P<current>Current )?[Tt]hread 0x[0-9a-f]+.*|Stack )\(most recent call first\):$")
+_STACK_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+
+_NUMBER = r"(-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf)"
+_MAX_ABS = re.compile(rf"(?:Greatest absolute|Absolute|Max absolute) difference(?: among violations)?: {_NUMBER}")
+_MAX_REL = re.compile(rf"(?:Greatest relative|Relative|Max relative) difference(?: among violations)?: {_NUMBER}")
+_SHARE = re.compile(r"Mismatched elements: (\d+) / (\d+)")
+_ATTRIBUTE = re.compile(
+    r"The values for attribute '([\w()]+)' do not match|\b(shape|dtype)s? (?:do not match|mismatch)"
+)
+#: What a `repro.py` compares besides values (bundle/repro/program_repro.py), by the name it has there.
+_COMPARED = re.compile(r"The failure occurred for item (?:\[\d+\])?\['(strides|requires_grad|aliases)'\]")
+_FORMS = {"strides": "stride", "requires_grad": "requires_grad", "aliases": "alias"}
+_STRUCTURE = re.compile(r"The length of the sequences mismatch: |\bNone mismatch: ")
+
+
+def last_words(text: str) -> str:
+    """The heap checker's, C++'s or an assertion's message in `text`; empty when there is none."""
+    heap = _HEAP.search(text)
+    if heap:
+        return heap["text"]
+    for ended in _TERMINATE.finditer(text):
+        # Threads that fail together say "terminate called recursively" as well, or alone, which tells nothing.
+        if ended["type"]:
+            return f"{ended['type']}: {ended['what']}" if ended["what"] else ended[0]
+    asserted = _ASSERT.search(text)
+    return asserted[0].strip() if asserted else ""
+
+
+def is_heap_message(text: str) -> bool:
+    """Whether `text` has a message of the heap's or the stack's own checks."""
+    return bool(_HEAP.search(text))
+
+
+def signal_in(text: str) -> str | None:
+    """The signal that `text` says the process died of: ``SIGSEGV``; None when it does not tell of a crash."""
+    fatal = _FATAL.search(text)
+    if fatal:
+        return next((name for words, name in _FATAL_SIGNALS.items() if words in fatal["what"]), "SIGABRT")
+    return "SIGABRT" if _HEAP.search(text) or _TERMINATE.search(text) else None
+
+
+def faulthandler_stack(text: str) -> tuple[Frame, ...]:
+    """The stack (outermost first) that faulthandler printed: the current thread's, else the last one with frames."""
+    stacks: list[tuple[bool, list[Frame]]] = []
+    reading: list[Frame] | None = None
+    for line in text.splitlines():
+        head = _STACK_HEAD.match(line)
+        frame = _STACK_FRAME.match(line)
+        if head:
+            reading = []
+            stacks.append((bool(head["current"]), reading))
+        elif frame and reading is not None:
+            number = int(frame["line"]) if frame["line"].isdigit() else 0
+            reading.append(Frame(frame["file"], number, frame["function"]))
+        else:
+            reading = None
+    full = [(current, frames) for current, frames in stacks if frames]
+    chosen = next((frames for current, frames in full if current), full[-1][1] if full else [])
+    return tuple(reversed(chosen))
+
+
+def difference_in(message: str) -> Difference | None:
+    """What ``torch.testing.assert_close`` (or numpy's) says of a difference; None when `message` has no such words."""
+    attribute = _ATTRIBUTE.search(message)
+    if attribute:
+        name = (attribute[1] or attribute[2]).removesuffix("()")
+        return Difference(name, "", detail=message[:500])
+    compared = _COMPARED.search(message)
+    if compared:
+        return Difference(_FORMS[compared[1]], "", detail=message[:500])
+    if _STRUCTURE.search(message):
+        return Difference("structure", "", detail=message[:500])
+    relative, absolute, share = _MAX_REL.search(message), _MAX_ABS.search(message), _SHARE.search(message)
+    if not (relative or absolute or share):
+        return None
+    numbers = [float(found[1]) if found else 0.0 for found in (absolute, relative)]
+    nan = any(map(math.isnan, numbers))
+    return Difference(
+        "nan" if nan else "value",
+        "",
+        max_abs=0.0 if nan else numbers[0],
+        max_rel=0.0 if nan else numbers[1],
+        fraction=int(share[1]) / max(int(share[2]), 1) if share else 0.0,
+        detail=message[:500],
+    )

@@ -1,0 +1,114 @@
+"""What a failure tells by itself of whose it is: the compiler's, a comparison's, the machine's, or the user's own."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+from enum import StrEnum
+from errno import (
+    ECONNABORTED,
+    ECONNREFUSED,
+    ECONNRESET,
+    EDQUOT,
+    EIO,
+    EMFILE,
+    ENETUNREACH,
+    ENFILE,
+    ENOSPC,
+    EROFS,
+    ESTALE,
+)
+
+from repro_kit.model.failure.classify import is_compilers_type
+from repro_kit.model.failure.failure import ExceptionLink, Failure
+from repro_kit.model.failure.frames import rises_in_compiler
+from repro_kit.model.failure.tracebacks import short
+
+
+class Nature(StrEnum):
+    """What one run shows of a failure's origin."""
+
+    COMPILER = "compiler"  # raised in the compiler, or in code that it made
+    COMPARISON = "comparison"  # a check of tensors failed
+    MACHINE = "machine"  # a full disk, a lost connection, a signal from outside: never evidence
+    TIME = "time"  # the user's own exception, about how long something took: never evidence
+    OPEN = "open"  # the run does not tell
+
+
+#: Conditions of the machine that may show anywhere, in the compiler too.
+_CONDITIONS = (
+    *(ENOSPC, EDQUOT, EMFILE, ENFILE, EIO, EROFS, ESTALE),
+    *(ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH),
+)
+_CONDITION = re.compile("|".join(re.escape(os.strerror(number)) for number in _CONDITIONS), re.IGNORECASE)
+_MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)} | {
+    "KeyboardInterrupt",
+    "EOFError",
+    "BrokenProcessPool",
+    "BrokenExecutor",
+    "gaierror",
+    "herror",
+    "URLError",
+}
+_MACHINES_NAME = re.compile(
+    r"(?:Connection|Timeout|TimedOut|Network|Socket|SSL|HTTP\w*|Dist\w+)(?:Error|Exception|Expired)?$"
+)
+_SENT = frozenset(
+    [
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGTERM",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGUSR1",
+        "SIGUSR2",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGSTOP",
+        "SIGTSTP",
+    ]
+)
+#: Exit statuses by which a shell tells of SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGALRM, SIGTERM and limits.
+_SENT_STATUSES = frozenset(128 + number for number in (1, 2, 3, 9, 13, 14, 15, 24, 25))
+_TIME = re.compile(
+    r"\b(?:SLA|latency|deadline|time ?limit|time-?out|timed out|too (?:long|slow)|took|elapsed|slower|seconds"
+    r"|throughput|(?:samples|tokens|steps|items|it)/s(?:ec)?|\d+\s?(?:ms|µs|us|ns|s|sec|secs|min))\b",
+    re.IGNORECASE,
+)
+_TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
+
+
+def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False, clock: bool = False) -> Nature:
+    """What `failure` tells. The rest is what the probe saw of the exception (probe/repro_probe/record/nature.py)."""
+    if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
+        return Nature.MACHINE
+    if any(_CONDITION.search(link.message) for link in failure.exceptions):
+        return Nature.MACHINE
+    if _in_compiler(failure):
+        return Nature.COMPILER
+    if any(_is_testing(link) for link in failure.exceptions):
+        return Nature.COMPARISON
+    if machine or any(_is_machines(link) for link in failure.exceptions):
+        return Nature.MACHINE
+    if clock:
+        return Nature.TIME
+    if compares:
+        return Nature.COMPARISON
+    return Nature.TIME if any(_TIME.search(link.message) for link in failure.exceptions) else Nature.OPEN
+
+
+def _in_compiler(failure: Failure) -> bool:
+    if failure.compile_id or failure.step or rises_in_compiler(failure.stack):
+        return True
+    return any(is_compilers_type(link.type) or rises_in_compiler(link.frames) for link in failure.exceptions)
+
+
+def _is_testing(link: ExceptionLink) -> bool:
+    return bool(link.frames) and bool(_TESTING.search(link.frames[-1].file.replace("\\", "/")))
+
+
+def _is_machines(link: ExceptionLink) -> bool:
+    name = short(link.type)
+    return name in _MACHINES or bool(_MACHINES_NAME.search(name))

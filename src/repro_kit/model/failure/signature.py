@@ -1,0 +1,228 @@
+"""The part of a failure that must stay the same while everything else shrinks."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from repro_kit.model.failure import native
+from repro_kit.model.failure.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch
+from repro_kit.model.failure.normalise import normalise, same_message
+from repro_kit.model.failure.ops import is_kernel, same_op
+from repro_kit.model.failure.tracebacks import is_final, short, unwrap
+
+#: Share of the original's difference that a candidate must keep, both counted as at most 1 (100 % off is simply wrong).
+#: Below it a candidate shows rounding, not the bug.
+KEPT_MAGNITUDE = 0.1
+#: Share of words that two messages must have in common; see `normalise.same_message`.
+LIKENESS = 0.75
+LIKENESS_ACROSS_VERSIONS = 0.6
+#: Share of the (smaller) set of frames that two hangs must have in common: a hang is caught at any point of its loop.
+HANG_OVERLAP = 0.5
+
+_MEMORY = "memory"
+_MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
+_FRAMES = 3
+_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` leaves of one that stands alone
+
+
+class Strength(StrEnum):
+    """How much of two signatures must agree.
+
+    `STRICT` (between candidates of one search) compares everything. `REBASED` (after a change of subject or backend,
+    e.g. from script to program) ignores what that change itself alters: wrapper exceptions, the size of a difference,
+    and whether a wrong value is NaN. `CROSS_VERSION` (another torch) ignores frames as well.
+    """
+
+    STRICT = "strict"
+    REBASED = "rebased"
+    CROSS_VERSION = "cross-version"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Normalised facts about a failure: no addresses, numbers, paths or generated names."""
+
+    kind: Kind
+    exceptions: tuple[str, ...] = ()  # type names, outermost first
+    message: str = ""  # of the root cause, or the first `error:` line of a native compiler
+    frames: tuple[str, ...] = ()  # innermost frames inside torch, "file.py:function", innermost first
+    signal: str | None = None  # class of signal: "memory" or "SIGABRT", "SIGFPE", …
+    op: str | None = None
+    difference: str | None = None  # kind of difference
+    magnitude: float = 0.0  # of the difference: max_rel, at most 1; a candidate must keep a share of it
+
+    def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
+        """Whether `other` is the same failure as this one (the original), at the given strength."""
+        if self.kind is not other.kind:
+            return False
+        if self.kind in MEASURED:  # above its limit, or it would be no failure
+            return True
+        match self.kind:
+            case Kind.ACCURACY:
+                return self._same_difference(other, strength)
+            case Kind.CRASH:
+                return self._same_crash(other, strength)
+            case Kind.TIMEOUT:
+                return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
+            case Kind.OOM:
+                return True
+            case _:
+                return self._same_exception(other, strength)
+
+    def summary(self) -> str:
+        """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
+        place = f" in {self.frames[0]}" if self.frames else ""
+        if self.kind is Kind.ACCURACY:
+            return self._difference_summary()
+        if self.kind is Kind.CRASH:
+            name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
+            return _cut(f"crash by {name}{place}{_after(': ', self.message)}")
+        if self.kind is Kind.TIMEOUT:
+            return f"hang{place}"
+        if self.kind in MEASURED:
+            return _cut(self.message)
+        names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
+        what = ": ".join(names) or str(self.kind)
+        return _cut(f"{what}{place}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
+
+    def _difference_summary(self) -> str:
+        if self.difference is None:
+            if any(map(str.isalpha, self.message)):
+                return _cut(f"wrong result: {self.message}")
+            return f"wrong result: the script's own check fails{_after(': ', ''.join(self.exceptions[-1:]))}"
+        if self.difference == "value":
+            share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
+            return f"wrong result: values differ from eager's{share}"
+        return f"wrong result: {self.difference} differs from eager's"
+
+    def _same_difference(self, other: Signature, strength: Strength) -> bool:
+        if strength is not Strength.STRICT:
+            # A user's own check may not say what differs.
+            return None in (self.difference, other.difference) or _family(self) == _family(other)
+        if self.difference is None and other.difference is None:
+            return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
+        return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
+
+    def _same_crash(self, other: Signature, strength: Strength) -> bool:
+        """Memory corruption shows late and anywhere: its class is all that can be compared."""
+        if self.signal != other.signal:
+            return False
+        if self.signal == _MEMORY or strength is Strength.CROSS_VERSION:
+            return True
+        if self.message and other.message:
+            return self._same_message(other, LIKENESS)
+        # The last words are a matter of luck: another thread can take them.
+        lenient = Strength.REBASED if self.message or other.message else strength
+        return self._same_frame(other, lenient)
+
+    def _same_place(self, other: Signature, strength: Strength) -> bool:
+        # A compile that takes exponential time goes through many places: where it is found is a matter of the moment.
+        if strength is Strength.REBASED and self.message and self.message == other.message:
+            return True
+        mine, others = set(self.frames), set(other.frames)
+        if not mine or not others:
+            return mine == others
+        return len(mine & others) / min(len(mine), len(others)) >= HANG_OVERLAP
+
+    def _same_exception(self, other: Signature, strength: Strength) -> bool:
+        if strength is Strength.STRICT and self.exceptions != other.exceptions:
+            return False
+        if self.exceptions[-1:] != other.exceptions[-1:] or not same_op(self.op, other.op):
+            return False
+        if strength is Strength.CROSS_VERSION:
+            bare = not self.message or not other.message
+            return bare or same_message(self.message, other.message, likeness=LIKENESS_ACROSS_VERSIONS, keys=False)
+        return self._same_frame(other, strength) and self._same_message(other, LIKENESS)
+
+    def _same_frame(self, other: Signature, strength: Strength) -> bool:
+        """The innermost frame tells; short tracebacks (a change of subject brings them) may lack it."""
+        if strength is not Strength.STRICT and not (self.frames and other.frames):
+            return True
+        return self.frames[:1] == other.frames[:1]
+
+    def _same_message(self, other: Signature, likeness: float) -> bool:
+        return same_message(self.message, other.message, likeness=likeness)
+
+
+def focused(failure: Failure, target: Signature) -> Failure:
+    """`failure` told by the difference that `target` is about, where one run shows differences of several kinds."""
+    if failure.difference is None or target.difference is None:
+        return failure
+    shown = [failure.difference, *failure.also]
+    family = ("value", "nan") if target.difference in ("value", "nan") else ()
+    alike = [it for it in shown if it.kind == target.difference] or [it for it in shown if it.kind in family]
+    if not alike or alike[0] is failure.difference:
+        return failure
+    rest = tuple(it for it in shown if it is not alike[0])
+    return replace(failure, difference=alike[0], also=rest)
+
+
+def signature_of(failure: Failure) -> Signature:
+    """The signature of `failure`."""
+    chain = unwrap(failure.exceptions)
+    if failure.kind is Kind.CRASH:
+        return _of_crash(failure)
+    if failure.kind in MEASURED:
+        return Signature(failure.kind, message=failure.text)
+    if failure.kind is Kind.TIMEOUT:
+        part = compiling_part(failure.stack)
+        return Signature(failure.kind, message=f"compiling in {part}" if part else "", frames=main_torch(failure.stack))
+    message = normalise(chain[-1].message) if chain else ""
+    difference = failure.difference
+    return Signature(
+        failure.kind,
+        exceptions=tuple(short(link.type) for link in chain),
+        message=message if difference is None else "",
+        frames=_frames(chain),
+        op=failure.op if failure.op and not is_kernel(failure.op) else None,
+        difference=difference.kind if difference else None,
+        magnitude=_magnitude(difference),
+    )
+
+
+def _magnitude(difference: Difference | None) -> float:
+    """At most 1, which a difference without bound (from a zero) has; NaN and differences of form have no size."""
+    if difference is None or difference.kind != "value":
+        return 0.0
+    bounded = not difference.exact and math.isfinite(difference.max_rel)
+    return min(difference.max_rel, 1.0) if bounded else 1.0
+
+
+def _family(signature: Signature) -> str | None:
+    """Kinds of difference that one wrong result can be told as: comparisons count a NaN as any other wrong value."""
+    return "value" if signature.difference == "nan" else signature.difference
+
+
+def _of_crash(failure: Failure) -> Signature:
+    signal = failure.signal
+    if signal in _MEMORY_SIGNALS or native.is_heap_message(failure.text):
+        return Signature(failure.kind, signal=_MEMORY, frames=innermost_torch(failure.stack, _FRAMES))
+    words = normalise(native.last_words(failure.text))
+    return Signature(failure.kind, message=words, frames=innermost_torch(failure.stack, _FRAMES), signal=signal)
+
+
+def _frames(chain: tuple[ExceptionLink, ...]) -> tuple[str, ...]:
+    """Of the root cause, or of the wrapper that carries its traceback; none for a native compiler's error.
+
+    That one rises wherever the compiler was called (inline, in a thread or in a worker process).
+    """
+    if chain and is_final(chain[-1]):
+        return ()
+    for link in reversed(chain):
+        frames = innermost_torch(link.frames, _FRAMES)
+        if frames:
+            return frames
+    return ()
+
+
+def _after(separator: str, text: str) -> str:
+    return separator + text if text else ""
+
+
+def _cut(text: str, limit: int = 160) -> str:
+    text = _NUMBER.sub("…", text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

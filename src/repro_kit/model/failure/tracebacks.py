@@ -1,0 +1,210 @@
+"""Python tracebacks in text, as exception chains; and what wrappers of torch.compile say of the exception inside them.
+
+Formats: CPython's `traceback` and `faulthandler`, pytest's long and short styles, torch's log lines around any of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from repro_kit.model.failure.failure import ExceptionLink, Frame
+
+_LOG_PREFIX = re.compile(
+    r"^(?:\[(?:rank|default)\d*\]:? ?)*(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] ?(?:\[!?[\w/]+\] ?)*)?"
+)
+_HEAD = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
+_EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:<locals>\.\w+)*)(?:: ?(?P<message>.*))?$")
+_NAMED = re.compile(r"(?:Error|Exception|Failed|Unsupported|SymNode|LimitHit|Interrupt)$")
+_MARKS = {
+    "The above exception was the direct cause of the following exception:": "cause",
+    "During handling of the above exception, another exception occurred:": "context",
+}
+_PYTEST_FRAME = re.compile(r"^(?P<file>[^\s:]+\.py):(?P<line>\d+): (?:in (?P<function>\S+)|.*)$")
+_PYTEST_LINE = re.compile(r"^E( {3}|$)(?P<text>.*)$")
+#: What follows a message in mixed output without being part of it.
+_AFTER = re.compile(
+    r"^(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.|malloc|free\(\)|double free|corrupted |terminate called|={5,}"
+    r"|Fatal Python error|Exception ignored |\[rank\d+\]:\[)"
+)
+
+#: Exceptions that stand for another one, whose type and message their own message repeats.
+_WRAPPERS = (
+    "BackendCompilerFailed", "InductorError", "LoweringException", "InternalTorchDynamoError", "TorchRuntimeError",
+    "SubprocException", "ChildFailedError", "SubgraphLoweringException",
+)  # fmt: skip
+_INNER = re.compile(r"^(?:backend=.* raised:\n)?(?P<type>[A-Za-z_][\w.]*):(?: |\n|$)(?P<message>.*)$", re.DOTALL)
+_FAKE = re.compile(
+    r"FX node with fake tensors: .*?got (?P<type>\w+)\((?P<quote>[\"'])(?P<message>.*?)(?P=quote)\)\.?(?:\n|$)",
+    re.DOTALL,
+)
+#: Exceptions whose own cause ("returned non-zero exit status 1") says less than they do.
+_FINAL = ("CppCompileError", "CUDACompileError", "CompilationError", "FailOnRecompileLimitHit")
+
+
+def short(type_name: str) -> str:
+    """``torch._inductor.exc.InductorError`` -> ``InductorError``."""
+    return type_name.rsplit(".", 1)[-1]
+
+
+def is_final(link: ExceptionLink) -> bool:
+    """Whether `link` says all by its message: a native compiler's error, a limit; where it rose tells nothing."""
+    return short(link.type) in _FINAL
+
+
+def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
+    """The chain, ending in its root cause.
+
+    An inner exception that shows only in a wrapper's message becomes a link of its own (without frames: the wrapper has
+    them), and what lies below a root cause that says more is dropped.
+    """
+    chain = list(links)
+    wrapped = [index for index, link in enumerate(chain) if short(link.type) in _WRAPPERS]
+    if wrapped:
+        return tuple(chain[: wrapped[-1] + 1]) + _inside(chain[wrapped[-1]], chain[wrapped[-1] + 1 :])
+    for index, link in enumerate(chain):
+        if is_final(link):
+            return tuple(chain[: index + 1])
+    return tuple(chain)
+
+
+def _inside(wrapper: ExceptionLink, below: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
+    """The exceptions that `wrapper` stands for, taken from those `below` it where they are the same."""
+    inner = _named_in(wrapper.message)
+    if inner is None:
+        return unwrap(below) if below else ()
+    for index, link in enumerate(below):
+        if short(link.type) == short(inner.type):
+            return tuple(below[: index + 1])
+    deeper = _inside(inner, ()) if short(inner.type) in _WRAPPERS else ()
+    return (inner, *deeper)
+
+
+def _named_in(message: str) -> ExceptionLink | None:
+    if _HEAD in message:
+        inner = chains(message[message.index(_HEAD) :])
+        return inner[-1][-1] if inner else None
+    found = _FAKE.search(message) or _INNER.match(message)
+    return ExceptionLink(found["type"], found["message"]) if found else None
+
+
+@dataclass
+class _Block:
+    """One exception while it is read."""
+
+    link: str = ""  # how it hangs on the block before: "cause", "context" or not at all
+    frames: tuple[Frame, ...] = ()
+    type: str = ""
+    message: str = ""
+
+
+def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
+    """Every chain of exceptions in `text`, in order, each from the outermost exception to the root cause.
+
+    An exception that was merely being handled when another one rose is part of the chain only where the newer one comes
+    from outside torch's compiler and the older one from inside (a user's ``except: raise``).
+    """
+    blocks = list(_python_blocks([_LOG_PREFIX.sub("", line, count=1) for line in text.splitlines()]))
+    blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
+    found: list[list[_Block]] = []
+    for block in blocks:
+        if block.link and found and (block.link == "cause" or _hides(block, found[-1][0])):
+            found[-1].insert(0, block)
+        elif block.link and found:
+            found[-1] = [block]
+        else:
+            found.append([block])
+    return [tuple(ExceptionLink(b.type, b.message, b.frames) for b in chain) for chain in found]
+
+
+def _hides(newer: _Block, older: _Block) -> bool:
+    return older.type.startswith(("torch._dynamo.", "torch._inductor.")) and not newer.type.startswith("torch.")
+
+
+def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:
+    index, link = 0, ""
+    while index < len(lines):
+        if _MARKS.get(lines[index].strip()):
+            link = _MARKS[lines[index].strip()]
+        elif lines[index].strip() == _HEAD:
+            indent = len(lines[index]) - len(lines[index].lstrip())
+            index, block = _python_block(lines, index + 1, indent)
+            block.link, link = link, ""
+            if block.type:
+                yield block
+            continue
+        index += 1
+
+
+def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _Block]:
+    """Read the frames and the message that follow a traceback's head; the index after them comes with the block."""
+    frames: list[Frame] = []
+    while index < len(lines):
+        line = lines[index][indent:]
+        frame = _FRAME.match(line)
+        if frame:
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+        elif line.startswith("    ") and frames and not frames[-1].code:
+            frames[-1] = replace(frames[-1], code=line.strip())
+        elif line[:1] not in (" ", ""):
+            break
+        index += 1
+    if index >= len(lines):
+        return index, _Block(frames=tuple(frames))
+    found = _EXCEPTION.match(lines[index][indent:])
+    if not found:
+        return index, _Block(frames=tuple(frames))
+    message = [found["message"] or ""]
+    index += 1
+    while index < len(lines) and not _ends_message(lines, index):
+        message.append(lines[index][indent:] if not lines[index][:indent].strip() else lines[index])
+        index += 1
+    return index, _Block("", tuple(frames), found["type"], "\n".join(message).strip())
+
+
+def _ends_message(lines: Sequence[str], index: int) -> bool:
+    line = lines[index].strip()
+    return line in _MARKS or bool(_AFTER.match(line)) or (line == _HEAD and not lines[index].startswith("  "))
+
+
+def _pytest_blocks(lines: Sequence[str]) -> list[_Block]:
+    """The exceptions of pytest's long and short styles: lines begin with ``E``, frames are ``file.py:7: in name``."""
+    blocks: list[_Block] = []
+    frames: list[Frame] = []
+    message: list[str] = []
+    link = ""
+    for line in [*lines, ""]:
+        error, frame = _PYTEST_LINE.match(line), _PYTEST_FRAME.match(line)
+        if error:
+            message.append(error["text"])
+            continue
+        if frame:
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+        if message:
+            blocks += _pytest_block(message, frames, link)
+            message, link = [], ""
+            frames = []
+        if _MARKS.get(line.strip()):
+            link = _MARKS[line.strip()]
+        elif line.startswith("____"):
+            frames = []
+    return blocks
+
+
+def _bare_block(text: str) -> list[_Block]:
+    """`text` as one exception without a traceback (``TYPE: REASON``, as torch's metrics have it)."""
+    first, _, rest = text.strip().partition("\n")
+    found = _EXCEPTION.match(first)
+    if not found or not _NAMED.search(found["type"]):
+        return []
+    return [_Block("", (), found["type"], f"{found['message'] or ''}\n{rest}".strip())]
+
+
+def _pytest_block(message: list[str], frames: Sequence[Frame], link: str) -> list[_Block]:
+    found = _EXCEPTION.match(message[0].strip())
+    if found and (found["message"] is not None or found["type"][:1].isupper()):
+        text = "\n".join([found["message"] or "", *message[1:]]).strip()
+        return [_Block(link, tuple(frames), found["type"], text)]
+    return [_Block(link, tuple(frames), "AssertionError", "\n".join(message).strip())]

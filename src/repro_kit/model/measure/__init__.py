@@ -1,0 +1,1 @@
+"""Symptoms that raise nothing, and measurements of compiled calls."""

@@ -1,0 +1,193 @@
+"""Symptoms: what is wrong with a run that raises nothing, as a threshold on something that can be measured.
+
+``accuracy``, or ``MEASURE>LIMIT[UNIT][@BASELINE]``: ``recompiles>3``, ``graph-breaks>0``, ``compile-time>30s``,
+``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is to eager; after ``@`` it is to another cell,
+named by a backend or by settings: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
+
+
+class Unit(StrEnum):
+    """What a limit counts."""
+
+    COUNT = "count"
+    SECONDS = "seconds"
+    BYTES = "bytes"
+    RATIO = "ratio"
+
+
+#: Of each measure, the units that a limit may have; the first is meant where none is given.
+_UNITS = {
+    Kind.RECOMPILES: (Unit.COUNT, Unit.RATIO),
+    Kind.GRAPH_BREAKS: (Unit.COUNT, Unit.RATIO),
+    Kind.COMPILE_TIME: (Unit.SECONDS, Unit.RATIO),
+    Kind.SLOWDOWN: (Unit.RATIO,),
+    Kind.MEMORY: (Unit.RATIO, Unit.BYTES),
+}
+#: Measures that mean something without torch.compile, so that a ratio to eager can be formed.
+_IN_EAGER = (Kind.SLOWDOWN, Kind.MEMORY)
+_SUFFIXES = {
+    "": None,
+    "x": (Unit.RATIO, 1),
+    "s": (Unit.SECONDS, 1),
+    "min": (Unit.SECONDS, 60),
+    **{f"{letter}B": (Unit.BYTES, 1000**power) for power, letter in enumerate(("", "k", "M", "G", "T"))},
+    **{f"{letter}iB": (Unit.BYTES, 1024**power) for power, letter in enumerate(("", "K", "M", "G", "T")) if letter},
+}
+_FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)(?:@(?P<baseline>.+))?")
+_SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
+
+#: What `--check` takes, for messages.
+FORMS = "accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, memory>X"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A measure and the limit above which it is a failure.
+
+    `baseline`: the settings of the cell that a ratio is to; empty for eager. `reference`: what was measured there.
+    """
+
+    kind: Kind
+    limit: float = 0.0
+    unit: Unit = Unit.COUNT
+    baseline: dict[str, Any] = field(default_factory=dict)
+    reference: float | None = None
+    text: str = ""  # as the user wrote it; the oracle's command
+    pattern: str = ""  # what the oracle's output holds when it is this failure
+
+    @property
+    def threshold(self) -> float:
+        """The limit in the unit of what is measured: times the baseline's value where there is one."""
+        return self.limit if self.reference is None else self.limit * self.reference
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is about time, so that nothing else may run beside a measurement."""
+        return self.kind in (Kind.SLOWDOWN, Kind.COMPILE_TIME)
+
+    def with_reference(self, value: float) -> Symptom:
+        """The symptom, once its baseline has been measured."""
+        return replace(self, reference=value)
+
+    def verdict(self, measured: Measured, seconds: float = 0.0) -> Verdict:
+        """What a measurement says: a failure beyond its noise, flaky where the threshold lies within the noise."""
+        measured = replace(measured, limit=self.threshold)
+        said = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
+        brief = self._brief(measured.value)
+        if measured.low > self.threshold:
+            detail = f": {measured.detail}" if measured.detail else ""
+            words = f"{said}, more than {self._brief(self.threshold)}{detail}"
+            failure = Failure(self.kind, text=words, measured=measured)
+            return Verdict(Status.FAIL, failure, seconds, note=said, measured=brief)
+        if measured.value > self.threshold or measured.high > self.threshold:
+            note = f"{said}, too near the limit to tell"
+            return Verdict(Status.FLAKY, seconds=seconds, note=note, measured=brief)
+        return Verdict(Status.PASS, seconds=seconds, note=said, measured=brief)
+
+    def _brief(self, value: float) -> str:
+        match self.unit:
+            case Unit.BYTES:
+                return _bytes(value)
+            case _ if self.kind is Kind.COMPILE_TIME:
+                return f"{value:.3g} s"
+        return f"{value:.3g}{'x' if self.kind in _IN_EAGER else ''}"
+
+
+def parse_symptom(text: str) -> Symptom:
+    """The symptom that `text` names; raises ReproKitError with what is wrong, and what may be said."""
+    if text.strip() == "accuracy":
+        return Symptom(Kind.ACCURACY, text="accuracy")
+    found = _FORM.fullmatch(text.strip())
+    kinds = {str(kind): kind for kind in _UNITS}
+    if found is None or found["measure"] not in kinds:
+        raise ReproKitError(f"{text!r} is no symptom; say one of {FORMS}.")
+    kind = kinds[found["measure"]]
+    unit, factor = _unit(text, kind, found["suffix"])
+    baseline = _baseline(text, found["baseline"])
+    if unit is Unit.RATIO and not baseline and kind not in _IN_EAGER:
+        raise ReproKitError(
+            f"{text!r}: eager has no {kind.replace('-', ' ')} to compare with; "
+            f"name another baseline, such as {text}@aot_eager, or give an absolute limit."
+        )
+    if baseline and unit is not Unit.RATIO:
+        raise ReproKitError(f"{text!r}: a baseline goes with a ratio, such as {kind}>2x@{found['baseline']}.")
+    return Symptom(kind, float(found["limit"]) * factor, unit, baseline, text=text.strip())
+
+
+def shown(kind: Kind, unit: Unit, value: float) -> str:
+    """A value for people: ``5 recompiles``, ``1.43x the time``, ``2.0 GiB``."""
+    match kind, unit:
+        case Kind.RECOMPILES, _:
+            return f"{value:g} recompile{'s' * (value != 1)}"
+        case Kind.GRAPH_BREAKS, _:
+            return f"{value:g} graph break{'s' * (value != 1)}"
+        case Kind.COMPILE_TIME, _:
+            return f"{value:.1f} s of compiling"
+        case Kind.SLOWDOWN, _:
+            return f"{value:.2f}x eager's time"
+        case _, Unit.BYTES:
+            return _bytes(value)
+        case _:
+            return f"{value:.2f}x eager's memory"
+
+
+def _noise(unit: Unit, measured: Measured) -> str:
+    if measured.low == measured.high:
+        return ""
+    if unit is Unit.BYTES:
+        return f" [{_bytes(measured.low)} to {_bytes(measured.high)}]"
+    return f" [{measured.low:.2f} to {measured.high:.2f}]"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1024:
+            return f"{value:.{0 if unit == 'B' else 1}f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def _unit(text: str, kind: Kind, suffix: str) -> tuple[Unit, float]:
+    known = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
+    if known is None or known[0] not in _UNITS[kind]:
+        may = [name for name, it in _SUFFIXES.items() if it and it[0] in _UNITS[kind]]
+        raise ReproKitError(f"{text!r}: {kind} is not counted in {suffix!r}; say {' or '.join(may)}, or no unit.")
+    return known[0], float(known[1])
+
+
+def _baseline(text: str, words: str | None) -> dict[str, Any]:
+    """``aot_eager``, or settings ``dynamic=False,inductor.pattern_matcher=False``; "eager" is the one without words."""
+    if not words or words == "eager":
+        return {}
+    settings: dict[str, Any] = {}
+    for word in words.split(","):
+        found = _SETTING.fullmatch(word.strip())
+        if found is None:
+            settings["backend"] = word.strip()
+            continue
+        name, value = found["name"], _value(found["value"])
+        if name not in ("backend", "mode", "dynamic", "fullgraph") and "." not in name:
+            raise ReproKitError(
+                f"{text!r}: {name!r} is no setting; say backend, mode, dynamic, fullgraph, or one of a config module "
+                "such as inductor.pattern_matcher."
+            )
+        settings[name] = value
+    return settings
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

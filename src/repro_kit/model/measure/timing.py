@@ -1,0 +1,126 @@
+"""What the probe found of compiled calls: measurements taken by turns with eager's, and comparisons with it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from repro_kit.model.failure.failure import Difference, Failure, Kind, Measured, Phase
+
+_FLOOR = 1 << 20  # bytes below which memory is no matter of the compiled code
+_MOST_NAMED = 3
+
+Pair = tuple[float, float]  # compiled, eager
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """What the probe measured of one callable that the script compiles (probe/repro_probe/calls/calls.py, measure.py)."""
+
+    name: str  # "step at train.py:5"
+    calls: int = 0  # that the script made
+    backward: bool = False  # the script ran the backward as well, so that it is part of the measurement
+    rounds: tuple[Pair, ...] = ()  # seconds of one call
+    memory: tuple[Pair, ...] = ()  # bytes
+    compared: int = 0  # calls that were compared with eager
+    difference: Difference | None = None  # the worst that was found
+    also: tuple[Difference, ...] = ()
+    tolerance: tuple[float, float] | None = None
+    note: str = ""
+    raised: str = ""  # that one of eager and compiled raises and the other does not
+    problem: str = ""  # why it could not be measured
+
+
+def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
+    """The time of all calls the script makes as a ratio to eager's; None when nothing was measured."""
+    timed = [call for call in calls if call.rounds]
+    if not timed:
+        return None
+    pairs = _together(timed, lambda call: call.rounds, lambda call: call.calls, sum)
+    words = [f"{call.name} {_of(call.rounds)}{_parts(call)}" for call in sorted(timed, key=_excess)[::-1]]
+    return _ratio(pairs, _listed(words))
+
+
+def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
+    """The memory that the calls need at their peak as a ratio to eager's; None when nothing was measured."""
+    seen = [call for call in calls if call.memory]
+    if not seen:
+        return None
+    pairs = _together(seen, lambda call: call.memory, lambda call: 1, max)
+    worst = max(seen, key=lambda call: statistics.median(compiled for compiled, _ in call.memory))
+    compiled, eager = (statistics.median(pair[at] for pair in worst.memory) / 2**20 for at in (0, 1))
+    words = f"{worst.name} {compiled:.1f} MiB compiled, {eager:.1f} MiB in eager"
+    return _ratio([(max(one, _FLOOR), max(other, _FLOOR)) for one, other in pairs], words)
+
+
+def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
+    """The first callable whose compiled calls differ from eager; None when none was seen to."""
+    call = next((call for call in calls if call.difference is not None), None)
+    if call is None:
+        return None
+    return Failure(
+        Kind.ACCURACY,
+        Phase.COMPARE,
+        text=f"in {call.name}",
+        difference=call.difference,
+        also=call.also,
+        tolerance=call.tolerance,
+    )
+
+
+def interval(values: Sequence[float]) -> Measured:
+    """The median of `values` with its 95 % confidence interval (by ranks: nothing is assumed of the noise)."""
+    ordered = sorted(values)
+    count = len(ordered)
+    at = max(0, math.floor((count - 1.96 * math.sqrt(count)) / 2))
+    return Measured(statistics.median(ordered), ordered[at], ordered[count - 1 - at])
+
+
+def _together(
+    calls: Sequence[CompiledCall],
+    of: Callable[[CompiledCall], Sequence[Pair]],
+    weight: Callable[[CompiledCall], int],
+    combine: Callable[[list[float]], float],
+) -> list[Pair]:
+    """The callables' measurements as one, round by round, each with its weight."""
+    rounds = min(len(of(call)) for call in calls)
+    return [
+        (
+            combine([weight(call) * of(call)[at][0] for call in calls]),
+            combine([weight(call) * of(call)[at][1] for call in calls]),
+        )
+        for at in range(rounds)
+    ]
+
+
+def _ratio(pairs: Sequence[Pair], detail: str) -> Measured:
+    found = interval([compiled / eager for compiled, eager in pairs])
+    return Measured(found.value, found.low, found.high, detail)
+
+
+def _of(pairs: Sequence[Pair]) -> str:
+    compiled, eager = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
+    return f"{_seconds(compiled)}, in eager {_seconds(eager)}"
+
+
+def _parts(call: CompiledCall) -> str:
+    return " (with backward)" if call.backward else ""
+
+
+def _excess(call: CompiledCall) -> float:
+    """The time that being compiled costs the script."""
+    return call.calls * statistics.median(compiled - eager for compiled, eager in call.rounds)
+
+
+def _seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-6:.3g} µs"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = f"; and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    return "; ".join(words[:_MOST_NAMED]) + more

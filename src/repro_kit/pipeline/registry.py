@@ -1,0 +1,123 @@
+"""The stages: where their code is, what they depend on, and what makes their results stale."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from repro_kit.case.captured import captured
+from repro_kit.case.case import Case
+from repro_kit.model.failure.failure import MEASURED, Kind
+from repro_kit.session.options import Options
+from repro_kit.ui import Ui
+
+#: Options that say which cells there are.
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
+
+_HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
+
+
+class StageModule(Protocol):
+    """What a stage's module has."""
+
+    def run(self, case: Case, options: Options, ui: Ui) -> None:
+        """Do the stage's work; raises Stop or ReproKitError."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: where its code is, what it depends on, which options shape its result."""
+
+    name: str
+    module: str
+    needs: tuple[str, ...] = ()  # stages without which it can do nothing
+    uses: tuple[str, ...] = ()  # stages whose results it takes where there are any
+    settings: tuple[str, ...] = ()  # fields of Options
+    pointless: Callable[[Case], str] = lambda case: ""  # why there is nothing for it to do; empty: there is
+
+    def load(self) -> StageModule:
+        """Its module, imported."""
+        module: StageModule = importlib.import_module(self.module)
+        return module
+
+
+def _no_program(case: Case) -> str:
+    capture = captured(case)
+    return "there is no program to reduce" if capture is not None and capture.subject == "script" else ""
+
+
+def _is_measured(case: Case) -> str:
+    signature = case.file.signature
+    if signature is None or signature.kind not in MEASURED:
+        return ""
+    if signature.kind is Kind.ORACLE:
+        return "the oracle judges runs of the script, not a graph of it"
+    return f"{signature.kind} is measured on the script, not on a graph of it"
+
+
+REGISTRY: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            "observe",
+            "repro_kit.stages.observe.stage",
+            settings=("timeout", "logs", "debug_artifacts", "function", "check", "oracle", "oracle_matches", "failure"),
+        ),
+        Stage("capture", "repro_kit.stages.capture.stage", needs=("observe",), pointless=_is_measured),
+        Stage("ablate", "repro_kit.stages.ablate.stage", needs=("observe",), uses=("capture",), settings=MATRIX),
+        Stage(
+            "minify",
+            "repro_kit.stages.minify.stage",
+            needs=("observe", "capture"),
+            settings=("budget", "deadline", "border"),
+            pointless=_no_program,
+        ),
+        Stage(
+            "bundle",
+            "repro_kit.stages.bundle.stage",
+            needs=("observe",),
+            uses=("capture", "ablate", "minify"),
+            settings=("include_values", "trace", "output"),
+        ),
+    )
+}
+
+
+def prerequisites(name: str) -> list[str]:
+    """The stages that stage `name` cannot do without, in order."""
+    needed = {name}
+    for stage in reversed(REGISTRY.values()):
+        if stage.name in needed:
+            needed.update(stage.needs)
+    return [known for known in REGISTRY if known in needed and known != name]
+
+
+def settings_of(stage: Stage, case: Case, options: Options) -> str:
+    """The options that shape the stage's result where not at their default, and the state of the command's files."""
+    if not stage.needs and case.has("watched.json"):
+        return ""  # what was seen in another process cannot be seen again
+    default = Options()
+    changed = [
+        f"{name}={getattr(options, name)}"
+        for name in stage.settings
+        if getattr(options, name) != getattr(default, name)
+    ]
+    if not stage.needs:
+        changed += files(case)
+    return " ".join(changed)
+
+
+def files(case: Case) -> list[str]:
+    """The files named on the command line, each with a digest: an edited script is another failure."""
+    found = []
+    for word in case.file.subject.argv:
+        path = Path(case.file.subject.cwd) / word
+        with suppress(OSError, ValueError):
+            if path.is_file() and path.stat().st_size <= _HASHED:
+                found.append(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}")
+    return found

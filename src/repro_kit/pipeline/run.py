@@ -1,0 +1,177 @@
+"""The pipeline: runs the stages in order on one case, and notes what became of each."""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+import traceback
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus, remove_unfinished
+from repro_kit.case.lock import alone
+from repro_kit.case.results import BundleResult
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
+from repro_kit.runner.scratch import remove_abandoned
+from repro_kit.session.case_paths import bundle_path
+from repro_kit.session.interrupts import deaf, interruptible
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import shared_oracles
+from repro_kit.session.os_errors import disk_full, sentence_of
+from repro_kit.session.stop import Stop
+from repro_kit.ui import Ui
+
+_WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the pipeline ended, and the sentence for the user where it ended early."""
+
+    exit_code: Exit
+    sentence: str = ""
+
+
+def collect(
+    case: Case, options: Options, ui: Ui, names: Sequence[str] = STAGES, *, again: Collection[str] = ()
+) -> Ending:
+    """Run stages `names` on `case`: those of `again` in any case, the others where their result is missing or stale.
+
+    A stage that fails is noted in the case, and the rest does what still can be done. Raises KeyboardInterrupt when
+    interrupted (noted in the case before); ReproKitError when the disk is full, when one of `again` cannot run, and
+    when another process works on the case.
+    """
+    with interruptible(), alone(case.path), shared_oracles():
+        _clear_up(case, options)
+        for name in names:
+            stage = REGISTRY[name]
+            settings = settings_of(stage, case, options)
+            if name not in again and _is_current(case, name, settings, ui):
+                continue
+            reason = _why_not(case, stage)
+            if reason and name in again:
+                raise ReproKitError(f"Cannot {name} {case.path}: {reason}.", Exit.FAILED)
+            if reason:
+                ui.past(name, f"skipped: {reason}")
+                _record(case, StageRecord(name, "skipped", reason, settings=settings))
+                continue
+            try:
+                record = _run(case, stage, options, ui, settings)
+            except Stop as stop:
+                return Ending(stop.exit_code, stop.sentence)
+            if record.status == "failed" and not stage.needs:
+                return Ending(Exit.FAILED, record.note)
+    return Ending(_exit_code(case, names))
+
+
+def _clear_up(case: Case, options: Options) -> None:
+    """Remove what killed runs have left, in the case and elsewhere, and the text of an error of long ago."""
+    with suppress(OSError):
+        beside = bundle_path(case.path, options.output)
+        remove_unfinished(case.path.rglob(".*"))
+        remove_unfinished(beside.parent.glob(f".{glob.escape(beside.name)}.*"))
+        (case.path / "error.txt").unlink(missing_ok=True)
+    for place in (Path(tempfile.gettempdir()), case.path / "cache"):
+        remove_abandoned(place)
+
+
+def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
+    record = case.stage(name)
+    if record is None or record.status != "done":
+        return False
+    if not case.is_current(name):
+        ui.detail(f"{name} runs again: its result is about another failure")
+        return False
+    if record.settings != settings:
+        ui.detail(f"{name} runs again: {settings or 'no settings'} now, {record.settings or 'none'} then")
+        return False
+    ui.past(name, f"done before: {record.note}" if record.note else "done before")
+    return True
+
+
+def _why_not(case: Case, stage: Stage) -> str:
+    for need in stage.needs:
+        record = case.stage(need)
+        if record is None:
+            return f"it needs {need}, which has not run"
+        if record.status != "done":
+            return f"it needs {need}, which {_WORDS[record.status]}"
+    return stage.pointless(case)
+
+
+def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> StageRecord:
+    with ui.stage(stage.name) as line:
+        status: StageStatus = "done"
+        ending: BaseException | None = None
+        try:
+            _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # unless it gets to say otherwise
+            stage.load().run(case, options, ui)
+        except Stop as stop:
+            status, ending = "stopped", stop
+            ui.done(stop.sentence.partition("\n")[0])
+        except ReproKitError as error:
+            status, ending = "failed", None if stage.needs else error  # nothing can go on without the first one
+            ui.failed(str(error))
+        except KeyboardInterrupt as interrupt:
+            status, ending = "interrupted", interrupt
+            ui.failed("interrupted")
+        except Exception as error:
+            status = "failed"
+            ending = disk_full(error, case.path)
+            known = ending or sentence_of(error, case.path)
+            ui.failed(str(known) if known else _unexpected(case, stage.name, error))
+        note = line.text if line.ended else ""
+        about = case.about(stage.name) if status == "done" else ""
+        record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
+        with _undisturbed(case, ending):
+            _record(case, record)
+    if ending is not None:
+        raise ending
+    return record
+
+
+@contextmanager
+def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
+    """Write the case's record undisturbed by a second Ctrl-C; a full disk leaves the record as it was."""
+    try:
+        with deaf():
+            yield
+    except OSError as error:
+        full = disk_full(error, case.path)
+        if ending is None:
+            raise full or ReproKitError(f"Cannot write the case {case.path}: {error.strerror}.", Exit.FAILED) from error
+
+
+def _record(case: Case, record: StageRecord) -> None:
+    """Record the stage, and drop what is known of the stages that build on it: it is stale now."""
+    if record.status == "skipped" and record == case.stage(record.name):
+        return  # then as now: nothing has changed
+    stale = {record.name}
+    for stage in REGISTRY.values():
+        if stale & {*stage.needs, *stage.uses}:
+            stale.add(stage.name)
+    case.update(stages=(*(known for known in case.file.stages if known.name not in stale), record))
+
+
+def _exit_code(case: Case, names: Sequence[str]) -> Exit:
+    records = [case.stage(name) for name in names]
+    if "bundle" in names:
+        bundled = case.stage("bundle")
+        if bundled is None or bundled.status != "done":
+            return Exit.FAILED
+        return Exit.OK if case.read("bundle.json", BundleResult).verified else Exit.UNVERIFIED
+    return Exit.FAILED if any(record and record.status == "failed" for record in records) else Exit.OK
+
+
+def _unexpected(case: Case, name: str, error: Exception) -> str:
+    path = case.path / "error.txt"
+    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"stage {name}\n{''.join(traceback.format_exception(error))}\n")
+    except OSError:
+        return f"unexpected error ({summary})"
+    return f"unexpected error ({summary}); its traceback is in {path}"

@@ -1,0 +1,133 @@
+"""What is known of a case at the end, read from its files: the one source of the summary and of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from repro_kit.case.case import Case, StageRecord
+from repro_kit.case.results import BundleResult, Capture, Observation, ObservedFailure, Reduction
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.failure import Layer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Other:
+    """A further failure of the observed run; `failure` is the number that `--failure` takes."""
+
+    failure: int
+    kind: str
+    signature: str
+    count: int
+    rank: int | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a command on a case; docs/cli.md explains each field to users (`as_json`)."""
+
+    exit: Exit
+    seconds: float = 0.0
+    error: str | None = None
+    case: str | None = None
+    failure: str | None = None  # kind
+    signature: str | None = None
+    layer: str | None = None
+    sentence: str | None = None  # the ablation's, naming the layer
+    statements: int | None = None
+    statements_before: int | None = None
+    minimal: bool = False  # every single removal was tried, and none fails alike
+    passes_with: str | None = None  # the change that makes the nearest program which passes
+    flaky: str | None = None  # how often it fails, and how sure the reduction is
+    verified: bool = False
+    level: str | None = None  # "program" or "script"
+    reason: str | None = None  # why it is not verified, or not minimized
+    bundle: str | None = None
+    stages: tuple[StageRecord, ...] = ()
+    others: tuple[Other, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields by name, `exit` as a number."""
+        data = asdict(self)
+        data["exit"] = int(self.exit)
+        for stage in data["stages"]:
+            del stage["settings"]
+        return data
+
+
+def outcome(
+    case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
+) -> Outcome:
+    """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
+    observation = _result(case, "observe", "observe/run.json", Observation)
+    capture = _result(case, "capture", "capture/capture.json", Capture)
+    ablation = _result(case, "ablate", "ablation.json", Ablation)
+    reduction = _result(case, "minify", "minify/minify.json", Reduction)
+    bundle = _result(case, "bundle", "bundle.json", BundleResult)
+    failures = observation.failures if observation else ()
+    chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None
+    signature = case.file.signature or (chosen.signature if chosen else None)
+    layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
+    if exit_code is Exit.USER_BUG:
+        layer = Layer.USER
+    captured = capture.statements if capture and capture.subject == "program" else None
+    told = [
+        *(observation.warnings if observation else ()),
+        capture.note if capture else "",
+        *(ablation.notes if ablation else ()),
+        reduction.note if reduction else "",
+        *(f"another failure met while reducing: {it}" for it in (reduction.others if reduction else ())),
+        *notes,
+    ]
+    return Outcome(
+        exit=exit_code,
+        seconds=round(seconds, 1),
+        error=error,
+        case=str(case.path),
+        failure=str(signature.kind) if signature else None,
+        signature=signature.summary() if signature else None,
+        layer=str(layer) if layer else None,
+        sentence=(ablation.sentence or None) if ablation else None,
+        statements=reduction.statements_after if reduction else captured,
+        statements_before=reduction.statements_before if reduction else captured,
+        minimal=bool(reduction and reduction.minimal),
+        passes_with=reduction.twin.what if reduction and reduction.twin else None,
+        flaky="; ".join(_flaky(reduction, bundle)) or None,
+        verified=bool(bundle and bundle.verified),
+        level=bundle.level if bundle else None,
+        reason=(bundle.reason or None) if bundle else None,
+        bundle=bundle.path if bundle else None,
+        stages=case.file.stages,
+        others=_others(failures, chosen),
+        notes=tuple(dict.fromkeys(note for note in told if note)),
+    )
+
+
+def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:
+    if bundle and bundle.flaky:
+        yield bundle.flaky
+    if reduction and reduction.note:
+        yield reduction.note
+
+
+def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[Other, ...]:
+    return tuple(
+        Other(at, str(other.failure.kind), other.signature.summary(), other.count, other.rank)
+        for at, other in enumerate(failures)
+        if other is not chosen
+    )
+
+
+def _result(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
+    record = case.stage(stage)
+    if record is None or record.status not in ("done", "stopped") or not case.has(name):
+        return None
+    try:
+        return case.read(name, cls)
+    except ReproKitError:
+        return None  # damaged since: the outcome tells what is left

@@ -1,0 +1,1 @@
+"""The user's compiled calls: observed, timed, compared."""

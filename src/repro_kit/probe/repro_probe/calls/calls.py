@@ -1,0 +1,198 @@
+"""The user's compiled calls: hand the outermost calls of what goes through ``torch.compile`` to an observer.
+
+Only in runs of their own, whose results count for nothing but what is measured: a call may be made several times.
+"""
+
+import atexit
+import functools
+import threading
+
+_inside = threading.local()
+
+
+class Calls:
+    """Everything that the script compiles, each with an observer of its calls."""
+
+    def __init__(self, place, observers):
+        """`observers`: (function, number); it is given so many first calls of everything compiled.
+
+        With None for the number it is given the second call, or the only one once the script is over.
+        """
+        self.place = place
+        self.observers = observers
+        self.compiled = []
+        atexit.register(self._end)
+
+    def watch(self, compiled, original):
+        """`compiled`, with its outermost calls seen."""
+        if isinstance(original, type) or not callable(compiled):
+            return compiled
+        one = Compiled(self, original)
+        self.compiled.append(one)
+        if hasattr(compiled, "forward"):  # a module: the object itself must stay what it is
+            compiled.forward = one.seen(compiled.forward)
+            return compiled
+        return one.seen(compiled)
+
+    def write(self):
+        """Write down what is known of all callables."""
+        self.place.write("measured", {"compiled": [one.found for one in self.compiled if one.found["calls"]]})
+
+    def _end(self):
+        for one in self.compiled:
+            one.end()
+        if self.compiled:
+            self.write()
+
+
+class Compiled:
+    """One compiled callable, and what is found of it."""
+
+    def __init__(self, calls, original):
+        self.calls = calls
+        self.original = original
+        self.found = {"name": _name(original), "calls": 0, "backward": False}  # model/measure/timing.py, CompiledCall
+        self.first = None  # until there is a second one
+
+    def seen(self, run):
+        """`run`, observed."""
+
+        @functools.wraps(run)
+        def call(*arguments, **named):
+            if getattr(_inside, "flag", False):
+                return run(*arguments, **named)
+            _inside.flag = True
+            try:
+                return self._call(run, arguments, named)
+            finally:
+                _inside.flag = False
+
+        return call
+
+    def _call(self, run, arguments, named):
+        self.found["calls"] += 1
+        if self.found["calls"] == 2:
+            self.first = None
+        for observe, number in self.calls.observers:
+            if self.found["calls"] == 2 if number is None else self.found["calls"] <= number:
+                self._observe(observe, Call(self, run, arguments, named))
+        result = run(*arguments, **named)
+        if self.found["calls"] == 1 and any(number is None for _, number in self.calls.observers):
+            self.first = Call(self, run, arguments, named)
+            self._watch_backward(result)
+        return result
+
+    def end(self):
+        """The script is over: a callable that was called once is observed now."""
+        if self.first is not None:
+            _inside.flag = True
+            for observe, number in self.calls.observers:
+                if number is None:
+                    self._observe(observe, self.first)
+
+    def _observe(self, observe, call):
+        try:
+            observe(call)
+        except Exception as error:
+            self.found["problem"] = f"{type(error).__name__}: {error}"[:300]
+        self.calls.write()
+
+    def _watch_backward(self, result):
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        from repro_probe.record.surroundings import compiles_autograd
+
+        if compiles_autograd():  # it would trace the hook too
+            return
+
+        def begun(gradient):
+            self.found["backward"] = True
+
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None:
+                leaf.register_hook(begun)
+
+
+class Call:
+    """A call that can be made again, compiled or in eager, with the modes of torch that it was made in."""
+
+    def __init__(self, owner, run, arguments, named):
+        import torch
+
+        self.found = owner.found
+        self.original = owner.original
+        self.arguments = arguments, named
+        self.run = run
+        self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+
+        def eager(*given, **more):  # a function: to disable a module wraps it in another one
+            return owner.original(*given, **more)
+
+        self.eager = torch._dynamo.disable(eager)
+
+    def make(self, function):
+        """Call `function`, and its backward where the script ran that; returns the results."""
+        import torch
+
+        with torch.inference_mode(self.inference), torch.set_grad_enabled(self.grad):
+            arguments, named = _apart(self.arguments)
+            result = function(*arguments, **named)
+            if self.found["backward"]:
+                _backward(result)
+        return result
+
+
+def _apart(arguments):
+    """`arguments`, cut off from the graph that computed them: its backward belongs to the script."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def cut(value):
+        if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
+            return value.detach().requires_grad_()
+        return value
+
+    return tree_map(cut, arguments)
+
+
+def _backward(result):
+    """Run the backward of all differentiable results, and leave the gradients of leaves as they were."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None]
+    if not outputs:
+        return
+    leaves = _leaves([output.grad_fn for output in outputs])
+    before = [leaf.grad for leaf in leaves]
+    for leaf in leaves:
+        leaf.grad = None
+    try:
+        torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
+    finally:
+        for leaf, gradient in zip(leaves, before):
+            leaf.grad = gradient
+
+
+def _leaves(nodes):
+    """The tensors that a graph of autograd accumulates gradients in."""
+    seen, found = set(), []
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        nodes += [following for following, _ in node.next_functions]
+    return found
+
+
+def _name(function):
+    if getattr(function, "__name__", "") == "_call_impl":  # nn.Module.compile
+        function = function.__self__
+    code = getattr(getattr(function, "forward", function), "__code__", None)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    place = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
+    return name.replace("<locals>.", "") + place

@@ -1,0 +1,180 @@
+"""Compare a compiled call of the user's with the same call in eager: results, gradients, what it writes to.
+
+The call is made several times, each from the same tensors: copies of its arguments, and the parameters and buffers of
+the modules that it can reach, whose values are put back. State in other Python objects is not.
+"""
+
+import contextlib
+import functools
+import inspect
+import random
+import sys
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from repro_probe.judge import compare_outputs, recheck
+from repro_probe.run import outputs
+from repro_probe.run.program import DEFAULTS, set_config
+
+CALLS = 3  # of one callable, that are compared: a missing guard shows at the second
+
+
+def observe(call):
+    """Compare `call`, and keep the first difference found of its callable."""
+    found = call.found
+    if found.get("difference"):
+        return
+    with _undisturbed():
+        program = _AsProgram(call)
+        with program.untouched():
+            told = {}
+            eager, compiled = _both(program, found)
+            if compare_outputs.kinds_of_difference(eager, compiled, compare_outputs.Tolerance(program.recipe)):
+                told = recheck.reconsider(program, eager, compiled, functools.partial(_with_eager_random, program))
+    found["compared"] = found.get("compared", 0) + 1
+    found.update(told)
+
+
+def _both(program, found):
+    """The outcomes in eager and compiled; where only one of them raises, that is noted."""
+    try:
+        eager = outputs.run(program, program.graph, _quiet)
+    except Exception as error:
+        _compiled(program)
+        found["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+        raise
+    try:
+        return eager, _compiled(program)
+    except Exception as error:
+        found["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
+        raise
+
+
+def _quiet(step, number):
+    """The steps of a run are of no interest."""
+
+
+def _compiled(program):
+    return outputs.run(program, program.compiled, _quiet)
+
+
+def _with_eager_random(program):
+    torch._dynamo.reset()
+    before = sys.modules["torch._inductor.config"].fallback_random
+    set_config("inductor.fallback_random", True)
+    try:
+        return _compiled(program)
+    finally:
+        set_config("inductor.fallback_random", before)
+        torch._dynamo.reset()
+
+
+class _AsProgram:
+    """A call in the form that the judge knows (program.py): inputs by name, a graph, a recipe."""
+
+    def __init__(self, call):
+        self.call = call
+        leaves, self.structure = tree_flatten(call.arguments)
+        self.leaves = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in leaves]
+        self.state = dict(_state(call.original))
+        self.values = [tensor.detach().clone() for tensor in self.state.values()]
+        self.parameters = [*(f"argument {at}" for at in range(len(leaves))), *self.state]
+        tensors = [*self.state.values(), *filter(_is_tensor, self.leaves)]
+        trains = call.grad and not call.inference and any(tensor.requires_grad for tensor in tensors)
+        self.recipe = {**DEFAULTS, "backward": "sum" if trains else "none"}
+
+    def calls(self):
+        """The arguments of the call, copied, and the state as it was before it."""
+        with _disable_current_modes():
+            self._put_back()
+        copies = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in self.leaves]
+        return [(*copies, *self.state.values())]
+
+    def graph(self, *inputs):
+        """The call in eager."""
+        return self._make(self.call.eager, inputs)
+
+    def compiled(self, *inputs):
+        """The call as the script makes it."""
+        return self._make(self.call.run, inputs)
+
+    def _make(self, function, inputs):
+        arguments, named = tree_unflatten(list(inputs[: len(self.leaves)]), self.structure)
+        return function(*arguments, **named)
+
+    def _put_back(self):
+        for tensor, value in zip(self.state.values(), self.values):
+            tensor.grad = None
+            if not torch.equal(tensor.data, value):
+                tensor.data.copy_(value)  # past the version counter: a backward of the script may be due
+
+    @contextlib.contextmanager
+    def untouched(self):
+        """Leave state and gradients as they were found."""
+        gradients = [tensor.grad for tensor in self.state.values()]
+        try:
+            yield
+        finally:
+            self._put_back()
+            for tensor, gradient in zip(self.state.values(), gradients):
+                tensor.grad = gradient
+
+    @contextlib.contextmanager
+    def forward_region(self, autocast=True):
+        """Grad mode as it was; autocast goes on as the script has it, unless a run in double precision is wanted."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(self.call.inference))
+            stack.enter_context(torch.set_grad_enabled(self.call.grad))
+            if not autocast:
+                stack.enter_context(torch.autocast("cpu", enabled=False))
+            yield
+
+    def surroundings(self):
+        """What else surrounds the call surrounds its comparison too."""
+        return contextlib.nullcontext()
+
+
+def _is_tensor(value):
+    return isinstance(value, torch.Tensor)
+
+
+def _copy(tensor):
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _state(function):
+    """Parameters and buffers of the modules that `function` is, belongs to, or names, by name."""
+    for prefix, module in _modules(function):
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            yield f"{prefix}{name}", tensor
+
+
+def _modules(function):
+    owner = getattr(function, "__self__", None)
+    if isinstance(function, torch.nn.Module) or isinstance(owner, torch.nn.Module):
+        yield "", owner if isinstance(owner, torch.nn.Module) else function
+        return
+    try:
+        reached = inspect.getclosurevars(function)
+    except (TypeError, ValueError):  # no Python function, or one whose variables are not set yet
+        return
+    for name, value in {**reached.globals, **reached.nonlocals}.items():
+        if isinstance(value, torch.nn.Module):
+            yield f"{name}.", value
+
+
+@contextlib.contextmanager
+def _undisturbed():
+    """Leave the random number generators of the script where they are."""
+    numpy = sys.modules.get("numpy")
+    states = random.getstate(), numpy.random.get_state() if numpy else None
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices):
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            if numpy:
+                numpy.random.set_state(states[1])

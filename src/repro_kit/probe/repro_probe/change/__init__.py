@@ -1,0 +1,1 @@
+"""Change from outside how an unmodified script compiles."""

@@ -1,0 +1,82 @@
+"""What this torch lets one switch from outside, found by looking: no version numbers."""
+
+import importlib
+import typing
+
+from repro_probe.common.environment import CONFIG_MODULES, value_of
+
+#: Numbers that switch something off: fusion, vectors, threads, inlining.
+_NUMBERS = {
+    "inductor.max_fusion_size": 1,
+    "inductor.cpp.simdlen": 1,
+    "inductor.cpp.threads": 1,
+    "inductor.realize_opcount_threshold": 1,
+    "inductor.realize_reads_threshold": 1,
+}
+
+#: Their settings are tried; `compiler` and `shapes` have none that a user would set to go on working.
+_FLIPPED = ("inductor", "dynamo", "functorch")
+
+
+def levers():
+    """Subsystems by backend, whether graphs have backends of their own, and settings with their other values."""
+    return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
+
+
+def _subsystems():
+    """{"inductor": [{"name": "lowerings"}, {"name": …, "setting": "inductor.layout_optimization", "value": False}]}."""
+    try:
+        from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
+    except ImportError:
+        return {}
+    if not hasattr(CompilerBisector, "disable_subsystem"):
+        return {}
+    return {backend: [_subsystem(backend, it) for it in known] for backend, known in BACKENDS.items()}
+
+
+def _subsystem(backend, it):
+    field = getattr(it, "config_field", None)
+    if field is None:
+        return {"name": it.name}
+    # aot_eager_decomp_partition patches functorch's settings (torch/_dynamo/backends/debugging.py).
+    module = "inductor" if backend == "inductor" else "functorch"
+    return {"name": it.name, "setting": module + "." + field, "value": it.config_value}
+
+
+def _has_graph_overrides():
+    from torch._dynamo import config
+
+    return hasattr(config, "debug_backend_override")
+
+
+def _settings():
+    """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
+    found = []
+    for short in _FLIPPED:
+        module = importlib.import_module(CONFIG_MODULES[short])
+        for key, entry in list(getattr(module, "_config", {}).items()):
+            if getattr(entry, "alias", None) or getattr(entry, "deprecated", False):
+                continue
+            try:
+                value = value_of(module, key)
+            except AttributeError:
+                continue
+            name = short + "." + key
+            values = [_NUMBERS[name]] if name in _NUMBERS else _values(getattr(entry, "value_type", None), value)
+            others = [it for it in values if it != value]
+            if others:
+                found.append({"name": name, "value": value, "others": others})
+    return found
+
+
+def _values(kind, value):
+    """All values of a type that has few; none where it has more."""
+    if kind is bool or isinstance(value, bool):
+        return [True, False]
+    if typing.get_origin(kind) is typing.Literal:
+        return list(typing.get_args(kind))
+    parts = typing.get_args(kind)
+    if parts and type(None) in parts:  # Optional
+        found = [_values(part, None) for part in parts if part is not type(None)]
+        return [None, *found[0]] if len(found) == 1 and found[0] else []
+    return []

@@ -1,0 +1,55 @@
+"""Leave functions of an unmodified script to eager, as ``@torch.compiler.disable`` on their definitions would.
+
+The one place that hooks torch's private parts for this: where Dynamo is given a frame (`CatchErrorsWrapper`,
+torch/_dynamo/convert_frame.py), and where it decides whether to inline a call (`InliningInstructionTranslator`,
+torch/_dynamo/symbolic_convert.py).
+"""
+
+import functools
+
+from repro_probe.common.imports import when_imported
+
+
+def is_named(code, functions):
+    """Whether `functions` (``{"name", "file", "line"}`` of each, as its code object tells them) has this one."""
+    told = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
+    return told in functions
+
+
+def install(functions):
+    """Leave `functions` to eager wherever Dynamo meets them."""
+
+    def is_wanted(code):
+        return is_named(code, functions)
+
+    when_imported("torch._dynamo.convert_frame", lambda module: _skip_frames(module, is_wanted))
+    when_imported("torch._dynamo.symbolic_convert", lambda module: _refuse_inlining(module, is_wanted))
+
+
+def _skip_frames(module, is_wanted):
+    """Neither a wanted frame nor what it calls is compiled."""
+    original = module.CatchErrorsWrapper.__call__
+
+    @functools.wraps(original)
+    def call(self, frame, *rest):
+        if not is_wanted(frame.f_code):
+            return original(self, frame, *rest)
+        from torch._dynamo.types import ConvertFrameReturn, FrameAction, FrameExecStrategy
+
+        return ConvertFrameReturn(frame_exec_strategy=FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
+
+    module.CatchErrorsWrapper.__call__ = call
+
+
+def _refuse_inlining(module, is_wanted):
+    """A call of a wanted function breaks the graph; Dynamo asks the function whether it was disabled."""
+    cls = module.InliningInstructionTranslator
+    original = cls.check_inlineable
+
+    @functools.wraps(original)
+    def check_inlineable(function):
+        if hasattr(function, "get_code") and hasattr(function, "get_function") and is_wanted(function.get_code()):
+            function.get_function()._torchdynamo_disable = True
+        return original(function)
+
+    cls.check_inlineable = staticmethod(check_inlineable)

@@ -1,0 +1,52 @@
+"""Let eager run some of a script's graphs: torch's own lever where it has one, else a hook at Dynamo's border."""
+
+import functools
+
+from repro_probe.common.imports import when_imported
+
+
+def install(wanted, fix):
+    """`wanted`: ``3`` or ``>=3``, by the number of the frame; `fix(module, name, value)` sets a setting for good."""
+
+    def choose(config):
+        if hasattr(config, "debug_backend_override"):
+            fix(config, "debug_backend_override", wanted + ":eager")
+        else:
+            when_imported("torch._dynamo.output_graph", lambda module: hook(module, wanted))
+
+    when_imported("torch._dynamo.config", choose)
+
+
+def hook(module, wanted):
+    """Give the wanted graphs of `torch._dynamo.output_graph` to the backend ``eager``."""
+    cls = module.OutputGraph
+    original = cls.call_user_compiler
+
+    @functools.wraps(original)
+    def call_user_compiler(self, *arguments, **named):
+        from torch._dynamo.backends.registry import lookup_backend
+
+        if not _is_wanted(_frame(self), wanted):
+            return original(self, *arguments, **named)
+        before, self.compiler_fn = self.compiler_fn, lookup_backend("eager")
+        try:
+            return original(self, *arguments, **named)
+        finally:
+            self.compiler_fn = before
+
+    cls.call_user_compiler = call_user_compiler
+
+
+def _frame(graph):
+    compile_id = getattr(graph, "dynamo_compile_id", None)
+    if compile_id is None:
+        from torch._guards import CompileContext
+
+        compile_id = CompileContext.current_compile_id()
+    return None if compile_id is None else compile_id.frame_id
+
+
+def _is_wanted(frame, wanted):
+    if frame is None:
+        return False
+    return frame >= int(wanted[2:]) if wanted.startswith(">=") else frame == int(wanted)

@@ -1,0 +1,166 @@
+"""Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
+
+Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
+with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
+``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
+the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
+added to a setting that is a set of them. ``timeline``: see timeline.py, ``eager_graphs``:
+see graphs.py. ``eager``: compile nothing, see
+eager.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
+"""
+
+import functools
+import importlib
+import sys
+import threading
+
+from repro_probe.change import disable, eager, eager_graphs, subsystem_switches
+from repro_probe.common import names
+from repro_probe.common.environment import CONFIG_MODULES
+from repro_probe.common.imports import when_imported
+
+_inside = threading.local()
+
+#: Modules of torch that hand a call of torch.compile on for the user; any other calls it for itself (torch.cond does).
+_HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
+
+
+def is_users(frame):
+    """Whether a call of `torch.compile` from `frame` is the user's."""
+    name = frame.f_globals.get("__name__") or ""
+    return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
+
+
+def compile_settings(arguments):
+    """The arguments of a call of `torch.compile` that decide how, as data."""
+    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
+    backend = arguments.get("backend") or "inductor"
+    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
+    return settings
+
+
+def install(place, note, watch):
+    """Arrange for the overrides; nothing is imported before the script does it.
+
+    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
+    original)` returns what the script gets for `compiled`.
+    """
+    options = place.options
+    when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
+    if "grad" in options:
+        when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
+    if "setup" in options:
+        when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
+    if options.get("eager"):
+        eager.install(place, _fix)
+    if "disable" in options:
+        disable.install(options["disable"])
+    when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
+    for key, value in options.get("config", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+    for key in options.get("defaults", ()):
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
+    if options.get("eager_graphs"):
+        eager_graphs.install(options["eager_graphs"], _fix)
+    for key, paths in options.get("functions", {}).items():
+        short, _, name = key.partition(".")
+        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
+    if "switch" in options:
+        path = place.path(subsystem_switches.APPLIED, "jsonl")
+        when_imported(
+            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
+        )
+
+
+def _fix(module, name, value):
+    """Set it for good: what the script assigns later does not count, and other threads see it too."""
+    *path, last = name.split(".")
+    holder = module
+    for part in path:
+        holder = getattr(holder, part)
+    setattr(holder, last, value)
+    entry = getattr(module, "_config", {}).get(name)
+    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+        entry.env_value_force = value
+
+
+def _fix_default(module, name):
+    entry = getattr(module, "_config", {}).get(name)
+    if entry is not None:
+        _fix(module, name, entry.default)
+
+
+def _add(module, name, paths):
+    setattr(module, name, {*getattr(module, name), *map(_function, paths)})
+
+
+def _function(path):
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules and "." in module:  # a method: logging.Logger.info
+        return getattr(_function(module), name)
+    return getattr(importlib.import_module(module), name)
+
+
+def _wrap_compile(torch, options, note, watch):
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def compile(model=None, **arguments):
+        if not is_users(sys._getframe(1)):
+            return compile_(model, **arguments)
+        note(compile_settings(arguments))
+        changed = _compile_arguments(arguments, options)
+        if model is None:
+            return lambda function: _compile(function, changed)
+        return _compile(model, changed)
+
+    def _compile(model, changed):
+        code = getattr(model, "__code__", None)
+        if code is not None and disable.is_named(code, options.get("disable", ())):
+            changed = {"disable": True}  # torch.compile looks through the decorator
+        _inside.flag = True
+        try:
+            return watch(compile_(model, **changed), model)
+        finally:
+            _inside.flag = False
+
+    torch.compile = compile
+
+
+def _compile_arguments(arguments, options):
+    changed = dict(arguments)
+    before = changed.get("backend") or "inductor"
+    for name in ("backend", "dynamic", "fullgraph"):
+        if name in options:
+            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
+    if options.get("backend", before) != before:
+        # Options and modes belong to the backend that they were written for.
+        changed.pop("mode", None)
+        changed.pop("options", None)
+    if "mode" in options:
+        changed.pop("options", None)
+        changed["mode"] = options["mode"]
+    return changed
+
+
+def _wrap_optimize(dynamo, options):
+    optimize = dynamo.optimize
+    if not {"backend", "dynamic"} & set(options):
+        return
+
+    @functools.wraps(optimize)
+    def optimize_with(*positional, **arguments):
+        if not getattr(_inside, "flag", False):
+            if positional:
+                arguments["backend"], positional = positional[0], ()
+            if "backend" in options:
+                arguments["backend"] = names.backend(options["backend"])
+            if "dynamic" in options:
+                arguments["dynamic"] = options["dynamic"]
+        return optimize(*positional, **arguments)
+
+    dynamo.optimize = optimize_with
+    eval_frame = importlib.import_module("torch._dynamo.eval_frame")
+    eval_frame.optimize = optimize_with

@@ -1,0 +1,129 @@
+"""What torch says about itself: ``python -m repro_probe.common.environment`` prints it as JSON."""
+
+import json
+import os
+import platform
+import sys
+
+CONFIG_MODULES = {
+    "inductor": "torch._inductor.config",
+    "dynamo": "torch._dynamo.config",
+    "functorch": "torch._functorch.config",
+    "compiler": "torch.compiler.config",
+    "shapes": "torch.fx.experimental._config",
+}
+
+#: Set by repro-kit or by torch for one run only.
+_NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "dynamo.debug_dir_root"}
+
+
+def non_default_config():
+    """Settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
+    found = {}
+    for short, name in CONFIG_MODULES.items():
+        module = sys.modules.get(name)
+        entries = getattr(module, "_config", None)
+        if not entries:
+            continue
+        for key, entry in list(entries.items()):
+            full = short + "." + key
+            if full in _NOT_THE_USERS or getattr(entry, "alias", None) or getattr(entry, "deprecated", False):
+                continue
+            try:
+                value = value_of(module, key)
+                default = entry.default
+            except AttributeError:
+                continue
+            if value != default and _is_literal(value):
+                found[full] = value
+    return found
+
+
+def value_of(module, key):
+    """The setting `key`, which may be ``cpp.simdlen``, as it stands."""
+    for part in key.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _is_literal(value):
+    if isinstance(value, (list, tuple)):
+        return all(_is_literal(item) for item in value)
+    if isinstance(value, dict):
+        return all(_is_literal(key) and _is_literal(item) for key, item in value.items())
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def settings():
+    """Settings of this process that a program must carry."""
+    torch = sys.modules["torch"]
+    return {
+        "config": non_default_config(),
+        "threads": torch.get_num_threads(),
+        "memory": memory_limit(),
+        "default_dtype": str(torch.get_default_dtype()),
+    }
+
+
+def memory_limit():
+    """Bytes of address space that this process may map; None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def accelerator(torch):
+    """Type of the accelerator that can be used, or None."""
+    if torch.cuda.is_available():
+        return "cuda"
+    for name in ("xpu", "mps"):
+        module = getattr(torch, name, None)
+        if module is not None and module.is_available():
+            return name
+    return None
+
+
+def packages():
+    """Installed distributions and their versions."""
+    from importlib import metadata
+
+    found = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name:
+            found[name] = distribution.version
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def main():
+    """Print this interpreter's environment as one JSON object."""
+    report = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "torch": None,
+        "packages": packages(),
+    }
+    try:
+        import torch
+    except ImportError as error:
+        report["error"] = str(error)
+    else:
+        from torch.utils import collect_env
+
+        report.update(
+            torch=str(torch.__version__),
+            torch_git=torch.version.git_version,
+            accelerator=accelerator(torch),
+            threads=torch.get_num_threads(),
+            collect_env=collect_env.get_pretty_env_info(),
+        )
+    sys.stdout.flush()
+    os.write(1, json.dumps(report).encode())
+
+
+if __name__ == "__main__":
+    main()

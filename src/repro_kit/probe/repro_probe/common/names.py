@@ -1,0 +1,61 @@
+"""Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints those it does not know."""
+
+import importlib
+import json
+import os
+import sys
+
+from repro_probe.common.environment import CONFIG_MODULES
+
+
+def backend(name):
+    """What `torch.compile` is to be given for `name`.
+
+    ``MODULE:FUNCTION`` is imported; a name that is not registered may be a function of the user's script.
+    """
+    module, colon, attribute = name.partition(":")
+    if colon:
+        return getattr(importlib.import_module(module), attribute)
+    found = getattr(sys.modules.get("__main__"), name, None)
+    return found if callable(found) and not is_registered(name) else name
+
+
+def is_registered(name):
+    """Whether torch has a backend of this name."""
+    registered = importlib.import_module("torch._dynamo").list_backends(())
+    return name in registered
+
+
+def is_setting(name):
+    """Whether ``<module>.<name>`` is a setting of torch."""
+    short, _, rest = name.partition(".")
+    try:
+        module = importlib.import_module(CONFIG_MODULES[short])
+    except ImportError:
+        return False
+    known = getattr(module, "_config", None)
+    return rest in known if known is not None else hasattr(module, rest)
+
+
+def _is_backend(name):
+    if ":" not in name:
+        return is_registered(name)
+    try:
+        return callable(backend(name))
+    except (ImportError, AttributeError):
+        return False
+
+
+def main():
+    """Print {"backends": […], "settings": […]}, each what is not known of what was asked for."""
+    asked = json.loads(sys.argv[1])
+    told = {
+        "backends": [name for name in asked["backends"] if not _is_backend(name)],
+        "settings": [name for name in asked["settings"] if not is_setting(name)],
+    }
+    sys.stdout.flush()
+    os.write(1, ("\n" + json.dumps(told)).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Where the probe enters a process of the user's: boot and watch."""

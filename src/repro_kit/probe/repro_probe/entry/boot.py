@@ -1,0 +1,235 @@
+"""Start the probe in a process of the user's run: the mode comes from its orders, the findings go to a directory.
+
+Every record is a file of its own, named after the process, and written at once: a process that is killed leaves what
+it had found.
+"""
+
+import atexit
+import faulthandler
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+from repro_probe.common.imports import when_imported
+from repro_probe.common.stacks import dump_at
+
+#: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
+_WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
+
+_files = []  # kept open for faulthandler
+
+
+class Place:
+    """The directory of this run's findings, and the options of the mode."""
+
+    def __init__(self, directory, options):
+        self.directory = directory
+        self.options = options
+
+    def path(self, name, ending="json"):
+        """A file of this process."""
+        return os.path.join(self.directory, f"{name}-{os.getpid()}.{ending}")
+
+    def write(self, name, data):
+        """Write `data` as JSON, whole or not at all."""
+        path = self.path(name)
+        with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are no JSON
+            json.dump(data, file, default=repr, ensure_ascii=False)
+        os.replace(path + ".part", path)
+
+    def append(self, name, line):
+        """Add one line to a text of this process."""
+        with open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def start(orders):
+    """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
+    if is_worker():
+        return
+    place = Place(orders["directory"], orders["options"])
+    try:
+        os.makedirs(place.directory, exist_ok=True)
+        when_imported("torch", lambda torch: _guarded(place, _torch_seen, place, torch))
+        _install_mode(orders["mode"], place)
+    except Exception:
+        _complain(place)
+
+
+def is_worker():
+    """Whether this process is a tool of the compiler, and not the user's."""
+    return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
+
+
+def _guarded(place, function, *arguments):
+    try:
+        function(*arguments)
+    except Exception:
+        _complain(place)
+
+
+def _complain(place):
+    with open(place.path("probe-error", "txt"), "a", encoding="utf-8") as file:
+        traceback.print_exc(file=file)
+
+
+def _install_mode(mode, place):
+    if mode == "capture":
+        from repro_probe.record import capture
+
+        capture.install(place)
+    elif mode == "override":
+        from repro_probe.change import override
+
+        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if "timeline" in place.options:
+            from repro_probe.calls import timeline
+
+            timeline.install(place)
+
+
+def _note_settings(place, settings):
+    """Append to the events of this process, as the recording of graphs does."""
+    line = json.dumps({"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}, default=repr)
+    with open(place.path("events", "jsonl"), "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _watch_calls(place):
+    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
+    if place.options.get("measure"):
+        return _measured(place, place.options["measure"])
+    if place.options.get("witness"):
+        from repro_probe.calls.witness import Witness
+
+        made = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        return lambda compiled, original: made[0](original, compiled)
+    return lambda compiled, original: compiled
+
+
+def _measured(place, what):
+    """Gives the script what it compiled, its calls observed for what is to be measured."""
+    from repro_probe.calls import call_timing, calls
+
+    watching = []
+
+    def watch(compiled, original):
+        if not watching:
+            observers = [(call_timing.observer(what), None)] if {"time", "memory"} & set(what) else []
+            if "accuracy" in what:
+                from repro_probe.calls import compare_calls  # which needs torch, and it is there by now
+
+                observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
+            watching.append(calls.Calls(place, observers))
+        return watching[0].watch(compiled, original)
+
+    return watch
+
+
+def _torch_seen(place, torch):
+    """First sign of torch in this process: say hello, and from here on watch how it ends."""
+    say_hello(place, torch)
+    _watch_exceptions(place)
+    _watch_signals(place)
+    atexit.register(_guarded, place, say_goodbye, place)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
+
+
+def _after_fork(place, torch):
+    say_hello(place, torch)
+    _watch_signals(place)
+
+
+def say_hello(place, torch):
+    """Write down which process this is."""
+    place.write(
+        "hello",
+        {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "argv": argv(),
+            "executable": sys.executable,
+            "python": sys.version.split()[0],
+            "torch": str(torch.__version__),
+            "time": time.time(),
+            "rank": os.environ.get("RANK"),
+        },
+    )
+
+
+def argv():
+    """The whole command line, with the interpreter where that is known (Python 3.10)."""
+    return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
+
+
+def say_goodbye(place):
+    """Write down what is known in the end: the user's own modules, and the settings of the process."""
+    from repro_probe.calls import call_timing
+    from repro_probe.common import environment
+
+    told = {"pid": os.getpid(), "modules": _own_modules(), "peak_memory": call_timing.peak()}
+    place.write("goodbye", {**told, **environment.settings()})
+
+
+def _own_modules():
+    """Files of the modules that were imported from outside of any installation: the user's own."""
+    installed = (sys.prefix, sys.base_prefix, os.path.dirname(__file__), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        # torch.ops and torch.classes are modules whose file is no path.
+        if not (isinstance(file, str) and file.endswith(".py") and os.path.isabs(file)) or file.startswith(prefixes):
+            continue
+        if not any(mark in file for mark in ("site-packages", "dist-packages", "torchinductor_")):
+            found[name] = file
+    found.pop("sitecustomize", None)
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main and os.path.exists(main) and "site-packages" not in main:
+        found["__main__"] = os.path.abspath(main)
+    return found
+
+
+def note_exception(place, name, error):
+    """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
+    from repro_probe.common.describe import describe_exception
+    from repro_probe.judge.stated import tolerance
+    from repro_probe.record import nature
+
+    found = {"exceptions": describe_exception(error), "tolerance": tolerance(error), **nature.of(error)}
+    place.write(name, {"time": time.time(), **found})
+
+
+def _watch_exceptions(place):
+    """Keep an uncaught exception as data, then let the user's hook have it."""
+    before = sys.excepthook
+    before_thread = threading.excepthook
+
+    def hook(kind, error, trace):
+        if not issubclass(kind, KeyboardInterrupt):
+            _guarded(place, note_exception, place, "exception", error)
+        before(kind, error, trace)
+
+    def thread_hook(arguments):
+        if arguments.exc_value is not None:
+            _guarded(place, note_exception, place, "thread-exception", arguments.exc_value)
+        before_thread(arguments)
+
+    sys.excepthook = hook
+    threading.excepthook = thread_hook
+
+
+def _watch_signals(place):
+    """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
+    file = open(place.path("stack", "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
+    _files.append(file)
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file)
+    deadline = place.options.get("deadline")
+    if deadline is not None:
+        dump_at(deadline, file)

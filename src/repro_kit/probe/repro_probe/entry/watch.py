@@ -1,0 +1,304 @@
+"""Leave a case where torch.compile fails, from inside the program that it fails in.
+
+While it watches, what capture records of each graph (metadata, no values) and torch's structured trace are kept in
+memory; a failure writes them down, with the exception and the environment, as a case that `repro-kit collect` goes on
+from. Standard library and torch only, and torch is never imported for it.
+"""
+
+import contextlib
+import functools
+import inspect
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+
+from repro_probe.common import orders, owner
+from repro_probe.common.imports import when_imported
+from repro_probe.entry import boot
+from repro_probe.record import capture
+from repro_probe.record.memory import Memory, TraceMemory
+
+SCHEMA = 1
+_SUFFIX = ".repro"
+_NO_VALUES = -1  # a limit that no tensor keeps
+_BACKWARDS = 4  # calls of a graph whose backward is noted
+
+#: Where an exception is raised that torch.compile is to blame for.
+_COMPILERS = tuple(
+    os.path.join("torch", name, "") for name in ("_dynamo", "_inductor", "_functorch", "_higher_order_ops")
+)
+_CHECKS = (os.path.join("torch", "testing", ""), os.path.join("numpy", "testing", ""))
+_GENERATED = ("torchinductor", "<eval_with_key>")
+
+#: Variables that may bear on compilation; the bundle has a list of its own, which is shorter.
+_VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA", "CUBLAS", "NVIDIA", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "ATEN_")
+
+
+class watch(contextlib.ContextDecorator):
+    """Leave a case at `path` when a failure of torch.compile leaves the block, or the decorated function.
+
+    The exception goes on as it is. `saved` is where the case went, None while there is none; what is at `path` already
+    stays, and a number is added. Without `path`, it is named after the script.
+    """
+
+    def __init__(self, path=None):
+        self.path = os.fspath(path) if path is not None else _default_path()
+        self.saved = None
+
+    def __call__(self, function):
+        """`function`, watched. Raises TypeError for what has not run yet when its call returns."""
+        kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        if any(is_one(function) for is_one in kinds):
+            raise TypeError(
+                f"{function.__qualname__} is a coroutine or generator; put `with repro_kit.watch(…):` in its body"
+            )
+        return super().__call__(function)
+
+    def _recreate_cm(self):
+        return type(self)(self.path)
+
+    def __enter__(self):
+        _watching.enter()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        try:
+            if error is not None:
+                self.saved = _watching.save(self.path, error)
+        finally:
+            _watching.leave()
+
+
+def save_repro(fn, args=(), kwargs=None, path=None):
+    """Call ``fn(*args, **kwargs)`` compiled once more, and leave a case at `path` of how that fails.
+
+    `fn` is a function or module, compiled already or not. Returns where the case is; None when it does not fail (any
+    more), or not in the compiler.
+    """
+    import torch
+
+    compiled = fn if _is_compiled(fn) else torch.compile(fn)
+    for again in (False, True):
+        if again:  # a graph that was compiled before has not been seen
+            torch._dynamo.reset()
+        watching = watch(path)
+        with contextlib.suppress(Exception), watching:
+            compiled(*args, **(kwargs or {}))
+        if watching.saved is not None or _watching.seen:
+            break
+    return watching.saved
+
+
+def _is_compiled(fn):
+    return (
+        hasattr(fn, "_torchdynamo_orig_callable")
+        or hasattr(fn, "_orig_mod")
+        or bool(getattr(fn, "_compiled_call_impl", None))
+    )
+
+
+_OFF, _ON = ("", "0", "no", "false", "off"), ("1", "yes", "true", "on")  # values of REPRO_KIT; repro_kit.pth too
+
+
+def start(value):
+    """Watch the whole process: `value` is the path of the case, or ``1`` for one named after the script."""
+    word = value.strip().lower()
+    if word in _OFF or boot.is_worker():
+        return
+    if word not in _ON and os.sep not in value and not value.endswith(_SUFFIX):
+        _say(f"REPRO_KIT={value!r} is not 1 (on), 0 (off) or the path of a case (NAME{_SUFFIX}); nothing is watched.")
+        os.environ["REPRO_KIT"] = "0"  # processes that this one starts need not say it again
+        return
+    path = None if word in _ON else value  # the script's name is not known yet
+    _watching.enter()
+    before, before_thread = sys.excepthook, threading.excepthook
+
+    def hook(kind, error, trace):
+        before(kind, error, trace)
+        _watching.save(path or _default_path(), error)
+
+    def thread_hook(arguments):
+        before_thread(arguments)
+        if arguments.exc_value is not None:
+            _watching.save(path or _default_path(), arguments.exc_value)
+
+    sys.excepthook, threading.excepthook = hook, thread_hook
+
+
+def _default_path():
+    main = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "out"
+    return os.path.splitext(os.path.basename(main))[0] + _SUFFIX
+
+
+class _Recorder(capture.Recorder):
+    """Records while it is on; a graph that was compiled while it was off stays as it is."""
+
+    on = False
+
+    def event(self, name, graph, **more):
+        if self.on and graph is not None:
+            super().event(name, graph, **more)
+
+    def failed(self, name, graph, error):
+        super().failed(name, graph, error)
+        _mark(error, "_repro_kit_of_graph", True)
+
+    def graph_seen(self, output, gm, example_inputs):
+        return super().graph_seen(output, gm, example_inputs) if self.on else None
+
+    def watch(self, graph, compiled):
+        if graph is None:
+            return compiled
+        return functools.wraps(compiled, updated=("__dict__",) if hasattr(compiled, "__dict__") else ())(
+            super().watch(graph, compiled)
+        )
+
+    def watch_backward(self, graph, result):
+        if self.calls.get(graph, 0) <= _BACKWARDS:
+            super().watch_backward(graph, result)
+
+
+class _Watching:
+    """What all watched blocks of this process share."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.depth = 0
+        self.seen = 0  # graphs that were compiled in the last block
+        self.memory = self.trace = self.recorder = None
+
+    def enter(self):
+        """One more block."""
+        if orders.read() is not None:  # repro-kit runs this program, and records it by itself
+            return
+        with self.lock:
+            self.depth += 1
+            if self.depth > 1:
+                return
+            if self.recorder is None:
+                self.memory, self.trace = Memory(), TraceMemory()
+                self.recorder = _Recorder(self.memory, _NO_VALUES)
+                when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, self.recorder))
+            self.recorder.on = True
+            self.seen = -self.memory.graphs
+            when_imported("torch._logging._internal", lambda module: self.depth and self.trace.start(module))
+
+    def leave(self):
+        """One block less. What was kept stays: what was compiled in this block may fail in the next."""
+        with self.lock:
+            self.depth -= bool(self.depth)
+            if self.depth or self.recorder is None:
+                return
+            self.recorder.on = False
+            self.seen += self.memory.graphs
+            self.trace.stop()
+
+    def save(self, path, error):
+        """Write the case when `error` concerns the compiler; where it is. Nothing that goes wrong here is raised."""
+        if not self.depth or "torch" not in sys.modules or not isinstance(error, Exception):
+            return None
+        with self.lock:
+            known = getattr(error, "_repro_kit_case", None)
+            if known is not None or not self._concerns_compiler(error):
+                return known
+            try:
+                place = _write(path, error, self.memory, self.trace)
+                _mark(error, "_repro_kit_case", place)
+            except Exception as problem:
+                _say(f"this failure could not be kept at {path}: {type(problem).__name__}: {problem}")
+                return None
+        _say(f"this failure of torch.compile is kept in {place}; go on with: repro-kit collect {place}")
+        return place
+
+    def _concerns_compiler(self, error):
+        while error is not None:
+            if getattr(error, "_repro_kit_of_graph", False):
+                return True
+            files = _files(error)
+            own = max((at for at, file in enumerate(files) if _is_users(file)), default=-1)
+            if any(mark in file for file in files[own + 1 :] for mark in _COMPILERS + _GENERATED):
+                return True
+            checked = isinstance(error, AssertionError) and files and any(mark in files[-1] for mark in _CHECKS)
+            if checked and self.memory.graphs:
+                return True
+            error = error.__cause__ or error.__context__
+        return False
+
+
+def _mark(error, name, value):
+    with contextlib.suppress(AttributeError):  # an exception with __slots__
+        setattr(error, name, value)
+
+
+def _files(error):
+    files, trace = [], error.__traceback__
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    return files
+
+
+def _is_users(file):
+    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), os.path.dirname(__file__))
+    return not any(mark in file for mark in (*installed, *_COMPILERS, *_GENERATED, *_CHECKS))
+
+
+def _write(path, error, memory, trace):
+    """The case, whole or not at all."""
+    torch = sys.modules["torch"]
+    place = os.path.abspath(_free(path))
+    aside = f"{place}.part{os.getpid()}"
+    recorded = boot.Place(os.path.join(aside, "watched"), {})
+    try:
+        os.makedirs(os.path.join(recorded.directory, "trace"))
+        os.chmod(aside, 0o700)
+        boot.say_hello(recorded, torch)
+        boot.note_exception(recorded, "exception", error)
+        boot.say_goodbye(recorded)
+        memory.write_to(recorded)
+        trace.write_to(os.path.join(recorded.directory, "trace"))
+        about = json.dumps(_about(torch, memory), indent=2)
+        for name, text in (("watched.json", about), (".owner", owner.mark_of(aside, about))):
+            with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        os.replace(aside, place)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
+
+
+def _about(torch, memory):
+    return {
+        "schema": SCHEMA,
+        "python": sys.executable,
+        "torch": str(torch.__version__),
+        "command": boot.argv(),
+        "cwd": os.getcwd(),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+        "variables": {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)},
+        "graphs": memory.graphs,
+        "dropped": memory.dropped,
+    }
+
+
+def _free(path):
+    """`path`, with a number where something is there."""
+    stem, ending = os.path.splitext(path)
+    rank = os.environ.get("RANK", "0")
+    stem += "-rank" + rank if rank != "0" else ""
+    count = 1
+    while os.path.lexists(stem + (f"-{count}" if count > 1 else "") + ending):
+        count += 1
+    return stem + (f"-{count}" if count > 1 else "") + ending
+
+
+def _say(text):
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+        sys.stderr.write(f"repro-kit: {text}\n")
+
+
+_watching = _Watching()

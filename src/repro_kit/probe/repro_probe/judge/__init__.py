@@ -1,0 +1,1 @@
+"""Is a result wrong? Comparison with eager, and a second look at what differs."""

@@ -1,0 +1,221 @@
+"""Indices as choices: where an output's indices come from, and whether others would be as good.
+
+Among equal values any index will do, so that indices are judged by the values that they select and by their range.
+"""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from repro_probe.run import outputs
+
+#: Operators that choose among values; of the first only the extreme value matters.
+_EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
+_PERMUTING = {"sort", "argsort", "topk"}  # no index may come twice
+_POOLS = {
+    **dict.fromkeys(("max_pool2d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"), 2),
+    **dict.fromkeys(("max_pool3d_with_indices", "adaptive_max_pool3d", "fractional_max_pool3d"), 3),
+}
+CHOOSERS = {*_EXTREME, *_PERMUTING, *_POOLS, "median", "nanmedian", "mode", "kthvalue"}
+#: Operators that only bring elements into another order or type, besides views.
+_MOVING = {"clone", "_to_copy", "flip", "roll", "index_select", "repeat", "cat", "stack", "_unsafe_view"}
+
+
+def is_index(leaf):
+    """Whether `leaf` is a tensor that may hold indices."""
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
+
+
+class _Source:
+    """One operator's choice: `values` as rows to choose from, and the row that each index belongs to."""
+
+    def __init__(self, name, values, index, dim):
+        self.permuting = name in _PERMUTING
+        values = values.detach()
+        if name in _POOLS:
+            values, dim = values.flatten(-_POOLS[name]), None
+            shape = values.shape[:-1]
+            self.rows = torch.arange(shape.numel()).reshape(*shape, *[1] * (index.dim() - len(shape)))
+        elif dim is None:
+            values = values.reshape(1, -1)
+            self.rows = torch.zeros([1] * index.dim(), dtype=torch.int64)
+        else:
+            kept = index.dim() == values.dim()
+            values = values.unsqueeze(0) if not values.dim() else values.movedim(dim, -1)
+            self.rows = torch.arange(values.shape[:-1].numel()).reshape(values.shape[:-1])
+            if kept and index.dim():
+                self.rows = self.rows.unsqueeze(-1).movedim(-1, dim)
+        self.rows = self.rows.expand(index.shape).flatten()
+        self.values = values.reshape(-1, values.shape[-1]).cpu()
+
+
+class Choice:
+    """Where the elements of an output were chosen: a position for each, counted over all `sources`."""
+
+    def __init__(self, sources, positions):
+        self.sources = sources  # [(first position, source)]
+        self.positions = positions.cpu()
+
+    def wrong(self, eager, compiled, tolerance):
+        """(mask of the elements of `compiled` that are no good choice, a word on the first of them).
+
+        `eager` and `compiled` in double precision; `tolerance`: the judge's.
+        """
+        wrong, why = torch.zeros(eager.shape, dtype=torch.bool), ""
+        for start, source in self.sources:
+            here = (self.positions >= start) & (self.positions < start + source.rows.numel())
+            if here.any():
+                bad, told = self._wrong(source, start, eager, compiled, here, tolerance)
+                wrong[here] = bad
+                why = why or told
+        return wrong, why
+
+    def _wrong(self, source, start, eager, compiled, here, tolerance):
+        rows = source.rows[self.positions[here] - start]
+        mine, others = eager[here], compiled[here]
+        size = source.values.shape[-1]
+        outside = ~((others >= 0) & (others < size) & (others == others.floor()))
+        if outside.any():
+            return outside, f"index {others[outside][0].item():g} is outside of 0…{size - 1}"
+        mine, others = mine.long(), others.long()
+        wide = source.values.to(torch.float64)
+        wanted, selected = wide[rows, mine], wide[rows, others]
+        rtol, atol = tolerance.of(source.values.dtype) if source.values.is_floating_point() else (0.0, 0.0)
+        near = torch.isclose(selected, wanted, rtol=rtol, atol=atol, equal_nan=True)
+        if not near.all():
+            first = (~near).nonzero()[0]
+            value, other = wanted[first].item(), selected[first].item()
+            return ~near, f"eager's index selects {value:g}, the compiled one {other:g}"
+        if source.permuting:
+            pairs = rows * size + others
+            _, back, counts = pairs.unique(return_inverse=True, return_counts=True)
+            allowed = (rows * size + mine).unique(return_counts=True)[1].max()
+            twice = counts[back] > allowed
+            if twice.any():
+                return twice, "an index comes more than once"
+        return torch.zeros_like(near), ""
+
+
+class _Follow(TorchDispatchMode):
+    """Follows indices from where they were chosen, and marks everything computed from a tie."""
+
+    def __init__(self):
+        super().__init__()
+        self.tied = {}  # storages, kept alive, so that an address stays its own
+        self.positions = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
+        self.sources = []
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        name = function._schema.name.partition("::")[2]
+        if function._schema.is_mutable:
+            self._forget(args)
+        elif name in CHOOSERS and args:
+            self._chosen(name, args, kwargs, result)
+        elif function.is_view or name in _MOVING:
+            self._moved(function, name, args, kwargs, result)
+        if self.touches((args, kwargs)) or (name in CHOOSERS and args and _has_ties(name, args, kwargs)):
+            indices = name in CHOOSERS and not self.touches((args, kwargs))
+            self._mark([leaf for leaf in tree_flatten(result)[0] if not indices or is_index(leaf)])
+        return result
+
+    def _chosen(self, name, args, kwargs, result):
+        dim = kwargs.get("dim", _dim(name, args))
+        for leaf in tree_flatten(result)[0]:
+            if is_index(leaf) and leaf.numel():
+                source = _Source(name, args[0].clone(), leaf, dim)
+                places = torch.arange(self.count, self.count + leaf.numel(), device=leaf.device).reshape(leaf.shape)
+                self._note(leaf, torch.empty_like(leaf, dtype=torch.int64).copy_(places))
+                self.sources.append((self.count, source))
+                self.count += leaf.numel()
+
+    def _moved(self, function, name, args, kwargs, result):
+        tensors = [leaf for leaf in tree_flatten(args)[0] if isinstance(leaf, torch.Tensor)]
+        if name == "index_select":
+            tensors = tensors[:1]
+        if not tensors or any(self.positions_of(tensor) is None for tensor in tensors):
+            return
+        if name == "_to_copy":
+            moved = self.positions_of(args[0]).clone()
+        else:
+            known = [id(tensor) for tensor in tensors]
+            swap = lambda it: self.positions_of(it) if id(it) in known else it  # noqa: E731
+            moved = function(*tree_map_only(torch.Tensor, swap, args), **kwargs)
+        for leaf, places in zip(tree_flatten(result)[0], tree_flatten(moved)[0]):
+            self._note(leaf, places)
+
+    def _note(self, leaf, places):
+        self.positions[_geometry(leaf)] = (leaf, places)
+
+    def _forget(self, args):
+        """Drop what is known of a storage that is written to."""
+        written = {leaf.untyped_storage().data_ptr() for leaf in tree_flatten(args)[0] if _has_storage(leaf)}
+        self.positions = {key: known for key, known in self.positions.items() if key[0] not in written}
+
+    def positions_of(self, leaf):
+        """Where the elements of `leaf` were chosen, or None."""
+        return self.positions.get(_geometry(leaf), (None, None))[1] if _has_storage(leaf) else None
+
+    def _mark(self, leaves):
+        for leaf in filter(_has_storage, leaves):
+            storage = leaf.untyped_storage()
+            self.tied[storage.data_ptr()] = storage
+
+    def touches(self, values):
+        """Whether any tensor among `values` comes from a tie."""
+        return any(_has_storage(it) and it.untyped_storage().data_ptr() in self.tied for it in tree_flatten(values)[0])
+
+
+def _has_storage(leaf):
+    return isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
+
+
+def _geometry(leaf):
+    return leaf.untyped_storage().data_ptr(), leaf.storage_offset(), tuple(leaf.shape), tuple(leaf.stride())
+
+
+def _dim(name, args):
+    """The dimension that an operator chooses along, as given by position or by default."""
+    if name in ("topk", "kthvalue"):
+        return args[2] if len(args) > 2 else -1
+    given = next((it for it in args[1:2] if isinstance(it, int) and not isinstance(it, bool)), None)
+    return -1 if given is None and name in ("sort", "argsort", "mode") else given
+
+
+def _has_ties(name, args, kwargs):
+    """Whether two values that compete for an index are equal, up to rounding."""
+    values = args[0].detach().double()
+    if values.numel() < 2:
+        return False
+    direction = _EXTREME.get(name)
+    if not direction:
+        ordered = values.flatten().sort().values
+        return bool(torch.isclose(ordered[1:], ordered[:-1], rtol=1e-6, atol=0).any())
+    dim = kwargs.get("dim", _dim(name, args))
+    values = (values.flatten() if dim is None else values.movedim(dim, -1)) * direction
+    if values.shape[-1] < 2:
+        return False
+    first, second = values.topk(2, dim=-1).values.unbind(-1)
+    return bool((torch.isclose(first, second, rtol=1e-6, atol=0) | first.isnan()).any())
+
+
+def follow(program):
+    """(choices by the name of the output, names of results that depend on how ties were broken)."""
+    mode, choices = _Follow(), {}
+
+    def graph(*arguments):
+        result = program.graph(*arguments)
+        returned.append([mode.positions_of(leaf) for leaf in tree_flatten(result)[0]])
+        return result
+
+    returned = []
+    with mode:
+        found = outputs.run(program, graph, lambda step, number: None)
+    for (number, at), where in found.output_places().items():
+        positions = returned[number][at]
+        if positions is not None:
+            choices[where] = Choice(mode.sources, positions.clone())
+    tied = {where for where, leaf in found.places().items() if leaf is not None and mode.touches(leaf.value)}
+    return choices, tied

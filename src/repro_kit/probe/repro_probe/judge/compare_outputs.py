@@ -1,0 +1,311 @@
+"""Compare the outcomes of two runs.
+
+What counts as a difference of values follows `torch.testing.assert_close` first and, where that fails,
+`torch._dynamo.utils.same`: with a reference in double precision, the compiled result is wrong only when it is further
+from the reference than eager's is.
+"""
+
+import math
+import sys
+
+import torch
+
+#: torch.testing's defaults (torch/testing/_comparison.py), (rtol, atol).
+_TOLERANCES = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex32: (1e-3, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+_COARSE = (0.25, 0.0625)  # for 8-bit floats, which have two or three bits of mantissa
+_REACH = 2.0  # a compiled result may be this much further from eager than eager's nudged runs are
+
+_SELDOM = 10.0  # what rounding changes this much more often than it is seen, it can change anywhere
+#: Without a result in double precision to compare with, this many times the usual tolerance.
+WITHOUT_REFERENCE = 10.0
+
+#: Kinds of difference from worst to mildest; the worst one found is reported.
+_SEVERITY = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
+
+
+def usual_tolerance(dtype):
+    """(rtol, atol) for `dtype` where nothing else is said."""
+    return _TOLERANCES.get(dtype, _COARSE)
+
+
+class Tolerance:
+    """The recipe's tolerances, which are taken at their word; else the dtype's own, times `factor`."""
+
+    def __init__(self, recipe, factor=1.0):
+        self.rtol, self.atol, self.factor = recipe["rtol"], recipe["atol"], factor
+
+    @property
+    def stated(self):
+        """Whether the recipe states one: rounding is no excuse then."""
+        return self.rtol is not None or self.atol is not None
+
+    def of(self, dtype):
+        """(rtol, atol) for `dtype`."""
+        if self.stated:
+            return self.rtol or 0.0, self.atol or 0.0
+        rtol, atol = usual_tolerance(dtype)
+        return rtol * self.factor, atol * self.factor
+
+
+class Evidence:
+    """What speaks for a compiled result that differs from eager's.
+
+    `reference`: the outcome in double precision, or None; `nudged`: outcomes of eager with its rounding disturbed;
+    `choices` and `tied`: where indices come from, and what depends on ties (choices.py); `ignore`: places passed over.
+    """
+
+    def __init__(self, reference=None, nudged=(), choices=None, tied=(), ignore=()):
+        self.best = reference
+        self.reference = {} if reference is None else reference.places()
+        self.nudged = [run.places() for run in nudged]
+        self.choices = choices or {}
+        self.tied = tied
+        self.ignore = ignore
+
+
+def kinds_of_difference(eager, compiled, tolerance, evidence=None):
+    """The largest difference of each kind as a dict (model/failure/failure.py, Difference), the worst kind first."""
+    largest = {}
+    for found in differences(eager, compiled, tolerance, evidence or Evidence()):
+        known = largest.setdefault(found["kind"], found)
+        if found["max_rel"] > known["max_rel"]:
+            largest[found["kind"]] = found
+    return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
+
+
+def places_that_differ(one, other, tolerance):
+    """The places at which two outcomes differ, in any way, in order."""
+    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, Evidence())))
+
+
+def differences(eager, compiled, tolerance, evidence):
+    """Every difference, as `difference` makes them."""
+    unlike = set()
+    for number, (one, other) in enumerate(zip(eager.outputs, compiled.outputs)):
+        if one[1] != other[1]:
+            unlike |= {where for (call, _), where in eager.output_places().items() if call == number}
+            where = "output" if len(eager.outputs) == 1 else f"call {number}, output"
+            yield difference("structure", where, detail=f"eager {one[1]}, compiled {other[1]}")
+    outputs = set(eager.output_places().values())
+    others = compiled.places()
+    for where, a in eager.places().items():
+        if where in unlike or where in evidence.ignore:
+            continue
+        b = others.get(where)
+        if a is None or b is None:
+            yield from _one_sided(where, a, b)
+            continue
+        yield from _values(where, a, b, tolerance, evidence)
+        if where in outputs:
+            yield from _form(where, a, b)
+
+
+def _one_sided(where, a, b):
+    if (a is None) != (b is None):
+        detail = "eager has no gradient" if a is None else "compiled has no gradient"
+        yield difference("structure", where, detail=detail)
+
+
+def _form(where, a, b):
+    """Differences of an output other than in its values."""
+    if a.alias != b.alias:
+        yield difference("alias", where, detail=f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}")
+    if a.requires_grad != b.requires_grad:
+        yield difference("requires_grad", where, detail=f"eager {a.requires_grad}, compiled {b.requires_grad}")
+    if a.stride != b.stride and a.is_tensor and b.is_tensor and a.value.shape == b.value.shape:
+        yield difference("stride", where, detail=f"eager {a.stride}, compiled {b.stride} (0 where the size is 1)")
+
+
+def _names(leaf):
+    return ", ".join(leaf.alias or ()) or "no input"
+
+
+def difference(kind, where, max_abs=0.0, max_rel=0.0, fraction=0.0, detail=""):
+    """A difference as JSON data."""
+    return {
+        "kind": kind,
+        "where": where,
+        "max_abs": _finite(max_abs),
+        "max_rel": _finite(max_rel),
+        "fraction": fraction,
+        "detail": detail,
+    }
+
+
+def _finite(number):
+    return sys.float_info.max if math.isinf(number) or math.isnan(number) else float(number)
+
+
+def _values(where, a, b, tolerance, evidence):
+    nudged = [run[where] for run in evidence.nudged if run.get(where) is not None]
+    if a.type != b.type:
+        yield difference("structure", where, detail=f"eager {a.type}, compiled {b.type}")
+    elif not a.is_tensor:
+        if not any(leaf.type == a.type and leaf.value != a.value for leaf in nudged):
+            yield from _plain(where, a.value, b.value)
+    elif any(leaf.value.shape != a.value.shape for leaf in nudged):
+        return  # its very shape follows from a comparison that rounding decides
+    elif a.value.shape != b.value.shape:
+        yield difference("shape", where, detail=f"eager {list(a.value.shape)}, compiled {list(b.value.shape)}")
+    elif a.value.dtype != b.value.dtype:
+        yield difference("dtype", where, detail=f"eager {a.value.dtype}, compiled {b.value.dtype}")
+    elif a.value.numel():
+        pair = _Pair(where, a.value, b.value, tolerance)
+        c = evidence.reference.get(where)
+        best = c.value if c is not None and c.is_tensor and c.value.shape == a.value.shape else None
+        if pair.exact:
+            found = pair.exact_difference(best, evidence.choices.get(where), nudged)
+        else:
+            found = pair.difference(best, nudged, tied=where in evidence.tied)
+        if found is not None:
+            yield found
+
+
+def _plain(where, a, b):
+    both_numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
+    if (both_numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)) or (both_numbers and a != a and b != b):
+        return
+    try:
+        equal = bool(a == b)
+    except Exception:  # a type without a usable ==: nothing can be said
+        return
+    if not equal and (both_numbers or isinstance(a, (str, bytes, torch.dtype, torch.device))):
+        size = abs(a - b) if both_numbers else 0.0
+        yield difference("value", where, max_abs=size, fraction=1.0, detail=f"eager {a!r}, compiled {b!r}")
+
+
+class _Pair:
+    """Two tensors of the same shape and dtype, in double precision."""
+
+    def __init__(self, where, eager, compiled, tolerance):
+        self.where, self.dtype = where, eager.dtype
+        self.exact = not (eager.is_floating_point() or eager.is_complex())
+        self.raw = _dense(eager), _dense(compiled)
+        self.eager, self.compiled = wide(eager), wide(compiled)
+        self.tolerance = tolerance
+        self.rtol, self.atol = (0.0, 0.0) if self.exact else tolerance.of(eager.dtype)
+
+    def exact_difference(self, best, choice, nudged):
+        """Of integers and booleans, where any difference counts that no tie and no rounding explains; or None."""
+        off, why = self.raw[0] != self.raw[1], ""
+        if best is not None:
+            off &= _dense(best) != self.raw[1]
+        if choice is not None and off.any():
+            bad, why = choice.wrong(self.eager, self.compiled, self.tolerance)
+            off &= bad
+        elif nudged and off.any():
+            off = self._beyond_rounding(off, [wide(leaf.value) for leaf in nudged])
+        return self._value(off, why, exact=True) if off.any() else None
+
+    def _beyond_rounding(self, off, runs):
+        """The part of `off` that no nudged run changes; nothing, where they change far more elements by as much."""
+        changed = torch.stack([run != self.eager for run in runs]).any(0)
+        reach = max(float((run - self.eager).abs().max()) for run in runs)
+        off = off & ~changed
+        if off.any() and _SELDOM * _share(off) < _share(changed):
+            off = off & ((self.compiled - self.eager).abs() > reach)
+        return off
+
+    def difference(self, best, nudged, tied):
+        """Of floating point numbers: the difference that is left when rounding is forgiven; or None."""
+        a, b = self.eager, self.compiled
+        off = ~self._close(b, a)
+        if off.any() and nudged:
+            off &= ~self._excused(nudged, tied)
+        if not off.any():
+            return None
+        if best is not None and not self.tolerance.stated:
+            # What is excused must not count against the rest.
+            forgiven = torch.where(off, b, torch.where(self._close(b, a), b, a))
+            if _no_worse(a, forgiven, wide(best), self.rtol, self.atol, self.dtype):
+                return None
+        nan = off & (a.isnan() != b.isnan())
+        if nan.any():
+            side = "compiled" if (b.isnan() & nan).any() else "eager"
+            return difference("nan", self.where, fraction=_share(nan), detail=f"only {side} has NaN, at {_first(nan)}")
+        return self._value(off)
+
+    def _close(self, b, a):
+        return torch.isclose(b, a, rtol=self.rtol, atol=self.atol, equal_nan=True)
+
+    def _excused(self, nudged, tied):
+        """Where rounding alone takes eager about as far from itself as the compiled result is."""
+        runs = [wide(leaf.value) for leaf in nudged]
+        flipped = torch.zeros(self.eager.shape, dtype=torch.bool)
+        reach = torch.zeros(self.eager.shape, dtype=torch.float64)
+        for run in runs:
+            flipped |= run.isnan() != self.eager.isnan()
+            flipped |= tied & ~self._close(run, self.eager)
+            gap = (run - self.eager).abs()
+            reach = torch.maximum(reach, torch.where(gap.isnan(), torch.zeros_like(gap), gap))
+        if self.tolerance.stated:
+            return flipped
+        return flipped | ((self.compiled - self.eager).abs() <= _REACH * reach)
+
+    def _value(self, off, why="", exact=False):
+        gap = (self.eager - self.compiled).abs()[off]
+        gap = torch.where(gap.isnan(), torch.full_like(gap, math.inf), gap)
+        # Relative to the element, or to the tensor's usual size where the element is close to zero.
+        floor = max(_rms(self.eager), 1.0 if exact else self.atol, sys.float_info.min)
+        size = torch.clamp(self.eager.abs()[off], min=floor)
+        rel = torch.where(size.isinf(), torch.full_like(gap, math.inf), gap / size)
+        eager, compiled = (tensor[off][0].item() for tensor in self.raw)
+        detail = f"first at {_first(off)}: eager {eager}, compiled {compiled}" + (f"; {why}" if why else "")
+        found = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
+        return {**found, "exact": exact}
+
+
+def _dense(tensor):
+    """The values of `tensor`, dense, on the CPU."""
+    dense = (
+        tensor.dequantize() if tensor.is_quantized else tensor.to_dense() if tensor.layout != torch.strided else tensor
+    )
+    return dense.detach().cpu()
+
+
+def wide(tensor):
+    """The values of `tensor`, dense, in double precision, on the CPU."""
+    dense = _dense(tensor)
+    return dense.to(torch.complex128 if dense.is_complex() else torch.float64)
+
+
+def _no_worse(eager, compiled, best, rtol, atol, dtype):
+    """Whether `compiled` is about as close to `best` as `eager` is (torch._dynamo.utils.same).
+
+    Besides the mean error the largest one counts, or a single wrong element among many would pass.
+    """
+    if eager.isnan().any() and not best.isnan().any() and not compiled.isnan().any():
+        return torch.allclose(best, compiled, rtol=4e-2, atol=4e-2)
+    usable = best.isfinite()
+    if (compiled.isnan() != best.isnan()).any() or not usable.any():
+        return False
+    if ((compiled != best) & ~usable & ~best.isnan()).any():
+        return False
+    eager, compiled, best = eager[usable], compiled[usable], best[usable]
+    factor = 3.0 if dtype in (torch.float16, torch.bfloat16) or best.numel() < 1000 else 2.0
+    slack = (atol + rtol * _rms(best)) / 10
+    if not _rms(compiled - best) <= factor * _rms(eager - best) + slack:
+        return False
+    most = float((compiled - best).abs().max())
+    return most <= 10 * float((eager - best).abs().max()) + atol + rtol * float(best.abs().max())
+
+
+def _rms(tensor):
+    finite = tensor[tensor.isfinite()]
+    return math.sqrt(float(finite.abs().square().mean())) if finite.numel() else 0.0
+
+
+def _share(mask):
+    return float(mask.double().mean())
+
+
+def _first(mask):
+    return mask.nonzero()[0].tolist()

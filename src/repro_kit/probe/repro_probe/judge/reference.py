@@ -1,0 +1,89 @@
+"""A second opinion on eager's own result: the same in double precision."""
+
+import contextlib
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_map
+
+from repro_probe.run import outputs
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+
+class NoReference(Exception):
+    """The program cannot be run in double precision."""
+
+
+class _Double(TorchDispatchMode):
+    """Runs every operator in double precision; random numbers are drawn in the type that was asked for."""
+
+    def __init__(self, default_dtype):
+        super().__init__()
+        self.default_dtype = default_dtype
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is torch.ops.aten.view.dtype:
+            raise NoReference("the program looks at the bits of a tensor")
+        if torch.Tag.nondeterministic_seeded in function.tags and not _writes(function):
+            with _default_dtype(self.default_dtype):
+                return tree_map(_widen, function(*args, **kwargs))
+        return function(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+
+
+def _writes(function):
+    return any(argument.alias_info is not None for argument in function._schema.arguments)
+
+
+def _widen(value):
+    if isinstance(value, torch.dtype):
+        return _WIDER.get(value, value)
+    if isinstance(value, torch.Tensor) and value.dtype in _WIDER:
+        return value.to(_WIDER[value.dtype])
+    return value
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def _loading_plainly():
+    """torch.load puts storages together below the level a mode understands; widen what it returns instead."""
+    original = torch.load
+
+    def load(*arguments, **named):
+        with _disable_current_modes():
+            return tree_map(_widen, original(*arguments, **named))
+
+    torch.load = load
+    try:
+        yield
+    finally:
+        torch.load = original
+
+
+def in_double(program):
+    """The Outcome of `program` in eager, in double precision; None when it cannot be had."""
+    try:
+        with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):
+            return outputs.run(program, program.graph, _quiet, autocast=False)
+    except Exception:  # operators without double support, in-place writes into what was widened: no second opinion
+        return None
+
+
+def _quiet(step, number):
+    """The steps of a second opinion are of no interest."""

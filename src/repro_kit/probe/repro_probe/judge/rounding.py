@@ -1,0 +1,131 @@
+"""What rounding decides: eager runs whose every result is nudged by about its rounding error.
+
+A comparison, a choice among equal values or a conversion to integers can turn a difference in the last digit into
+another result altogether. Where nudged runs of eager disagree among themselves, a compiled result may be any of theirs.
+"""
+
+import copy
+import math
+import time
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from repro_probe.judge.choices import CHOOSERS, is_index
+from repro_probe.run import outputs
+
+_PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
+_SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
+_EPSILONS = 2.0  # the largest nudge; the functions of vectorised libraries are right to a few units in the last place
+_GROWTH = 0.25  # how the error of a sum grows with the root of the number of its terms, if they are added one by one
+#: Results that are written as they come: nothing in them was rounded.
+_EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index", "gather", "embedding"}
+
+
+class _Nudge(TorchDispatchMode):
+    def __init__(self, seed, direction, until):
+        super().__init__()
+        self.until = until
+        self.generator = torch.Generator().manual_seed(seed)
+        self.direction = direction
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if time.monotonic() > self.until:
+            raise TimeoutError("no time for another run")
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        name = function._schema.name.partition("::")[2]
+        if name in CHOOSERS and args and not function._schema.is_mutable:
+            return self._choose_again(function, name, args, kwargs, result)
+        if name in _EXACT or function.is_view or torch.Tag.nondeterministic_seeded in function.tags:
+            return result
+        in_place = function._schema.is_mutable
+        if in_place and not (isinstance(result, torch.Tensor) and args and result is args[0]):
+            return result  # of several tensors, or none: too rare to be worth telling apart
+        terms = None if torch.Tag.pointwise in function.tags else _largest((args, kwargs))
+
+        def nudged(tensor):
+            moved = self._nudged(tensor, terms)
+            return tensor if moved is None else tensor.copy_(moved) if in_place else moved
+
+        return tree_map_only(torch.Tensor, nudged, result)
+
+    def _nudged(self, tensor, terms):
+        """`tensor` with its inexact elements moved, or None. Small whole numbers are taken as exact.
+
+        `terms`: how many elements it was made of, where each may be a sum; None for an operator on single elements.
+        """
+        if tensor.layout != torch.strided or tensor.is_quantized or not tensor.numel():
+            return None
+        if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.element_size() == 1:
+            return None
+        epsilon = torch.finfo(tensor.dtype).eps
+        wide = tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+        size = wide.abs()
+        usable = size.isfinite()
+        exact = ~usable
+        if not tensor.is_complex():
+            exact |= (wide == wide.round()) & (size * epsilon < 0.25)
+        if terms is not None and usable.any():  # the terms of a sum may be larger than the sum
+            size = size.clamp(min=float(size[usable].square().mean().sqrt()))
+        growth = max(1.0, _GROWTH * math.sqrt((terms or 0) / tensor.numel()))
+        noise = self._noise(wide) * size * (_EPSILONS * growth * epsilon)
+        moved = torch.where(exact, wide, wide + noise).to(tensor.dtype)
+        return torch.empty_like(tensor).copy_(moved)
+
+    def _noise(self, like):
+        """Between a half and one, of either sign: a nudge that is too small would tell nothing apart."""
+        drawn = torch.rand(like.shape, generator=self.generator, dtype=torch.float64) - 0.5
+        return ((drawn + drawn.sign() / 2) * self.direction).to(like.device)
+
+    def _choose_again(self, function, name, args, kwargs, result):
+        """`result` with the indices that another choice among nearly equal values gives."""
+        values = args[0].detach()
+        if name == "mode":
+            chosen, at = result
+            along = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+            keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
+            equal = values == (chosen if keep or not values.dim() else chosen.unsqueeze(along))
+            again = (equal * (self._noise(values) + 2)).argmax(along, keepdim=keep)
+            return type(result)((chosen, again)) if at.shape == again.shape else result
+        epsilon = torch.finfo(values.dtype).eps if values.is_floating_point() else 1e-9
+        wide = values.double()
+        finite = wide[wide.isfinite()]
+        size = wide.abs().clamp(min=float(finite.square().mean().sqrt()) if finite.numel() else 0.0) + 1e-30
+        moved = torch.where(wide.isfinite(), wide + self._noise(wide) * size * (_EPSILONS * epsilon), wide)
+        again = function(moved, *args[1:], **kwargs)
+        if isinstance(result, torch.Tensor):
+            return again
+        return type(result)([new if is_index(old) else old for old, new in zip(result, again)])
+
+
+def _largest(arguments):
+    """Elements of the largest tensor among `arguments`."""
+    return max((leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)), default=0)
+
+
+def nudged_runs(program):
+    """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
+    found, until = [], time.monotonic() + _SECONDS
+    given = _with_exact_inputs(program)
+    for seed in range(_PAIRS):
+        for direction in (1.0, -1.0):
+            try:
+                with _Nudge(seed, direction, until):
+                    found.append(outputs.run(given, program.graph, lambda step, number: None))
+            except Exception:  # a size or an index that follows from nudged values may be out of bounds
+                continue
+    return found
+
+
+def _with_exact_inputs(program):
+    """`program`, its inputs made out of reach of the nudges: they are given, and nothing in them was rounded."""
+    given = copy.copy(program)
+
+    def calls():
+        with _disable_current_modes():
+            return program.calls()
+
+    given.calls = calls
+    return given

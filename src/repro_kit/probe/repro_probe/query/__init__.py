@@ -1,0 +1,1 @@
+"""What a query can ask of a program."""

@@ -1,0 +1,93 @@
+"""Where a compiled program first differs from eager: it is compiled with all of its values as outputs.
+
+Only a hint: with other outputs the compiler fuses otherwise, and the failure may be gone.
+"""
+
+import ast
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_flatten_with_path
+
+from repro_probe.judge import compare_outputs, reference
+from repro_probe.run import outputs
+from repro_probe.run.program import Program, seed
+
+_OF_VALUES = ("shape", "dtype", "nan", "value")
+
+
+def first_names(program, text):
+    """The values of `graph` that differ though nothing that they are computed from does, in order."""
+    reads = _reads(text)
+    names = _tensors(_returning(program, text, list(reads)), list(reads))
+    watched = _returning(program, text, names)
+    owners = []
+
+    def eagerly(*arguments):
+        result = watched.graph(*arguments)
+        owners.append([names[path[0].idx] for path, _ in tree_flatten_with_path(result)[0]])
+        return result
+
+    eager = outputs.run(watched, eagerly, _quiet)
+    compiled = outputs.run(watched, watched.compiled(), _quiet)
+    evidence = compare_outputs.Evidence(reference.in_double(watched))
+    found = compare_outputs.differences(eager, compiled, compare_outputs.Tolerance(watched.recipe), evidence)
+    wrong = {difference["where"] for difference in found if difference["kind"] in _OF_VALUES}
+    places = eager.output_places().items()
+    differing = {owners[call][at] for (call, at), where in places if where in wrong}
+    return [name for name in names if name in differing and not differing & _sources(name, reads)]
+
+
+def _graph(tree):
+    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+    return function
+
+
+def _reads(text):
+    """The names that each value of `graph` is computed from, in order."""
+    assigned = [node for node in _graph(ast.parse(text)).body if isinstance(node, ast.Assign)]
+    return {
+        node.targets[0].id: {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+        for node in assigned
+        if isinstance(node.targets[0], ast.Name)
+    }
+
+
+def _returning(program, text, names):
+    """`program` with a graph that returns the values `names`, forward only, under the usual tolerance."""
+    function = _graph(ast.parse(text))
+    function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
+    module = ast.fix_missing_locations(ast.Module([function], []))
+    namespace = dict(program.namespace)
+    exec(compile(module, namespace["__file__"], "exec"), namespace)
+    return Program(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
+
+
+def _tensors(program, names):
+    """Those of `names` that hold nothing but tensors that mean something outside of `graph`."""
+    seed(program.recipe)
+    wanted = dict.fromkeys(names)
+    for arguments in program.calls():
+        with program.forward_region():
+            values = program.graph(*arguments)
+        for name, value in zip(names, values):
+            if not all(map(_is_plain, tree_flatten(value)[0])):
+                wanted.pop(name, None)
+    return list(wanted)
+
+
+def _is_plain(leaf):
+    return isinstance(leaf, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
+
+
+def _sources(name, reads):
+    """Every value that `name` is computed from."""
+    found, left = set(), [name]
+    while left:
+        new = reads.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def _quiet(step, number):
+    """The steps of a hint are of no interest."""

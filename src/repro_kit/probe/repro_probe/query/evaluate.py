@@ -1,0 +1,266 @@
+"""Answer one request (docs/architecture.md, "The zygote") in this process."""
+
+import ctypes
+import faulthandler
+import functools
+import gc
+import os
+import sys
+import tempfile
+import time
+
+from repro_probe.change import subsystem_switches
+from repro_probe.common.describe import describe_exception
+from repro_probe.common.stacks import dump_at
+from repro_probe.query.origins import origins
+from repro_probe.run.program import apply, limit_memory, load, set_config
+
+
+class Invalid(Exception):
+    """The program is broken without the compiler; the cause is `__cause__`."""
+
+
+def evaluate(request, tell, threads=None):
+    """The reply to `request`, without what only the parent process knows.
+
+    `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
+    """
+    step = _Step(tell)
+    try:
+        return _MODES[request["mode"]](request, step, threads)
+    except Invalid as invalid:
+        return {"status": "invalid", "phase": step.phase, "exceptions": describe_exception(invalid.__cause__)}
+
+
+class _Step:
+    """The phase that is under way, told before it begins."""
+
+    def __init__(self, tell):
+        self._tell = tell
+        self.phase = None
+
+    def __call__(self, phase):
+        if phase != self.phase:
+            self.phase = phase
+            self._tell({"phase": phase})
+
+
+def _load(request, step, threads):
+    step("load")
+    try:
+        text, inputs = request["text"], request.get("inputs")
+        return load(text, inputs, request.get("recipe"), lambda recipe: apply(recipe, threads))
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+def _run_eager(program, step):
+    from repro_probe.run import outputs
+
+    try:
+        return outputs.run(program, program.graph, lambda what, _: step("load" if what == "calls" else "eager"))
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+def _run_compiled(program, step, until=None):
+    from repro_probe.run import outputs
+
+    def phases(what, number):
+        if what == "backward" and until == "native_backward":
+            _stop_at_native()
+        step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
+
+    with program.compiled_autograd():
+        if program.recipe["warm_caches"]:
+            outputs.run(program, program.compiled(), phases)
+            _forget_compiled()
+        return outputs.run(program, program.compiled(), phases)
+
+
+def _forget_compiled():
+    import torch
+
+    torch._dynamo.reset()
+
+
+class ReachedNative(BaseException):
+    """The generated code is there, and a native compiler is asked for: no `except Exception` may stop it."""
+
+
+def _stop_at_native():
+    """Let the next request for a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    def stop(self, *arguments, **named):
+        raise ReachedNative
+
+    for name in ("cpp", "cpp_pybinding", "triton"):
+        if hasattr(AsyncCompile, name):
+            setattr(AsyncCompile, name, stop)
+
+
+def _check(request, step, threads):
+    program = _load(request, step, threads)
+    eager = _run_eager(program, step)
+    until = request.get("until")
+    if until == "native" or (until and program.recipe["backward"] == "none"):
+        _stop_at_native()
+    if request.get("switch") is not None:
+        subsystem_switches.install(request["switch"], os.path.join(request["scratch"], subsystem_switches.APPLIED))
+    try:
+        compiled = _run_compiled(program, step, until)
+    except ReachedNative:
+        return {"status": "pass", "phase": step.phase, "note": "stopped before the native compiler"}
+    except (Exception, SystemExit) as error:
+        named = _origins(error, request["text"], program.namespace["__file__"])
+        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
+    found = {}
+    if program.recipe["check"]:
+        step("compare")
+        found = _compare(program, eager, compiled)
+    failed = found.get("difference") is not None
+    return {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit", **found}
+
+
+def _origins(error, text, path):
+    """What is only a hint must not cost the verdict: the traceback may hold any kind of object."""
+    try:
+        return origins(error, text, path)
+    except Exception as problem:
+        print(f"repro-kit: no origins of the failure: {problem!r}", file=sys.stderr)
+        return []
+
+
+def _compare(program, eager, compiled):
+    """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
+    from repro_probe.judge import compare_outputs, recheck
+
+    if not compare_outputs.kinds_of_difference(eager, compiled, compare_outputs.Tolerance(program.recipe)):
+        return {}
+    with_eager_random = functools.partial(_with_eager_random, program)
+    return recheck.reconsider(program, eager, compiled, with_eager_random)
+
+
+def _with_eager_random(program):
+    _forget_compiled()
+    set_config("inductor.fallback_random", True)
+    return _run_compiled(program, _Step(lambda _: None))
+
+
+def disturb_heap():
+    """Bring out heap corruption that has happened already: free, allocate, and let malloc walk its lists.
+
+    To be called after the reply was given: a process that dies now has a crash that came late.
+    """
+    gc.collect()
+    kept = [bytearray(16 << (number % 12)) for number in range(512)]
+    del kept[::2]
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    for _ in range(2):
+        kept.extend(bytearray(16 << (number % 12)) for number in range(256))
+        if trim is not None:
+            trim(0)  # consolidates glibc's free chunks, and checks them on the way
+    del kept
+    gc.collect()
+
+
+def _eager(request, step, threads):
+    _run_eager(_load(request, step, threads), step)
+    return {"status": "pass", "phase": "eager"}
+
+
+def _fake(request, step, threads):
+    from repro_probe.query import fake
+
+    texts = request.get("texts") or [request["text"]]
+    step("load")
+    recipes = [request.get("recipe")] * len(texts)
+    valid = []
+    for at, (text, recipe) in enumerate(zip(texts, recipes)):
+        valid.append(fake.is_valid(text, request.get("inputs"), recipe, first=at == 0))
+    return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
+
+
+def _record(request, step, threads):
+    from repro_probe.query import record_values
+
+    program = _load(request, step, threads)
+    recorder = record_values.Recorder(request.get("values") or (), request.get("save"))
+    try:
+        return {"status": "pass", "phase": "eager", **record_values.run(program, request["text"], recorder, step)}
+    except (Exception, SystemExit) as error:
+        raise Invalid from error
+
+
+def _diverge(request, step, threads):
+    from repro_probe.query import diverge
+
+    program = _load(request, step, threads)
+    step("compile")
+    try:
+        names = diverge.first_names(program, request["text"])
+    except Exception as error:  # with all values as outputs it may be another program; a hint costs nothing to lack
+        return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
+    return {"status": "pass", "phase": "exit", "names": names}
+
+
+def _levers(request, step, threads):
+    from repro_probe.change import capabilities
+
+    return {"status": "pass", "phase": "load", "levers": capabilities.levers()}
+
+
+_MODES = {
+    "check": _check,
+    "eager": _eager,
+    "fake": _fake,
+    "record": _record,
+    "diverge": _diverge,
+    "levers": _levers,
+}
+
+
+def settle(request):
+    """Work in the request's scratch directory; caches and temporary files go there, and so do stacks.
+
+    The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
+    and shortly before the time-out, is written to ``fault.txt``.
+    """
+    scratch, left = request["scratch"], request["ends"] - time.time()
+    os.chdir(scratch)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(scratch, "cache")
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "triton")
+    temporary = os.path.join(scratch, "tmp")
+    os.makedirs(temporary)
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
+    fault = open("fault.txt", "w", encoding="utf-8")  # noqa: SIM115 - stays open for faulthandler
+    faulthandler.enable(fault)
+    dump_at(request["ends"] - min(1.0, left / 10), fault)
+
+
+_LARGEST = 4 << 30  # bytes of one file
+
+
+def limit(memory):
+    """No core files, no file that fills the disk; at most `memory` bytes of address space (None: no limit).
+
+    That is on top of what is mapped already. Address space, because what does not fit then fails where it is asked for,
+    as an exception that tells where; a watch on resident memory would come too late or kill without a word. Processes
+    are not limited: the system counts all that the user has.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    largest = _LARGEST if hard == resource.RLIM_INFINITY else min(hard, _LARGEST)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    if memory:
+        try:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            mapped = 0
+        limit_memory(mapped + memory)

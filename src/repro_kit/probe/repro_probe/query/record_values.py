@@ -1,0 +1,140 @@
+"""Run a program in eager and record the value of every name that `graph` assigns."""
+
+import ast
+import contextlib
+import os
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_probe.run.program import seed
+
+_HOOK = "__repro_record__"
+
+
+def run(program, text, recorder, step):
+    """``{"values": {name: metadata}, "later_calls": [{…}]}``: of the first call, and of each further one."""
+    namespace = dict(program.namespace)
+    namespace[_HOOK] = recorder.record
+    exec(instrumented(text, program.namespace["__file__"]), namespace)
+    seed(program.recipe)
+    calls, found = program.calls(), []
+    for number, arguments in enumerate(calls):
+        step("eager")
+        recorder.start(number)
+        for name, value in zip(program.parameters, arguments):
+            recorder.record(name, value)
+        with program.forward_region():
+            namespace["graph"](*arguments)
+        found.append(recorder.values)
+    return {"values": found[0] if found else {}, "later_calls": found[1:]}
+
+
+@contextlib.contextmanager
+def _plainly():
+    with torch._C.DisableTorchFunction(), _disable_current_modes(), temporarily_clear_interpreter_stack():  # noqa: SIM117
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            yield
+
+
+def instrumented(text, path):
+    """Code that defines `graph` anew, with a report after each assignment to a name."""
+    tree = ast.parse(text)
+    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+    body = []
+    for statement in function.body:
+        body.append(statement)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            report = ast.parse(f"{_HOOK}({name!r}, {name})").body[0]
+            body.append(ast.fix_missing_locations(ast.copy_location(report, statement)))
+    function.body = body
+    return compile(ast.Module([function], []), path, "exec")
+
+
+class Recorder:
+    """Metadata of every value at the moment it is assigned; copies, made then too, of those in `wanted`.
+
+    Files go to directory `save`: ``NAME.pt``, for a later call ``NAME.<call>.pt``.
+    """
+
+    def __init__(self, wanted, save):
+        self.wanted = set(wanted)
+        self.save = save
+        self.start(0)
+
+    def start(self, call):
+        """Begin a call."""
+        self.call = call
+        self.values = {}
+        self.storages = {}
+
+    def record(self, name, value):
+        """Note `value`, assigned to `name`."""
+        # What is recorded must not itself be differentiated, batched, seen by a mode, or count for autocast.
+        with _plainly():
+            self.values[name] = self._describe(value, name if name in self.wanted else None)
+
+    def _describe(self, value, file):
+        if isinstance(value, torch.Tensor):
+            return self._describe_tensor(value, file)
+        if isinstance(value, (list, tuple)):
+            return [self._describe(item, None if file is None else f"{file}_{at}") for at, item in enumerate(value)]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return {"python": type(value).__name__, "value": _json_number(value)}
+        return {"python": type(value).__name__, "value": None}
+
+    def _describe_tensor(self, value, file):
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):  # has no meaning outside of its vmap or grad
+            return {"python": "functorch wrapper", "value": None}
+        plain = value.layout == torch.strided
+        low, high = _range(value)
+        return {
+            "shape": [int(size) for size in value.shape],
+            "stride": [int(step) for step in value.stride()] if plain else None,
+            "offset": int(value.storage_offset()) if plain else 0,
+            "dtype": str(value.dtype),
+            "device": str(value.device),
+            "requires_grad": bool(value.requires_grad),
+            "storage": self._storage(value) if plain else None,
+            "min": low,
+            "max": high,
+            "file": self._write(value, file) if file is not None and plain else None,
+        }
+
+    def _storage(self, value):
+        """A small number for the storage; it is kept alive, so that its address stays its own."""
+        storage = value.untyped_storage()
+        known = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
+        return known[0]
+
+    def _write(self, value, file):
+        name = f"{file}.{self.call}.pt" if self.call else f"{file}.pt"
+        os.makedirs(self.save, exist_ok=True)
+        torch.save(_to_store(value), os.path.join(self.save, name))
+        return name
+
+
+def _to_store(value):
+    """A contiguous tensor as it is; of any other, the flat span of its storage."""
+    value = value.detach()
+    if not value.is_contiguous():
+        span = 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride())) if value.numel() else 0
+        value = value.as_strided((span,), (1,), value.storage_offset())
+    return value.clone(memory_format=torch.contiguous_format)
+
+
+def _range(value):
+    """(smallest, largest) element; None for complex, empty and non-finite ones."""
+    if value.numel() == 0 or value.is_complex() or value.is_quantized or value.layout != torch.strided:
+        return None, None
+    numbers = value.detach()
+    numbers = numbers.double() if numbers.is_floating_point() else numbers.to(torch.int64)
+    return _json_number(numbers.min().item()), _json_number(numbers.max().item())
+
+
+def _json_number(number):
+    """`number`, or None for what JSON cannot say (NaN and the infinities)."""
+    unusual = isinstance(number, float) and (number != number or number in (float("inf"), float("-inf")))
+    return None if unusual else number

@@ -1,0 +1,25 @@
+"""Turn storages that PyTorch's minifier kept into tensors that a program loads: ``python -m repro_probe.query.storages``.
+
+On stdin a JSON list of ``{"storage": path, "dtype": "torch.float32", "sizes": [2, 3], "target": path}``. They are
+written by ``ContentStoreWriter`` (torch/utils/_content_store.py).
+"""
+
+import json
+import math
+import sys
+
+import torch
+
+
+def main():
+    """Write every target."""
+    for it in json.load(sys.stdin):
+        loaded = torch.load(it["storage"], weights_only=True)
+        storage = getattr(loaded, "_untyped_storage", loaded)
+        dtype = getattr(torch, it["dtype"].replace("torch.", ""))
+        flat = torch.empty(0, dtype=dtype, device=storage.device).set_(storage)
+        torch.save(flat[: math.prod(it["sizes"])].reshape(it["sizes"]).clone(), it["target"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Record graphs, their inputs and what surrounds them."""

@@ -1,0 +1,164 @@
+"""Record every graph at Dynamo's border, with its inputs, before the backend sees it.
+
+The one place that hooks torch's private parts for capture: `OutputGraph.call_user_compiler` (torch/_dynamo/
+output_graph.py), where every backend gets its graph. The backend object itself stays untouched, since wrapping it
+would lose its modes and options. Everything is on disk before control goes on, so that an abort loses nothing.
+"""
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+from repro_probe.change.override import compile_settings, is_users
+from repro_probe.common.imports import when_imported
+
+#: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
+_CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
+_MOST_CALLS = 4  # of one graph, that are kept
+_LIMIT = 2 << 30  # bytes of tensor values in one process
+
+
+def install(place):
+    """Hook `OutputGraph.call_user_compiler` once its module is imported."""
+    recorder = Recorder(place)
+    when_imported("torch", lambda torch: _note_compile(torch, recorder))
+    when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
+
+
+def _note_compile(torch, recorder):
+    """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def compile(model=None, **arguments):
+        if is_users(sys._getframe(1)):
+            recorder.event("compile-call", None, settings=compile_settings(arguments))
+        return compile_(model, **arguments)
+
+    torch.compile = compile
+
+
+def hook(module, recorder):
+    """Tell `recorder` of every graph that passes Dynamo's border."""
+    cls = module.OutputGraph
+    original = cls.call_user_compiler
+
+    @functools.wraps(original)
+    def call_user_compiler(self, gm, example_inputs, *rest, **named):
+        graph = recorder.graph_seen(self, gm, example_inputs)
+        try:
+            compiled = original(self, gm, example_inputs, *rest, **named)
+        except BaseException as error:
+            if not _CONTROL_FLOW & {base.__name__ for base in type(error).__mro__}:
+                recorder.failed("compile-fail", graph, error)
+            raise
+        recorder.event("compile-end", graph)
+        return recorder.watch(graph, compiled)
+
+    cls.call_user_compiler = call_user_compiler
+
+
+class Recorder:
+    """Writes graphs to directories of their own and events, in order, to one file per process."""
+
+    def __init__(self, place, limit=_LIMIT):
+        self.place = place
+        self.limit = limit  # bytes of tensor values that are kept
+        self.lock = threading.Lock()
+        self.count = 0
+        self.calls = {}
+        self.store = None
+        self.pid = None
+
+    def event(self, name, graph, **more):
+        """Append one line to the events of this process."""
+        line = json.dumps({"event": name, "graph": graph, "time": time.time(), **more}, default=repr)
+        with self.lock:
+            self.place.append("events", line)
+
+    def failed(self, name, graph, error):
+        """Note an exception of a graph."""
+        from repro_probe.common.describe import describe_exception
+
+        self.event(name, graph, exceptions=describe_exception(error))
+
+    def graph_seen(self, output, gm, example_inputs):
+        """Write the graph and its first inputs; its number within this process."""
+        self._start_process()
+        with self.lock:
+            number = self.count
+            self.count += 1
+        record = {"number": number, "pid": os.getpid(), "compile_id": str(getattr(output, "dynamo_compile_id", None))}
+        try:
+            from repro_probe.record.graph import describe_graph
+
+            record.update(describe_graph(output, gm, example_inputs, self.store))
+        except Exception as error:
+            record["problem"] = f"{type(error).__name__}: {error}"
+            record["traceback"] = traceback.format_exc()
+        self.place.write(f"graph-{number}", record)
+        self.event("compile-begin", number)
+        return number
+
+    def _start_process(self):
+        if self.pid == os.getpid():
+            return
+        from repro_probe.record.values import ValueStore
+
+        self.pid = os.getpid()
+        self.count = 0
+        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), self.limit, f"v{self.pid}_")
+
+    def watch(self, graph, compiled):
+        """`compiled`, with its calls and the start of its backward noted."""
+
+        def run(*arguments):
+            call = self.calls.get(graph, 0)
+            self.calls[graph] = call + 1
+            self._call_seen(graph, call, arguments)
+            try:
+                result = compiled(*arguments)
+            except BaseException as error:
+                self.failed("call-fail", graph, error)
+                raise
+            if call < _MOST_CALLS:
+                self.event("call-end", graph, call=call)
+            self.watch_backward(graph, result)
+            return result
+
+        return run
+
+    def _call_seen(self, graph, call, arguments):
+        if call >= _MOST_CALLS:
+            if call == _MOST_CALLS:
+                self.event("more-calls", graph)
+            return
+        record = {}
+        if call > 0:  # the first call has the inputs that the graph was compiled for
+            try:
+                from repro_probe.record.graph import describe_arguments
+
+                record["inputs"] = describe_arguments(arguments, self.store)
+            except Exception as error:
+                record["problem"] = f"{type(error).__name__}: {error}"
+        self.event("call-begin", graph, call=call, **record)
+
+    def watch_backward(self, graph, result):
+        """Note the start of the backward of what a call of `graph` returned."""
+        import torch
+
+        from repro_probe.record.surroundings import compiles_autograd
+
+        if compiles_autograd():  # it would trace the hook too
+            return
+        for output in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:
+                output.register_hook(functools.partial(self._backward_seen, graph))
+
+    def _backward_seen(self, graph, gradient):
+        expanded = gradient.numel() > 0 and not any(gradient.stride())
+        self.event("backward-begin", graph, uniform=bool(expanded))

@@ -1,0 +1,211 @@
+"""One of Dynamo's graphs as data: its code, the code of its sub-graphs, its inputs, and how it is compiled."""
+
+import inspect
+import sys
+
+import torch
+
+from repro_probe.common import environment
+from repro_probe.record import surroundings
+from repro_probe.record.values import describe_tensors
+
+
+def describe_graph(output, gm, example_inputs, store):
+    """JSON data of `gm`; raises TypeError when an input cannot be carried.
+
+    Keys: code, modules ({path: code} of sub-graphs), names (extra globals of the code, as import paths), inputs,
+    constants, recipe, backend.
+    """
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    code, names = _code_of(gm)
+    modules = {}
+    for path, module in gm.named_modules():
+        if path and isinstance(module, torch.fx.GraphModule):
+            modules[path], more = _code_of(module)
+            names.update(more)
+    return {
+        "code": code,
+        "modules": modules,
+        "names": names,
+        "inputs": _describe_inputs(placeholders, example_inputs, store),
+        "constants": _describe_constants(gm, store),
+        "statements": sum(node.op in ("call_function", "call_method", "call_module") for node in gm.graph.nodes),
+        "recipe": _recipe(output),
+        "backend": _backend(output.compiler_fn),
+    }
+
+
+def _code_of(gm):
+    python = gm.graph.python_code("self")
+    return python.src, {name: _import_path(value) for name, value in python.globals.items()}
+
+
+def _import_path(value):
+    """How a global of generated code can be had again: module, qualified name, and the file it is defined in."""
+    if inspect.ismodule(value):
+        return {"module": value.__name__, "name": None, "file": getattr(value, "__file__", None)}
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
+    code = getattr(value, "__code__", None)
+    return {
+        "module": module,
+        "name": name,
+        "file": code.co_filename if code is not None else None,
+        "value": repr(value) if isinstance(value, (int, float, bool, str)) else None,
+    }
+
+
+def _describe_inputs(placeholders, example_inputs, store):
+    described = describe_arguments(example_inputs, store)
+    for node, record in zip(placeholders, described):
+        record["name"] = node.target
+        argument = node.meta.get("grapharg")
+        if argument is not None:
+            source = getattr(argument, "source", None)
+            name = getattr(source, "name", None)
+            record["source"] = name() if callable(name) else name
+            record["as_tensor"] = bool(getattr(argument, "pass_arg_as_tensor", False))
+            if record["as_tensor"]:
+                record["value"] = record.pop("scalar", None)
+        example = node.meta.get("example_value")
+        if isinstance(example, torch.Tensor):
+            record["symbols"] = [str(size) for size in example.shape]
+        elif example is not None:
+            record["symbol"] = str(example)
+    return described
+
+
+def describe_arguments(arguments, store):
+    """One record an argument: a tensor's (see values.py), or kind ``int``, ``float``, ``other``."""
+    tensors = [(str(at), value) for at, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+    described = describe_tensors(tensors, store)
+    records = []
+    for at, value in enumerate(arguments):
+        if str(at) in described:
+            # A Python float that became dynamic arrives as such a tensor.
+            scalar = value.detach().item() if value.dim() == 0 and value.dtype == torch.float64 else None
+            records.append({"kind": "tensor", "scalar": scalar, **described[str(at)]})
+        elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            # int(value) would add a guard; the hint does not.
+            records.append({"kind": "int", "value": value.node.hint, "symbolic": True})
+        elif isinstance(value, (bool, int, float)) or value is None:
+            records.append({"kind": type(value).__name__, "value": value, "symbolic": False})
+        else:
+            records.append({"kind": "other", "value": repr(value)})
+    return records
+
+
+def _describe_constants(gm, store):
+    """Tensors that the graph reads as attributes of itself."""
+    wanted = {}
+    for path, module in [("", gm), *gm.named_modules()]:
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                value = _attribute(module, node.target)
+                if isinstance(value, torch.Tensor):
+                    wanted[(path + "." if path else "") + node.target] = value
+    return describe_tensors(list(wanted.items()), store)
+
+
+def _attribute(module, target):
+    for part in target.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def _recipe(output):
+    settings = environment.settings()
+    return {
+        "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
+        "grad_mode": (
+            "inference_mode"
+            if torch.is_inference_mode_enabled()
+            else "enabled"
+            if torch.is_grad_enabled()
+            else "no_grad"
+        ),
+        "autocast": _autocast(),
+        "device": surroundings.default_device(),
+        "regions": surroundings.regions(sys._getframe(1)),
+        "switches": surroundings.switches(),
+        "compiled_autograd": surroundings.compiles_autograd(),
+        "threads": settings["threads"],
+        "memory": settings["memory"],
+        "default_dtype": settings["default_dtype"],
+        "config": settings["config"],
+    }
+
+
+def _autocast():
+    device = environment.accelerator(torch)
+    if device is None or not _autocast_enabled(device):
+        device = "cpu"
+    if not _autocast_enabled(device):
+        return None
+    dtype = str(_autocast_dtype(device)).replace("torch.", "")
+    return {"device": device, "dtype": dtype, "cache_enabled": torch.is_autocast_cache_enabled()}
+
+
+def _autocast_enabled(device):
+    try:
+        return torch.is_autocast_enabled(device)
+    except TypeError:  # before torch 2.4
+        return torch.is_autocast_enabled() if device == "cuda" else torch.is_autocast_cpu_enabled()
+
+
+def _autocast_dtype(device):
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype(device)
+    return torch.get_autocast_gpu_dtype() if device == "cuda" else torch.get_autocast_cpu_dtype()
+
+
+def _backend(compiler_fn):
+    """The backend that the user chose, seen through torch's wrappers."""
+    compiler_fn = _innermost(compiler_fn)
+    found = {"name": getattr(compiler_fn, "compiler_name", None), "mode": None, "options": {}, "dynamic": None}
+    kind = type(compiler_fn).__name__
+    if kind == "_TorchCompileInductorWrapper":
+        found["name"] = "inductor"
+        found["dynamic"] = compiler_fn.dynamic
+        found["mode"], found["options"] = _mode_of(compiler_fn)
+        return found
+    if kind == "_TorchCompileWrapper":
+        found["dynamic"] = compiler_fn.dynamic
+        found["options"] = dict(getattr(compiler_fn, "kwargs", {}).get("options") or {})
+        compiler_fn = compiler_fn.compiler_fn
+    return _named(compiler_fn, found)
+
+
+def _innermost(compiler_fn):
+    from torch._dynamo import eval_frame
+
+    unwrap = getattr(eval_frame, "innermost_backend", None) or getattr(eval_frame, "innermost_fn", None)
+    return unwrap(compiler_fn) if unwrap is not None else compiler_fn
+
+
+def _mode_of(wrapper):
+    """(mode, options): torch merges a mode into options; find the mode again when the options are exactly one."""
+    from torch._inductor import list_mode_options
+
+    config = dict(wrapper.config)
+    for mode in ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+        if config and config == list_mode_options(mode, wrapper.dynamic):
+            return mode, {}
+    return None, config
+
+
+def _named(function, found):
+    """The name under which `function` is registered with Dynamo; else where it is defined."""
+    from torch._dynamo.backends import registry
+
+    for name, registered in getattr(registry, "_COMPILER_FNS", {}).items():
+        if registered is function or getattr(registered, "_torchdynamo_orig_backend", None) is function:
+            found["name"] = name
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None:
+        found["file"] = code.co_filename
+        found["qualname"] = getattr(function, "__qualname__", None)
+    found["name"] = found["name"] or getattr(function, "__name__", None) or type(function).__name__
+    return found

@@ -1,0 +1,206 @@
+"""What surrounds a compiled call: ``with`` blocks of the user's, and switches of torch that hold for the process."""
+
+import ast
+import builtins
+import functools
+import inspect
+import linecache
+import sys
+
+import torch
+
+from repro_probe.change.override import is_users
+
+#: What these set is read off torch itself.
+_KNOWN = (
+    *("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "device"),
+    *("maybe_enable_compiled_autograd", "_enable"),
+)
+_DEEPEST = 4  # local names that stand for local names
+
+
+def regions(frame):
+    """The items of the ``with`` blocks of user's code around `frame`, outermost first.
+
+    Each as ``{"file", "expression", "names"}``; `names` are those that the expression reads, with the files that
+    define them. Local names are replaced by what they stand for, as far as that can be written down.
+    """
+    found = []
+    while frame is not None:
+        if is_users(frame) and not frame.f_globals.get("__name__", "").startswith("repro_probe"):
+            found[:0] = _regions_of(frame)
+        frame = frame.f_back
+    written = " ".join(it["expression"] for it in found)
+    return [it for it in _modes() if it["expression"][:-1] not in written] + found
+
+
+def _regions_of(frame):
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    scope, items = None, []
+    for node in _enclosing(path, line):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            scope, items = node, []
+        elif isinstance(node, ast.With) and node.body[0].lineno <= line:
+            items += [it.context_expr for it in node.items] + list(_entered_later(node, line))
+    found = []
+    for expression in items:
+        if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
+            continue
+        if isinstance(expression, ast.Call) and _is_ours(frame, expression.func):
+            continue
+        written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
+        homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
+        found.append({"file": path, "expression": ast.unparse(written), "names": homes})
+    return found
+
+
+def _is_ours(frame, called):
+    """Whether a ``with`` block is repro-kit's own: `repro_kit.watch`."""
+    name = ast.unparse(called).partition(".")[0]
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+    return home.partition(".")[0] in ("repro_kit", "repro_probe")
+
+
+def _entered_later(node, line):
+    """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
+    stacks = {ast.unparse(it.optional_vars) for it in node.items if it.optional_vars is not None}
+    calls = [it for it in ast.walk(node) if isinstance(it, ast.Call) and isinstance(it.func, ast.Attribute)]
+    for call in calls:
+        enters = call.func.attr == "enter_context" and call.args and ast.unparse(call.func.value) in stacks
+        if enters and call.lineno < line:
+            yield call.args[0]
+
+
+def _modes():
+    """The user's modes that are on, however they were entered, as far as their classes can be called without more."""
+    tracer = sys.modules.get("torch._dynamo.variables.torch_function")
+    aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
+    entered = [*getattr(aside, "stack", ()), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
+    for cls in map(type, entered):
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if file is None or "." in cls.__qualname__ or cls.__module__.partition(".")[0] == "torch":
+            continue
+        try:
+            inspect.signature(cls).bind()
+        except (TypeError, ValueError):
+            continue
+        yield {"file": file, "expression": f"{cls.__qualname__}()", "names": {cls.__qualname__: file}}
+
+
+def _reads(expression):
+    """Names that the expression reads and does not bind itself."""
+    names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
+    bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
+    bound |= {it.id for it in names if not isinstance(it.ctx, ast.Load)}
+    return {it.id for it in names} - bound
+
+
+def _home(frame, name):
+    """The file that defines what `name` is in `frame`, as far as that is known; else the frame's own."""
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    named_alike = getattr(value, "__qualname__", None) == name
+    return (named_alike and getattr(module, "__file__", None)) or frame.f_code.co_filename
+
+
+def _enclosing(path, line):
+    """Nodes of the file that span `line`, outermost first."""
+    nodes = [it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= it.end_lineno]
+    return sorted(nodes, key=lambda it: (it.lineno, -it.end_lineno))
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(path):
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):  # a cell of a notebook with magic in it, or no Python at all
+        return ast.Module([], [])
+
+
+class _Inline(ast.NodeTransformer):
+    """Local names become literals where they are some, else what is assigned to them in the function."""
+
+    def __init__(self, frame, scope, depth):
+        self.frame, self.scope, self.depth = frame, scope, depth
+
+    def visit_Name(self, node):
+        if self.frame.f_locals is self.frame.f_globals or node.id not in self.frame.f_locals:
+            return node
+        value = self.frame.f_locals[node.id]
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return ast.Constant(value)
+        if isinstance(value, (torch.dtype, torch.device)):
+            text = str(value) if isinstance(value, torch.dtype) else f"torch.device({str(value)!r})"
+            return ast.parse(text, mode="eval").body
+        made = _assigned(self.scope, node.id)
+        if made is None or not self.depth:
+            return node
+        return _Inline(self.frame, self.scope, self.depth - 1).visit(ast.parse(ast.unparse(made), mode="eval").body)
+
+
+def _assigned(scope, name):
+    """The one expression that is assigned to `name` in the function; None when there are more, or none."""
+    found = [
+        it.value
+        for it in (ast.walk(scope) if scope is not None else ())
+        if isinstance(it, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in it.targets)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def default_device():
+    """The default device, where the user set one; Dynamo puts the modes that hold it aside while it compiles."""
+    holder = sys.modules.get("torch.utils._device")
+    aside = getattr(
+        sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
+    )
+    devices = [it.device for it in getattr(aside, "stack", ()) if type(it).__name__ == "DeviceContext"]
+    device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
+    return None if device is None else str(device)
+
+
+def compiles_autograd():
+    """Whether compiled autograd is on."""
+    module = sys.modules.get("torch._dynamo.compiled_autograd")
+    return any(getattr(module, name, False) for name in ("compiled_autograd_enabled", "in_compiled_autograd_region"))
+
+
+def switches():
+    """Statements that put this process's switches of torch, as far as they are not at their default, as they are."""
+    found = []
+    for read, default, statement in _SWITCHES:
+        try:
+            value = eval(read, {"torch": torch, "sys": sys})
+        except (AttributeError, RuntimeError):  # not in this torch, or set through its newer interface
+            continue
+        if value != default:
+            found.append(statement.format(value))
+    return found
+
+
+#: How a switch is read, its default, and the statement that sets it.
+_SWITCHES = (
+    (
+        "torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()",
+        (False, False),
+        "torch.use_deterministic_algorithms({0[0]}, warn_only={0[1]})",
+    ),
+    (
+        "torch.utils.deterministic.fill_uninitialized_memory",
+        True,
+        "torch.utils.deterministic.fill_uninitialized_memory = {}",
+    ),
+    ("torch.get_float32_matmul_precision()", "highest", "torch.set_float32_matmul_precision({!r})"),
+    ("sys.float_info.min / 2 == 0.0", False, "torch.set_flush_denormal({})"),
+    ("torch.is_anomaly_enabled()", False, "torch.autograd.set_detect_anomaly({})"),
+    ("torch.backends.cuda.flash_sdp_enabled()", True, "torch.backends.cuda.enable_flash_sdp({})"),
+    ("torch.backends.cuda.mem_efficient_sdp_enabled()", True, "torch.backends.cuda.enable_mem_efficient_sdp({})"),
+    ("torch.backends.cuda.math_sdp_enabled()", True, "torch.backends.cuda.enable_math_sdp({})"),
+    ("torch.backends.cuda.cudnn_sdp_enabled()", True, "torch.backends.cuda.enable_cudnn_sdp({})"),
+    ("torch.backends.mkldnn.enabled", True, "torch.backends.mkldnn.enabled = {}"),
+    ("torch.backends.cudnn.enabled", True, "torch.backends.cudnn.enabled = {}"),
+    ("torch.backends.cudnn.benchmark", False, "torch.backends.cudnn.benchmark = {}"),
+    ("torch.backends.cudnn.deterministic", False, "torch.backends.cudnn.deterministic = {}"),
+    ("torch.backends.cudnn.allow_tf32", True, "torch.backends.cudnn.allow_tf32 = {}"),
+)

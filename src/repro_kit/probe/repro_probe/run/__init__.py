@@ -1,0 +1,1 @@
+"""Run a program, and keep what can be compared."""

@@ -1,0 +1,121 @@
+"""Run a program's calls and keep what can be compared."""
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from repro_probe.run.program import seed
+
+
+class Leaf:
+    """One output or input tensor as it was right after its call; any other value is kept as it is."""
+
+    def __init__(self, value, inputs=()):
+        self.is_tensor = isinstance(value, torch.Tensor)
+        self.value = value.detach().clone() if self.is_tensor else value
+        self.type = "tensor" if self.is_tensor else type(value).__name__
+        self.stride = self.requires_grad = self.alias = None
+        if not self.is_tensor:
+            return
+        self.requires_grad = value.requires_grad
+        if value.layout == torch.strided:
+            # Dimensions of size 1 may have any stride, and so has an empty tensor.
+            self.stride = [step if size > 1 else 0 for size, step in zip(value.shape, value.stride())]
+            pointer = _pointer(value)
+            self.alias = [name for name, argument in inputs if pointer and _pointer(argument) == pointer]
+        if value.numel() == 0:
+            self.stride = None
+
+
+def _pointer(value):
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return value.untyped_storage().data_ptr()
+
+
+class Outcome:
+    """Everything one run produced. `outputs`: per call (leaves, structure); `grads` and `after`: by parameter name."""
+
+    def __init__(self):
+        self.outputs = []
+        self.grads = {}
+        self.after = {}
+        self.random = False  # random numbers were drawn outside of `calls()`
+
+    def output_places(self):
+        """Names of all leaves of the outputs, by (number of the call, number of the leaf)."""
+        several = len(self.outputs) > 1
+        return {
+            (number, at): f"call {number}, output {at}" if several else f"output {at}"
+            for number, (leaves, _) in enumerate(self.outputs)
+            for at in range(len(leaves))
+        }
+
+    def places(self):
+        """Everything that is compared, by name: a Leaf each, or None for a gradient that is not there."""
+        found = {where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()}
+        found.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
+        found.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
+        return found
+
+
+def run(program, function, phases, transform=None, autocast=True):
+    """Run every call of `program` through `function`; returns the Outcome, raises what the calls raise.
+
+    `phases` is told before each step: ``calls``, ``forward`` (with the number of the call), ``backward``.
+    """
+    recipe = program.recipe
+    seed(recipe)
+    phases("calls", 0)
+    calls = program.calls()
+    outcome = Outcome()
+    before = _random_state()
+    for number, arguments in enumerate(calls):
+        phases("forward", number)
+        with program.forward_region(autocast):
+            result = function(*arguments)
+        named = list(zip(program.parameters, arguments))
+        leaves, structure = tree_flatten(result)
+        outcome.outputs.append(([Leaf(leaf, named) for leaf in leaves], str(structure)))
+        outcome.random = outcome.random or not torch.equal(before, _random_state())
+        if recipe["backward"] != "none":
+            phases("backward", number)
+            with program.surroundings():
+                differentiate(leaves, recipe)
+            outcome.random = outcome.random or (
+                recipe["backward"] == "sum" and not torch.equal(before, _random_state())
+            )
+    _keep_inputs(outcome, program.parameters, calls)
+    return outcome
+
+
+def _random_state():
+    return torch.random.get_rng_state()
+
+
+def differentiate(leaves, recipe):
+    """Backward of the sum of all differentiable outputs, or with seeded random gradients."""
+    outputs = [
+        leaf
+        for leaf in leaves
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and (leaf.is_floating_point() or leaf.is_complex())
+    ]
+    if not outputs:
+        return
+    if recipe["backward"] == "sum":
+        sum((output.abs() if output.is_complex() else output).sum() for output in outputs).backward()
+        return
+    torch.manual_seed(recipe["seed"])
+    # Drawn in float32 whatever the output's type is, so that a run in double precision gets the same numbers.
+    gradients = [torch.randn(o.shape, dtype=torch.float32, device=o.device).to(o.dtype) for o in outputs]
+    torch.autograd.backward(outputs, gradients)
+
+
+def _keep_inputs(outcome, parameters, calls):
+    for number, arguments in enumerate(calls):
+        for name, value in zip(parameters, arguments):
+            if not isinstance(value, torch.Tensor):
+                continue
+            label = name if len(calls) == 1 else f"{name} (call {number})"
+            outcome.after[label] = Leaf(value)
+            if value.requires_grad and value.is_leaf:
+                outcome.grads[label] = None if value.grad is None else Leaf(value.grad)

@@ -1,0 +1,185 @@
+"""Load a program's text and apply its recipe (docs/architecture.md, "The program format"; model/recipe.py)."""
+
+import contextlib
+import importlib
+import inspect
+import linecache
+import os
+import random
+import sys
+import types
+
+from repro_probe.common import names
+from repro_probe.common.environment import CONFIG_MODULES
+
+#: The recipe's fields at their defaults, as in model/recipe.py.
+DEFAULTS = {
+    "backend": "inductor",
+    "mode": None,
+    "options": {},
+    "dynamic": None,
+    "fullgraph": False,
+    "backward": "none",
+    "grad_mode": "enabled",
+    "autocast": None,
+    "contexts": [],
+    "compiled_autograd": False,
+    "seed": 0,
+    "threads": None,
+    "memory": None,
+    "default_dtype": None,
+    "graph_caches": True,
+    "warm_caches": False,
+    "fallback_random": False,
+    "config": {},
+    "env": {},
+    "check": True,
+    "rtol": None,
+    "atol": None,
+}
+
+
+class Program:
+    """A program's `graph` and `calls`, and the recipe to run them with."""
+
+    def __init__(self, namespace, recipe):
+        self.namespace = namespace
+        self.graph = namespace["graph"]
+        self.calls = namespace["calls"]
+        self.recipe = recipe
+        self.parameters = list(inspect.signature(self.graph).parameters)
+
+    def compiled(self):
+        """`graph` under torch.compile as the recipe says."""
+        return self._compile(self.graph, fullgraph=self.recipe["fullgraph"])
+
+    def _compile(self, function, **arguments):
+        import torch
+
+        recipe = self.recipe
+        backend = self.namespace.get(recipe["backend"])
+        arguments["backend"] = backend if callable(backend) else names.backend(recipe["backend"])
+        for name in ("mode", "options", "dynamic"):
+            if recipe[name] not in (None, {}):
+                arguments[name] = recipe[name]
+        return torch.compile(function, **arguments)
+
+    @contextlib.contextmanager
+    def compiled_autograd(self):
+        """Compiled autograd for the time of a compiled run, where the recipe asks for it."""
+        if not self.recipe["compiled_autograd"]:
+            yield
+            return
+        from torch._dynamo import compiled_autograd
+
+        with compiled_autograd._enable(self._compile):
+            yield
+
+    @contextlib.contextmanager
+    def surroundings(self):
+        """The recipe's contexts, which a call and its backward run in."""
+        with contextlib.ExitStack() as stack:
+            for expression in self.recipe["contexts"]:
+                stack.enter_context(eval(expression, self.namespace))
+            yield
+
+    @contextlib.contextmanager
+    def forward_region(self, autocast=True):
+        """The contexts, grad mode and autocast region that a forward call runs in."""
+        import torch
+
+        recipe = self.recipe
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.surroundings())
+            if recipe["grad_mode"] == "no_grad":
+                stack.enter_context(torch.no_grad())
+            elif recipe["grad_mode"] == "inference_mode":
+                stack.enter_context(torch.inference_mode())
+            region = recipe["autocast"]
+            if region is not None and autocast:  # {} is a region with all its fields at their default
+                dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
+                cache = region.get("cache_enabled", True)
+                stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype, cache_enabled=cache))
+            yield
+
+
+def load(text, inputs, recipe, prepare=None):
+    """Execute `text` as a module and return its Program; raises what the text raises.
+
+    `recipe` replaces the text's own RECIPE when not None. `prepare(recipe)` is called before anything is executed but
+    the RECIPE itself.
+    """
+    path = os.path.join(os.path.dirname(os.path.abspath(inputs)) if inputs else os.getcwd(), "program.py")
+    linecache.cache[path] = (len(text), None, text.splitlines(True), path)  # tracebacks and inspect read it there
+    code = compile(text, path, "exec")
+    recipe = {**DEFAULTS, **(recipe_of(text) if recipe is None else recipe)}
+    if prepare is not None:
+        prepare(recipe)
+    module = types.ModuleType("repro_program")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    exec(code, module.__dict__)
+    return Program(module.__dict__, recipe)
+
+
+def recipe_of(text):
+    """The literal that `text` assigns to RECIPE, or {}; raises SyntaxError and ValueError."""
+    import ast
+
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", None) == "RECIPE":
+            return ast.literal_eval(statement.value)
+    return {}
+
+
+def apply(recipe, threads=None):
+    """Make the settings of `recipe` that hold for the whole process.
+
+    `threads` is the machine's default, where this process no longer stands at it.
+    """
+    import torch
+
+    os.environ.update(recipe["env"])
+    if recipe["memory"]:
+        limit_memory(recipe["memory"])
+    if recipe["threads"] or threads:
+        torch.set_num_threads(recipe["threads"] or threads)
+    if recipe["default_dtype"]:
+        torch.set_default_dtype(getattr(torch, recipe["default_dtype"].replace("torch.", "")))
+    set_config("inductor.fx_graph_cache", recipe["graph_caches"])
+    set_config("functorch.enable_autograd_cache", recipe["graph_caches"])
+    if recipe["fallback_random"]:
+        set_config("inductor.fallback_random", True)
+    for name, value in recipe["config"].items():
+        set_config(name, value)
+
+
+def limit_memory(size):
+    """At most `size` bytes of address space for this process, as far as the system offers that and it has no less."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    size = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def set_config(name, value):
+    """Set ``<module>.<name>`` of torch's configuration; one that this torch does not know is left out, and said so."""
+    module, _, key = name.partition(".")
+    config = importlib.import_module(CONFIG_MODULES[module])
+    try:
+        setattr(config, key, value)
+    except AttributeError:
+        print(f"repro-kit: this torch has no setting {name}; it is left out", file=sys.stderr)
+
+
+def seed(recipe):
+    """Seed every random number generator a program may use."""
+    import torch
+
+    random.seed(recipe["seed"])
+    torch.manual_seed(recipe["seed"])
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(recipe["seed"] % 2**32)

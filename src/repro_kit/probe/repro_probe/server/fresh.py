@@ -1,0 +1,67 @@
+"""A fresh interpreter for one query: imports torch, waits for the request, answers, ends.
+
+``python -m repro_probe.server.fresh SOCKET``: over the socket comes the path of the request and the pipe for the reply.
+"""
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+
+from repro_probe.query import evaluate
+from repro_probe.server import children, vec_isa
+from repro_probe.server.whole_files import build_whole
+
+
+def main(descriptor):
+    """Everything; an interpreter that no request reaches ends without a word."""
+    children.die_with_parent()
+    problem = None
+    try:
+        _import_torch()
+    except Exception:
+        problem = traceback.format_exc()
+    with socket.socket(fileno=int(descriptor)) as channel:
+        path, pipes, _, _ = socket.recv_fds(channel, 1 << 16, 1)
+    if not pipes:
+        return
+    with open(path.decode(), encoding="utf-8") as file:
+        request = json.load(file)
+    children.redirect(request["scratch"])
+    if problem is not None:
+        sys.exit(problem)
+    _answer(request, pipes[0])
+
+
+def _import_torch():
+    # Among them codecache, which fixes the place of precompiled headers, before TMPDIR changes.
+    for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
+        importlib.import_module(name)
+    build_whole()
+    vec_isa.pick()  # its probes are found in the shared cache from the second query on
+    gc.collect()
+    gc.freeze()  # so that looking for garbage after the query is quick
+
+
+def _answer(request, pipe):
+    import torch
+
+    evaluate.settle(request)
+    evaluate.limit(None if torch.cuda.is_available() else request.get("memory"))
+
+    def tell(data):
+        children.write_all(pipe, json.dumps(data).encode() + b"\n")
+
+    reply = evaluate.evaluate(request, tell)
+    tell({"reply": reply})
+    if reply["status"] != "pass":
+        sys.stderr.flush()
+        os._exit(0)  # how it ends says no more about it
+    evaluate.disturb_heap()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,122 @@
+"""Get a process ready to fork: what every query would import and compute is there before the first one."""
+
+import contextlib
+import gc
+import importlib
+import os
+import shutil
+import sys
+import time
+
+from repro_probe.query import evaluate
+from repro_probe.server import vec_isa
+from repro_probe.server.children import die_with_parent, redirect, write_all
+from repro_probe.server.whole_files import build_whole
+
+#: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
+_WARM_UP = """
+import torch
+RECIPE = {"backward": "randn"}
+def graph(x):
+    y = torch.relu(x) @ x
+    return (y,)
+def calls():
+    x = torch.randn(8, 8).requires_grad_()
+    return [(x,)]
+"""
+
+
+def import_torch(scratch):
+    """Import what children will need, once; the threads that torch would use by itself."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    import torch._dynamo
+    import torch._inductor.compile_fx
+
+    build_whole()
+    vec_isa.pick()
+    for name in _known_modules(scratch, threads):
+        # What a query makes up itself, such as the module of a kernel, is not to be found here.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    _compute_what_never_changes()
+    # What is here now is no garbage, and a child that looked through it would copy every page of it.
+    gc.collect()
+    gc.freeze()
+    return threads
+
+
+def _compute_what_never_changes():
+    """Let torch fill caches that every query would fill anew, as far as this torch has them.
+
+    The hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
+    (torch/_inductor/fx_passes/joint_graph.py); neither depends on a program or on a setting.
+    """
+    import torch
+    from torch._inductor import codecache
+    from torch._inductor.fx_passes import joint_graph
+
+    for module, function, *arguments in ((codecache, "torch_key"), (joint_graph, "lazy_init", torch.device("cpu"))):
+        try:
+            getattr(module, function)(*arguments)
+        except Exception as error:  # it is only slower then
+            print(f"repro-kit: {module.__name__}.{function} is left to the queries: {error!r}", file=sys.stderr)
+    _forget_decompositions()
+
+
+def _forget_decompositions():
+    """Those that were gathered on the way: a program may register its own (torch/_inductor/decomposition.py)."""
+    from torch._inductor import decomposition
+
+    clear = getattr(getattr(decomposition, "fast_random_decomps", None), "cache_clear", None)
+    if clear is not None:
+        clear()
+
+
+def _known_modules(scratch, threads):
+    """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
+    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if not place:
+        return _modules_of_a_query(scratch, threads)
+    import torch
+
+    path = os.path.join(place, f"modules-{torch.__version__}.txt")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        return file.read().split()
+    names = _modules_of_a_query(scratch, threads)
+    aside = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write("\n".join(names))
+        os.replace(aside, path)
+    return names
+
+
+def _modules_of_a_query(scratch, threads):
+    """Those names, found in a child: running a query here would leave state behind.
+
+    It also precompiles the headers of kernels, which no time-out interrupts here.
+    """
+    place = os.path.join(scratch, "warm-up")
+    os.makedirs(place)
+    request = {"mode": "check", "text": _WARM_UP, "scratch": place, "ends": time.time() + 600}
+    read_end, write_end = os.pipe()
+    before = set(sys.modules)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            die_with_parent()
+            redirect(place)
+            evaluate.settle(request)
+            evaluate.evaluate(request, lambda told: None, threads)
+            write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with open(read_end, encoding="utf-8") as file:
+        names = file.read().split("\n")
+    os.waitpid(pid, 0)
+    shutil.rmtree(place, ignore_errors=True)
+    return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]

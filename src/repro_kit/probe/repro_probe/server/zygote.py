@@ -1,0 +1,228 @@
+"""A process that has imported torch and forks per query: requests and replies are JSON lines on stdin and stdout.
+
+Forking is safe here because this process never runs a parallel operator, starts no thread and never touches an
+accelerator. Each child has a session, a directory and limits of its own, and none of this process's descriptors;
+whatever becomes of it, all that it started is killed and its directory removed before the reply goes out.
+
+``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for what the children leave behind, removed
+at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
+"""
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import sys
+import time
+
+from repro_probe.change import subsystem_switches
+from repro_probe.common.describe import describe_fault
+from repro_probe.server import strays
+from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
+from repro_probe.server.warm import import_torch
+
+_TAIL = 20000  # bytes of stderr that go into a reply
+_GRACE = 10.0  # seconds that a child may take to exit once it has replied
+_LONGEST = 64 << 20  # bytes of a line that a child reports: what is longer is not ours
+
+
+class Child:
+    """One query under way. `private`: descriptors of this process that are none of its business."""
+
+    def __init__(self, request, scratch, start, private):
+        self.request = request
+        self.scratch = os.path.join(scratch, f"query-{request['id']}")
+        os.makedirs(self.scratch)
+        self.started = time.monotonic()
+        self.deadline = self.started + request["timeout"]
+        self.phase = self.reply = None
+        self.timed_out = False
+        self._unread = bytearray()
+        self.pipe, write_end = os.pipe()
+        os.set_blocking(self.pipe, False)
+        ends = time.time() + request["timeout"]
+        self.process = start({**request, "scratch": self.scratch, "ends": ends}, write_end, [*private, self.pipe])
+        os.close(write_end)
+
+    def read(self):
+        """Take in a piece of what the child reports; False when there is none, now or ever."""
+        try:
+            data = os.read(self.pipe, 1 << 16)
+        except BlockingIOError:
+            return False
+        self._unread += data
+        if b"\n" in data:
+            *lines, self._unread = self._unread.split(b"\n")
+            for line in lines:
+                self._take(line)
+        elif len(self._unread) > _LONGEST:
+            self._unread.clear()
+        return bool(data)
+
+    def _take(self, line):
+        """Note a phase or the reply. The program can write to the pipe as well: anything else is passed over."""
+        with contextlib.suppress(ValueError, RecursionError):
+            told = json.loads(line)
+            if isinstance(told, dict):
+                self.phase = told.get("phase", self.phase)
+                if isinstance(told.get("reply"), dict):
+                    self.reply = told["reply"]
+                    self.deadline = min(self.deadline, time.monotonic() + _GRACE)
+
+    def kill(self):
+        """Kill the child and its group."""
+        for kill in (os.killpg, os.kill):  # one that has just been forked has no group yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(self.process.pid, signal.SIGKILL)
+
+    def finish(self):
+        """Wait for the end, clean up; the whole reply."""
+        code = self.process.wait()
+        while self.read():
+            pass
+        os.close(self.pipe)
+        signal_name = signal.Signals(-code).name if code < 0 and not self.timed_out else None
+        text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
+        reply = judge_end(self, signal_name, text, fault)
+        if self.request.get("switch") is not None:
+            reply["applied"] = subsystem_switches.read(self.scratch) or []
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return {"id": self.request["id"], "seconds": round(time.monotonic() - self.started, 4), **reply}
+
+
+def judge_end(child, signal_name, text, fault):
+    """The reply for a child that ended: by itself with a reply of its own, by a signal, at the time-out, or mutely."""
+    reply = child.reply
+    if (child.timed_out and reply is None) or (signal_name and (reply or {}).get("status") in (None, "pass")):
+        before = child.request["mode"] != "check" or (reply is None and child.phase in (None, "load", "eager"))
+        ended = {
+            "status": "invalid" if before else "fail",
+            "phase": child.phase if reply is None else "exit",
+            "text": (text + "\n" + fault).strip(),
+            "stack": describe_fault(fault),
+        }
+        return {**ended, "timed_out": True} if child.timed_out else {**ended, "signal": signal_name}
+    if reply is None:
+        return {"status": "infra", "phase": child.phase, "text": text or "the query ended without a reply"}
+    return {**reply, "text": text}
+
+
+def _tail(path):
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - _TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+class Server:
+    """The main loop: requests in, children out, replies as they end."""
+
+    def __init__(self, scratch, channel, start):
+        self.scratch = scratch
+        self.channel = channel
+        self.start = start
+        self.children = {}  # by id of the request
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(0, selectors.EVENT_READ)
+        self._unread = b""
+        self._wake = os.pipe()  # readable when a child has exited
+        self._listen_for_exits()
+
+    def _listen_for_exits(self):
+        for descriptor in self._wake:
+            os.set_blocking(descriptor, False)
+        self.selector.register(self._wake[0], selectors.EVENT_READ)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self):
+        """Say that all is ready, and serve until stdin ends; then kill what still runs."""
+        try:
+            with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+                self._tell({"ready": True})
+                while self._turn():
+                    pass
+        finally:
+            for child in list(self.children.values()):
+                self._end(child, kill=True)
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _turn(self):
+        for key, _ in self.selector.select(self._patience()):
+            if key.fd == 0:
+                if not self._read_requests():
+                    return False
+            elif key.fd == self._wake[0]:
+                os.read(key.fd, 1 << 16)
+            elif not key.data.read():
+                self.selector.unregister(key.fd)  # closed; it is over when it exits
+        now = time.monotonic()
+        for child in list(self.children.values()):
+            if child.process.poll() is not None:
+                self._tell(self._end(child))
+            elif child.deadline < now:
+                child.timed_out = True
+                self._tell(self._end(child, kill=True))
+        return True
+
+    def _patience(self):
+        deadlines = [child.deadline for child in self.children.values()]
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _read_requests(self):
+        data = os.read(0, 1 << 16)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            if "prepare" in request:
+                self.start.prepare(request["prepare"])
+            elif "cancel" in request:
+                if request["cancel"] in self.children:
+                    self._end(self.children[request["cancel"]], kill=True)
+            else:
+                self._begin(request)
+        return bool(data)
+
+    def _begin(self, request):
+        pipes = [child.pipe for child in self.children.values()]
+        child = Child(request, self.scratch, self.start, [self.channel, *self._wake, *pipes])
+        self.children[request["id"]] = child
+        self.selector.register(child.pipe, selectors.EVENT_READ, child)
+
+    def _end(self, child, kill=False):
+        with contextlib.suppress(KeyError):  # it has closed its end before
+            self.selector.unregister(child.pipe)
+        del self.children[child.request["id"]]
+        if kill:
+            child.kill()
+        child.process.wait()
+        child.kill()  # its group
+        others = {it.process.pid for it in self.children.values()} | self.start.waiting()
+        strays.end(others, child.scratch if self.children else None)
+        return child.finish()
+
+    def _tell(self, reply):
+        write_all(self.channel, json.dumps(reply).encode() + b"\n")
+
+
+def main(scratch, how="fork"):
+    """Get ready, say so, serve."""
+    channel = os.dup(1)
+    os.dup2(2, 1)  # what torch prints is not a reply
+    strays.adopt()
+    try:
+        end_with_parent()  # nobody reads stdin while torch is imported
+        start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
+        Server(scratch, channel, start).run()
+    except ParentGone:
+        strays.end(())
+        shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)  # torch's own clean-up takes a second, and there is nothing left to clean up
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,83 @@
+"""`env.json`: where the failure happened. Everything in it is chosen, nothing is swept in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from repro_kit.case.results import Environment, GitState
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.variables import allowed_variables
+from repro_kit.runner import kept
+from repro_kit.runner.launch import PROBE
+
+_SECONDS = 180
+
+
+def environment(python: str, cwd: Path | None = None) -> Environment:
+    """The environment of interpreter `python`, asked in a process of its own.
+
+    Raises ReproKitError when it cannot be run or has no torch.
+    """
+    data = _ask(python)
+    if data.get("torch") is None:
+        raise ReproKitError(
+            f"{python} cannot import torch ({data.get('error', 'not installed')}); name another with --python."
+        )
+    return Environment(
+        python=data["python"],
+        executable=data["executable"],
+        platform=data["platform"],
+        torch=data["torch"],
+        torch_git=data.get("torch_git"),
+        collect_env=data.get("collect_env", ""),
+        variables=allowed_variables(os.environ),
+        packages=data.get("packages", {}),
+        threads=data.get("threads"),
+        accelerator=data.get("accelerator"),
+        git=git_state(cwd or Path.cwd()),
+    )
+
+
+def _ask(python: str) -> dict[str, Any]:
+    env = {**os.environ, "PYTHONPATH": str(PROBE)}
+    try:
+        done = kept.run([python, "-m", "repro_probe.common.environment"], env=env, timeout=_SECONDS)
+    except OSError as error:
+        raise ReproKitError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
+    except subprocess.TimeoutExpired:
+        raise ReproKitError(f"{python} did not describe itself within {_SECONDS} s.", Exit.FAILED) from None
+    try:
+        data: dict[str, Any] = json.loads(done.stdout[done.stdout.find("{") :])
+    except json.JSONDecodeError:
+        tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        raise ReproKitError(f"{python} could not describe its environment: {tail[0]}") from None
+    return data
+
+
+def git_state(directory: Path) -> GitState | None:
+    """State of the repository that `directory` lies in; None outside of one, or where git is missing."""
+    try:
+        import git
+    except ImportError:  # GitPython raises this when there is no git command
+        return None
+    try:
+        repo = git.Repo(directory, search_parent_directories=True)
+        commit = repo.head.commit.hexsha if repo.head.is_valid() else None
+        branch = None if repo.head.is_detached else repo.active_branch.name
+        dirty = tuple(line[3:] for line in repo.git.status("--porcelain").splitlines())
+        remotes = tuple(_without_credentials(url) for remote in repo.remotes for url in remote.urls)
+        return GitState(str(repo.working_dir), commit, branch, dirty, remotes)
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError, ValueError, OSError):
+        return None
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[1]))

@@ -1,0 +1,116 @@
+"""What of a bundle runs: `repro.py`, the user's text files and the values, in a directory that holds nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.bundle.repro.source_files import PLACE
+from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import no_file, open_plain, read_plain
+
+REPRO = "repro.py"
+VALUES = "inputs"
+
+_LARGEST_TEXT = 4 << 20  # bytes; a bundle is made of no larger source
+_MOST_FILES = 10_000
+_MOST_VALUES = 4 << 30  # bytes
+_PIECE = 1 << 20
+_VALUES = re.compile(rf"{VALUES}/[^/]+\.pt")
+#: Files of a bundle that are read by people, and by nothing that runs (docs/bundle-format.md).
+_READ = re.compile(
+    r"README\.md|test_repro\.py|issue\.md|report\.html|story\.json|recipe\.toml|env\.json|ablation\.json|explain\.html|"
+    r"redactions\.json|manifest\.json|MANIFEST\.sha256|(trace|artifacts|logs|tlparse)/.*"
+)
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """Names of the files that run: texts, `repro.py` first, and values; and what else lies there, which does not."""
+
+    texts: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # each with why
+
+
+def copy_runnable(directory: Path, target: Path) -> Runnable:
+    """Copy what runs of the bundle in `directory` to the new directory `target`.
+
+    Raises ReproKitError where `repro.py` itself is not what a person would see of it.
+    """
+    target.mkdir()
+    texts: list[str] = []
+    values: list[str] = []
+    left_out: list[str] = []
+    room = _MOST_VALUES
+    for name in _names(directory):
+        path = directory / name
+        is_values = bool(_VALUES.fullmatch(name))
+        fault = _fault(path, name, is_values=is_values)
+        if is_values and not fault:
+            room -= path.stat().st_size
+            fault = f"is more than the {_MOST_VALUES >> 30} GiB of values that are copied" if room < 0 else ""
+        if not fault:
+            (values if is_values else texts).append(name)
+            _copy(path, target / name)
+        elif name == REPRO:
+            raise ReproKitError(f"{path} {fault}, so it is not run.")
+        elif not _READ.fullmatch(name):
+            left_out.append(f"{name} {fault}")
+    texts.sort(key=lambda name: (name != REPRO, name))
+    return Runnable(tuple(texts), tuple(values), tuple(left_out))
+
+
+def _names(directory: Path) -> Iterator[str]:
+    """Every file below `directory`, and every link to anything."""
+    count = 0
+    for place, folders, files in os.walk(directory):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        for name in sorted((*files, *links)):
+            count += 1
+            if count > _MOST_FILES:
+                raise ReproKitError(f"{directory} holds more than {_MOST_FILES} files; a bundle does not.")
+            yield Path(place, name).relative_to(directory).as_posix()
+
+
+def _fault(path: Path, name: str, *, is_values: bool) -> str:
+    """Why a file does not run; "" for one that does."""
+    if path.is_symlink():
+        return "is a link"
+    if no_file(path):
+        return f"is {no_file(path)}"
+    if is_values:
+        return ""
+    if name != REPRO and not name.startswith(f"{PLACE}/"):
+        return "is no file of a bundle"
+    return _unlike_its_text(path)
+
+
+def _unlike_its_text(path: Path) -> str:
+    """Why Python would run something else than the text that a person sees; "" where both are the same."""
+    if path.stat().st_size > _LARGEST_TEXT:
+        return f"is larger than {_LARGEST_TEXT >> 20} MiB"
+    try:
+        data = read_plain(path, _LARGEST_TEXT)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "is no text"
+    if "\0" in text:
+        return "is no text"
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        return "names an encoding that there is not"
+    return "" if encoding in ("utf-8", "utf-8-sig") else f"is in the encoding {encoding}"
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open_plain(source) as file, target.open("xb") as out:
+        shutil.copyfileobj(file, out, _PIECE)

@@ -1,0 +1,214 @@
+"""Recognise what the user gave: a script, a module or a command, and whether it can be worked on at all."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.version import InvalidVersion, Version
+
+from repro_kit.case.case import Subject
+from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import open_plain
+from repro_kit.runner import kept
+from repro_kit.session.export_scripts import refuse_export
+
+Form = Literal["script", "module", "command"]
+
+_OLDEST_TORCH = Version("2.0")
+_OLDEST_PYTHON = (3, 9)
+_CHECK_SECONDS = 60.0
+
+#: Runs in the user's interpreter. Argument: JSON {"script": path | null, "module": name | null}; last line: JSON.
+_CHECK = r"""
+import importlib.machinery, importlib.util, json, sys, tokenize, traceback
+asked = json.loads(sys.argv[1])
+told = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
+if importlib.util.find_spec("torch"):
+    try:
+        import importlib.metadata
+        told["torch"] = importlib.metadata.version("torch")
+    except Exception:
+        told["torch"] = ""
+if asked["module"]:
+    places, parts = None, asked["module"].split(".")
+    for at in range(len(parts)):
+        name = ".".join(parts[: at + 1])
+        try:
+            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, places)
+        except Exception:
+            spec = None
+        places = spec.submodule_search_locations if spec else None
+        told["module"] = spec is not None
+        if not places:
+            told["module"] = told["module"] and at == len(parts) - 1
+            break
+if asked["script"]:
+    try:
+        with open(asked["script"], "rb") as file:
+            compile(file.read(), asked["script"], "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        kind, error, _ = sys.exc_info()
+        told["syntax"] = "".join(traceback.format_exception_only(kind, error))
+print("\n" + json.dumps(told))
+"""
+
+
+def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
+    """The subject that `argv` names, run in `cwd` with `python` (default: the active environment's).
+
+    Raises ReproKitError, saying what is wrong and what to do, when it cannot be worked on.
+    """
+    if not argv:
+        raise ReproKitError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
+    if form == "command":
+        program = _executable(argv[0], cwd, env)
+        if program is None:
+            raise ReproKitError(f"{argv[0]} is not a command: there is no such file, nor one on PATH.")
+        return Subject(form, tuple(argv), str(cwd), _interpreter(python, cwd, env, guess=_behind(program, env)))
+    script = cwd / argv[0] if form == "script" else None
+    if script is not None:
+        check_script(script, argv[0])
+    interpreter = _interpreter(python, cwd, env)
+    check_interpreter(interpreter, cwd, env, script=script, module=argv[0] if form == "module" else None)
+    if script is not None:
+        refuse_export(script, argv[0])
+    return Subject(form, tuple(argv), str(cwd), interpreter)
+
+
+def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
+    """The subject of the case at `case` that is made of a program alone: the script that a captured program is."""
+    interpreter = _interpreter(python, cwd, env)
+    check_interpreter(interpreter, cwd, env)
+    return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
+
+
+def check_script(path: Path, shown: str) -> None:
+    """Raise ReproKitError unless `path` is a file that Python may run; `shown` is what the user called it."""
+    if path.is_dir():
+        raise ReproKitError(f"{shown} is a directory, and no case; give a script, or -m MODULE.")
+    if not path.exists():
+        raise ReproKitError(f"{shown} does not exist.")
+    if path.suffix == ".ipynb":
+        raise ReproKitError(
+            f"{shown} is a notebook; export it with `jupyter nbconvert --to script {shown}` and collect the script."
+        )
+    if path.suffix == ".zip":
+        raise ReproKitError(f"{shown} is an archive; `repro-kit verify {shown}` runs a bundle.")
+    try:
+        start = open_plain(path).read(65536) if path.is_file() else b"\0"
+    except OSError as error:
+        raise ReproKitError(f"{shown} cannot be read: {error.strerror}.") from error
+    shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]
+    if b"\0" in start or not (path.suffix in (".py", ".pyw", "") or shebang):
+        raise ReproKitError(
+            f"{shown} is not a Python file; to run another kind of program write the whole command after `--`."
+        )
+
+
+def check_interpreter(
+    python: str, cwd: Path, env: Mapping[str, str], *, script: Path | None = None, module: str | None = None
+) -> str:
+    """The version of torch that `python` has, found without importing it.
+
+    Raises ReproKitError when it has none or too old a one, or cannot run `script` or `module`.
+    """
+    told = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
+    if told["torch"] is None:
+        raise ReproKitError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
+    if tuple(told["python"]) < _OLDEST_PYTHON:
+        raise ReproKitError(f"{python} is Python {told['python'][0]}.{told['python'][1]}; 3.9 is the oldest supported.")
+    if _too_old(told["torch"]):
+        raise ReproKitError(f"{python} has torch {told['torch']}, which has no torch.compile; 2.0 is the oldest.")
+    if not told["module"]:
+        raise ReproKitError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
+    if told["syntax"]:
+        raise ReproKitError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
+    return str(told["torch"])
+
+
+def default_python(env: Mapping[str, str]) -> str:
+    """The active environment's interpreter: the virtual or conda one's, else ours with torch, else PATH's first."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        place = env.get(variable)
+        found = _in_environment(Path(place)) if place else None
+        if found:
+            return found
+    if importlib.util.find_spec("torch") is not None:  # looks, and does not import
+        return sys.executable
+    return (
+        shutil.which("python3", path=env.get("PATH")) or shutil.which("python", path=env.get("PATH")) or sys.executable
+    )
+
+
+def find_python(given: str | None, cwd: Path, env: Mapping[str, str]) -> str:
+    """The interpreter that `given` (a path, a name on PATH, an environment's directory, or None) stands for."""
+    return _interpreter(given, cwd, env)
+
+
+def _interpreter(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
+    if given is None:
+        return guess or default_python(env)
+    place = cwd / Path(given).expanduser()
+    found = _in_environment(place) if place.is_dir() else _executable(str(Path(given).expanduser()), cwd, env)
+    if found is None:
+        wrong = "is not executable" if place.is_file() else "does not exist" if not place.exists() else "has no python"
+        raise ReproKitError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
+    return found
+
+
+def _in_environment(directory: Path) -> str | None:
+    for name in ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe"):
+        if os.access(directory / name, os.X_OK):
+            return str(directory / name)
+    return None
+
+
+def _executable(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+    if os.sep in name:
+        path = cwd / name
+        return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+    return shutil.which(name, path=env.get("PATH"))
+
+
+def _behind(program: str, env: Mapping[str, str]) -> str | None:
+    """The interpreter that the command `program` runs: itself, or the one of its first line; None when unknown."""
+    if Path(program).name.startswith("python"):
+        return program
+    with Path(program).open("rb") as file:
+        first = file.readline(500)
+    if first[:2] != b"#!" or b"python" not in first:
+        return None
+    words = first[2:].decode(errors="replace").split()
+    if Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return shutil.which(words[0], path=env.get("PATH")) if words else None
+
+
+def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | None]) -> dict[str, Any]:
+    try:
+        answer = kept.run([python, "-c", _CHECK, json.dumps(asked)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
+    except OSError as error:
+        raise ReproKitError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
+    except subprocess.TimeoutExpired:
+        raise ReproKitError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
+    try:
+        told: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+    except (IndexError, ValueError):
+        last = (answer.stderr.strip() or answer.stdout.strip() or "it says nothing").rsplit("\n", 1)[-1]
+        raise ReproKitError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
+    return told
+
+
+def _too_old(torch: str) -> bool:
+    try:
+        return bool(torch) and Version(torch).release < _OLDEST_TORCH.release
+    except InvalidVersion:
+        return False  # a build of one's own

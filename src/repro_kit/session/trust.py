@@ -1,0 +1,28 @@
+"""A case that came from elsewhere runs nothing, and chooses no interpreter, without a yes."""
+
+from __future__ import annotations
+
+import shlex
+
+from repro_kit.case.case import Case
+from repro_kit.errors import ReproKitError
+from repro_kit.runner.subject import command
+from repro_kit.ui import Ui
+
+
+def agree(case: Case, ui: Ui) -> None:
+    """Ask before anything that a case from elsewhere names is run; a yes is noted in the case.
+
+    Raises ReproKitError without one.
+    """
+    if case.is_own:
+        return
+    subject = case.file.subject
+    what = f"`{shlex.join(command(subject))}` in {subject.cwd}"
+    question = f"{case.path} was not made by you on this machine. Run {what}, and the programs in it, with your rights?"
+    if not ui.confirm(question):
+        raise ReproKitError(
+            f"{case.path} was not made by you on this machine, and would run {what}; look at it, and give --yes if you "
+            "trust it."
+        )
+    case.accept()

@@ -1,0 +1,87 @@
+"""The user's own command as the judge of a run: exit status 0 is good, 125 tells nothing, anything else is bad."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from repro_kit.case.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.measure.symptom import Symptom
+from repro_kit.runner.launch import exit_name
+from repro_kit.session import failures
+from repro_kit.session.options import Options
+from repro_kit.session.script_run import run_overridden
+
+_SKIP = 125  # as for `git bisect run`
+_LONGEST = 200  # characters of the line that is shown
+
+
+def of_options(options: Options) -> Symptom | None:
+    """The oracle that the user gave. Raises ReproKitError where the options contradict each other."""
+    if not options.oracle:
+        if options.oracle_matches:
+            raise ReproKitError("--oracle-matches needs --oracle CMD, whose output it is about.")
+        return None
+    if options.check:
+        raise ReproKitError("--check and --oracle both say what the failure is; give one of them.")
+    try:
+        re.compile(options.oracle_matches or "")
+    except re.error as error:
+        raise ReproKitError(
+            f"--oracle-matches: {options.oracle_matches!r} is no regular expression: {error}."
+        ) from error
+    return Symptom(Kind.ORACLE, text=options.oracle, pattern=options.oracle_matches or "")
+
+
+def ask(
+    case: Case,
+    options: Options,
+    oracle: Symptom,
+    place: Path,
+    override: Mapping[str, Any],
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    without: Collection[str] = (),
+    on_tick: Callable[[float], None] | None = None,
+) -> Verdict:
+    """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says.
+
+    `without` are variables of the user's that it does not get.
+    """
+    argv = ["/bin/sh", "-c", oracle.text]
+    limit = timeout or options.timeout
+    ran = run_overridden(case, place, override, timeout=limit, env=env, without=without, on_tick=on_tick, argv=argv)
+    if ran.timed_out:
+        return Verdict(Status.INFRA, seconds=ran.seconds, note=exit_name(ran))
+    if ran.ok:
+        return Verdict(Status.PASS, seconds=ran.seconds, note="good")
+    if ran.exit_status == _SKIP:
+        return Verdict(Status.INFRA, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
+    if ran.exit_status in (126, 127):
+        raise ReproKitError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}", Exit.USAGE)
+    output = failures.tail(place / "stdout.txt") + failures.tail(place / "stderr.txt")
+    line = _telling(output, oracle.pattern)
+    if line is None:
+        other = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ran.exit_status)
+        return Verdict(
+            Status.FAIL, other, ran.seconds, note=f"{exit_name(ran)}, but no output matches {oracle.pattern!r}"
+        )
+    said = f"bad: {line or exit_name(ran)}"
+    return Verdict(Status.FAIL, Failure(Kind.ORACLE, text=said, exit_status=ran.exit_status), ran.seconds, note=said)
+
+
+def _telling(output: str, pattern: str) -> str | None:
+    """The line that matches `pattern`; without one, the last line; None where nothing matches."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if not pattern:
+        return lines[-1][:_LONGEST] if lines else ""
+    return next((line[:_LONGEST] for line in lines if re.search(pattern, line)), None)
+
+
+def _last(place: Path) -> str:
+    lines = failures.tail(place / "stderr.txt").strip().splitlines()
+    return lines[-1] if lines else ""

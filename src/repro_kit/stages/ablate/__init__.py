@@ -1,0 +1,1 @@
+"""Ablate: vary how the subject is compiled, and name the layer at fault."""

@@ -1,0 +1,52 @@
+"""Backends and settings that the user named: whether the torch at hand knows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.runner import kept
+from repro_kit.runner.launch import PROBE
+
+_SECONDS = 180
+
+
+def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> None:
+    """Raise ReproKitError for a backend or a setting that is unknown in the case's interpreter.
+
+    A backend that the script registers, or a function in it, is known when its name is in the script.
+    """
+    if not backends and not settings:
+        return
+    asked = json.dumps({"backends": list(backends), "settings": list(settings)})
+    python = case.file.subject.python
+    try:
+        done = kept.run(
+            [python, "-m", "repro_probe.common.names", asked],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
+            timeout=_SECONDS,
+            cwd=Path(case.file.subject.cwd),
+        )
+        unknown = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
+        raise ReproKitError(f"{python} could not tell its backends and settings: {error}.", Exit.FAILED) from error
+    if unknown["settings"]:
+        raise ReproKitError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
+    known = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in known)]
+    if missing:
+        raise ReproKitError(
+            f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
+            " in the script, nor a MODULE:FUNCTION that can be imported."
+        )
+
+
+def texts(case: Case) -> list[str]:
+    """The files named in the command."""
+    paths = [Path(case.file.subject.cwd) / word for word in case.file.subject.argv]
+    return [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]

@@ -1,0 +1,1 @@
+"""Cells: one way to compile the subject each, judged once."""

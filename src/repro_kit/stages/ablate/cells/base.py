@@ -1,0 +1,148 @@
+"""Cells: ways to compile the subject, judged once; `program_cells.py` and `script_cells.py` try them."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from repro_kit.case.case import Case
+from repro_kit.case.results import Environment
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.brief import brief
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.model.recipe import Recipe
+from repro_kit.session.options import Options
+from repro_kit.stages.ablate.cells.cache import Known
+from repro_kit.ui import Ui
+
+STOPPED = "not run: the layer was known"
+
+_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
+
+Until = Callable[[Sequence[Cell]], bool]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cell to be run. On a script, only what is `overridden` of the recipe is changed, from outside."""
+
+    name: str
+    recipe: Recipe
+    compiled: bool = True
+    overridden: tuple[str, ...] = ()  # fields of the recipe that differ from the subject's own
+    no_effect: str = ""
+    axes: Mapping[str, object] = field(default_factory=dict)  # what is changed, as the user calls it
+    setup: str = ""  # Python code to run before anything is compiled
+
+
+def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
+    """`cells` with their failures' signatures, and whether these are the one that is looked for."""
+    return [_judged(cell, target) for cell in cells]
+
+
+def _judged(cell: Cell, target: Signature | None) -> Cell:
+    failure = cell.verdict.failure
+    signature = cell.signature or (signature_of(failure) if failure is not None else None)
+    failed = cell.verdict.status == Status.FAIL and signature is not None and target is not None
+    same = bool(failed and target and signature and target.matches(signature, Strength.REBASED))
+    return replace(cell, verdict=brief(cell.verdict), signature=signature, same=same)
+
+
+class Cells(ABC):
+    """Runs the cells of a matrix on one subject; what the case's journal knows is not run again."""
+
+    subject: Literal["script", "program"]
+
+    def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
+        self.case, self.options, self.ui = case, options, ui
+        self.target = target or case.file.signature
+        self.known = Known(case.path, [self.subject, *self.about()])
+
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """The subject's own."""
+
+    @abstractmethod
+    def usual(self) -> float:
+        """Seconds that a cell is expected to take."""
+
+    def uses_custom_operators(self) -> bool:
+        """Whether the subject's text names operators that are not torch's own, or makes some."""
+        return any(_CUSTOM.search(text) for text in self._texts())
+
+    @abstractmethod
+    def _texts(self) -> list[str]:
+        """The subject's text, as far as it is known."""
+
+    @abstractmethod
+    def about(self) -> list[object]:
+        """What the cells depend on beside their own recipes."""
+
+    @abstractmethod
+    def _cell(self, it: Plan, verdict: Verdict) -> Cell:
+        """The cell of a plan that has a verdict."""
+
+    @abstractmethod
+    def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+        """The cells of `plans`, judged, in any order; `done` are those that are known already."""
+
+    def run(self, plans: Sequence[Plan], until: Until | None = None) -> list[Cell]:
+        """The cells of `plans`, in their order; once `until` is true of those there are, the rest is left out."""
+        found: dict[int, Cell] = {}
+        for at, it in enumerate(plans):
+            cell = self.settled(it)
+            if cell is not None:
+                found[at] = cell
+        rest = [(at, it) for at, it in enumerate(plans) if at not in found]
+        running = self._run(rest, list(found.values()))
+        try:
+            for count, (at, cell) in enumerate(running, start=1):
+                found[at] = cell
+                if not cell.inferred:
+                    self.keep(plans[at], cell)
+                self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
+                if until is not None and until(list(found.values())):
+                    break
+        finally:
+            if isinstance(running, Iterator) and hasattr(running, "close"):
+                running.close()
+        left_out = Verdict(Status.SKIPPED, note=STOPPED)
+        return [found.get(at) or self._cell(it, left_out) for at, it in enumerate(plans)]
+
+    def settled(self, it: Plan) -> Cell | None:
+        """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
+        if it.no_effect:
+            return self._cell(it, Verdict(Status.SKIPPED))
+        cell = self.known.find(self._parts(it))
+        return _judged(replace(cell, name=it.name), self.target) if cell else None
+
+    def keep(self, it: Plan, cell: Cell) -> None:
+        """Write down that this cell came of the plan."""
+        self.known.add(self._parts(it), cell)
+
+    def _parts(self, it: Plan) -> list[object]:
+        return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
+
+    def _made(self, it: Plan, verdict: Verdict, repeat: str) -> Cell:
+        cell = Cell(
+            it.name,
+            it.compiled,
+            it.recipe,
+            verdict,
+            no_effect=it.no_effect,
+            repeat=repeat,
+            subject=self.subject,
+            changed=dict(it.axes),
+            setup=it.setup,
+        )
+        return _judged(cell, self.target)
+
+
+def interpreter(case: Case) -> list[object]:
+    """What tells the interpreter and torch of a case from others."""
+    env = case.read("env.json", Environment)
+    return [case.file.subject.python, env.torch, env.torch_git]

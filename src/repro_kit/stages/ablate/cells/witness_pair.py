@@ -1,0 +1,58 @@
+"""Where a script under the eager backend parts from one without torch.compile: in results, or in what they leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from repro_kit.model.ablation.causes import AFRESH, WITNESS
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.layer import first_failing, name_layer
+from repro_kit.model.ablation.witness import parting
+from repro_kit.model.failure.failure import Kind, Layer, Status
+from repro_kit.model.recipe import Recipe
+from repro_kit.session import eager
+from repro_kit.stages.ablate.cells.base import Plan
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+
+
+def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
+    """The cell that tells, in its remark; none where Dynamo is not at fault, or what it compiled before is."""
+    layer, _ = name_layer(cells, recipe)
+    failing = first_failing(cells, recipe)
+    failure = failing.verdict.failure if failing else None
+    guards = any(it.changed.get("contrast") == AFRESH and it.verdict.status is Status.PASS for it in cells)
+    if layer is not Layer.DYNAMO or failing is None or failure is None or failure.kind is not Kind.ACCURACY or guards:
+        return []
+    axes = {**failing.changed, "contrast": WITNESS}
+    plan = Plan("eager beside no torch.compile", failing.recipe, overridden=("backend",), axes=axes)
+    known = script.settled(plan)
+    if known is not None:
+        return [known]
+    calls = [
+        _calls(script, "witness-plain", eager.PROBE, eager.VARIABLES),
+        _calls(script, "witness-eager", {"backend": "eager"}, {}),
+    ]
+    found = parting(*calls)
+    what = found.what if found else "none"
+    verdict = replace(
+        failing.verdict, note=str(found) if found else "no difference was seen in what calls return or leave"
+    )
+    cell = replace(failing, name=plan.name, verdict=verdict, changed={**axes, "parting": what})
+    script.keep(plan, cell)
+    return [cell]
+
+
+def _calls(script: OnScript, name: str, override: Mapping[str, object], env: dict[str, str]) -> list[Any]:
+    """The calls of the process that made most of them."""
+    script.verdict({**override, "witness": True}, name, env)
+    found = sorted((script.case.path / "ablate" / name / "probe").glob("witness-*.json"))
+    return max(map(_read, found), key=len, default=[])
+
+
+def _read(path: Path) -> list[Any]:
+    calls: list[Any] = json.loads(path.read_text(encoding="utf-8"))  # NaN, which json writes, is none for orjson
+    return calls

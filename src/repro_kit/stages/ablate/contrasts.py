@@ -1,0 +1,115 @@
+"""Contrasts: further cells, each with one part of the layer at fault left out, that tell which part it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro_kit.model.ablation import causes
+from repro_kit.model.ablation.axis import field_of, varied
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.layer import first_failing, name_layer
+from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.recipe import Recipe
+from repro_kit.stages.ablate.cells.base import Plan
+
+#: Python code that leaves a part out; it is run before anything is compiled, in the user's interpreter.
+_WITHOUT_PYTHON_DECOMPOSITIONS = '''\
+import torch._decomp, torch._refs
+from torch._dynamo.callback import callback_handler
+
+def operators():
+    """All overloads of torch's own operators."""
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            yield getattr(packet, overload)
+
+def without_python_decompositions(*_, operators=list(operators())):
+    """Let them be traced through their C++ kernels alone."""
+    for operator in operators:
+        for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+            operator.py_kernels.pop(key, None)
+        operator._dispatch_cache.clear()
+
+without_python_decompositions()
+callback_handler.register_start_callback(without_python_decompositions)  # what is registered by then goes as well
+'''
+_WITHOUT_DECOMPOSITIONS = """\
+import torch._inductor.compile_fx
+
+torch._inductor.compile_fx.select_decomp_table = dict
+"""
+_AFRESH = '''\
+import torch._dynamo.eval_frame
+
+def compile_afresh(enter=torch._dynamo.eval_frame._callback_from_stance):
+    """Let every call of a compiled function forget what was compiled before."""
+    def enter_afresh(callback):
+        if callback not in (None, False):
+            torch._dynamo.reset_code_caches()
+        return enter(callback)
+    torch._dynamo.eval_frame._callback_from_stance = enter_afresh
+
+compile_afresh()
+'''
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """`name` of `model/ablation/causes.py`; what is changed of the failing cell's recipe, and the code that is run before."""
+
+    name: str
+    words: str
+    setup: str = ""
+    axes: tuple[tuple[str, object], ...] = ()
+
+    def plan(self, recipe: Recipe, changed: dict[str, object]) -> Plan:
+        """The contrast as a cell; `recipe` is that of the failing cell."""
+        for axis, value in self.axes:
+            recipe = varied(recipe, axis, value)
+        axes = {**changed, **dict(self.axes)}
+        overridden = tuple(dict.fromkeys(map(field_of, axes)))
+        name = f"{recipe.backend} {self.words}".strip()
+        return Plan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
+
+
+_CHECKED = Contrast(
+    causes.OPERATORS_CHECKED,
+    "with custom operators checked",
+    axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
+)
+
+
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Plan]:
+    """Those that tell the parts of the layer apart which `cells` name; `custom`: operators not of torch may be used."""
+    layer, _ = name_layer(cells, recipe)
+    failing = first_failing(cells, recipe)
+    if failing is None:
+        return []
+    failure = failing.verdict.failure
+    kind = failure.kind if failure else Kind.ACCURACY
+    if kind in MEASURED:
+        return []
+    checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
+    return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
+
+
+def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
+    if layer is Layer.AOT:
+        return [
+            Contrast(
+                causes.NO_PYTHON_DECOMPOSITIONS, "without Python decompositions", setup=_WITHOUT_PYTHON_DECOMPOSITIONS
+            ),
+            Contrast(causes.DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
+        ]
+    if layer is Layer.DECOMPOSITION:
+        return [Contrast(causes.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
+    if layer is not Layer.DYNAMO:
+        return []
+    found = []
+    if recipe.fullgraph:
+        found.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
+    if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+        found.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
+    return found

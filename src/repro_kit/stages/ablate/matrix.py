@@ -1,0 +1,106 @@
+"""Which cells an ablation consists of: presets, and the axes that the user adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from repro_kit.model.ablation.axis import FIELDS, Axis, field_of, varied
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.cells.base import Plan
+
+PRESETS = ("quick", "standard", "full")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BASELINE = "no torch.compile"
+
+_NO_EFFECT_ON_CPU = {
+    "reduce-overhead": "only adds CUDA graphs, and there is no CUDA device",
+    "max-autotune-no-cudagraphs": "the same as max-autotune where there are no CUDA graphs",
+}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is to be varied, and on what machine."""
+
+    preset: str = "standard"
+    backends: tuple[str, ...] = ()  # beside the ladder and the subject's own
+    axes: tuple[Axis, ...] = ()
+    cross: bool = False  # all combinations of the axes, not one at a time
+    accelerator: bool = False
+    cheap: bool = True  # the subject is a program: cells cost little
+
+    def cells(self, own: Recipe) -> list[Plan]:
+        """Those that are run in any case, the ones that name the layer first; `own` is the subject's recipe."""
+        plans = [Plan(BASELINE, own, compiled=False)]
+        backends = [*dict.fromkeys([*LADDER, own.backend, *self.backends])]
+        everything = self.preset == "full" or (self.preset == "standard" and self.cheap)
+        for dynamic in (own.dynamic, *(it for it in FIELDS["dynamic"] if it != own.dynamic)):
+            for backend in backends:
+                if dynamic == own.dynamic or everything or (self.preset == "standard" and backend == own.backend):
+                    plans.append(self._grid(own, backend, dynamic))
+        if self.preset == "full":
+            plans += self.modes(own)
+            plans += self._one_by_one(own, (Axis(name, FIELDS[name]) for name in ("fullgraph", "grad", "caches")))
+        plans += self._crossed(own) if self.cross else self._one_by_one(own, self.axes)
+        return _distinct(plans)
+
+    def after(self, own: Recipe, cells: Sequence[Cell]) -> list[Plan]:
+        """Those that depend on the outcome of the first: Inductor's modes, where Inductor fails alike."""
+        inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
+        known = {cell.name for cell in cells}
+        return [it for it in self.modes(own) if it.name not in known] if inductor and self.preset == "standard" else []
+
+    def modes(self, own: Recipe) -> list[Plan]:
+        """Inductor's modes, with the subject's own dynamic."""
+        plans = []
+        for mode in MODES:
+            if mode == (own.mode or "default"):
+                continue  # the subject's own cell
+            recipe = varied(varied(own, "backend", "inductor"), "mode", mode)
+            why = "" if self.accelerator else _NO_EFFECT_ON_CPU.get(mode, "")
+            axes: dict[str, object] = {"backend": "inductor"} if own.backend != "inductor" else {}
+            axes["mode"] = mode
+            plans.append(_plan(f"inductor mode={mode}", recipe, axes, why))
+        return plans
+
+    def _grid(self, own: Recipe, backend: str, dynamic: object) -> Plan:
+        recipe = varied(varied(own, "backend", backend), "dynamic", dynamic)
+        axes = {"backend": backend, "dynamic": dynamic}
+        changed = {name: value for name, value in axes.items() if value != getattr(own, name)}
+        return _plan(f"{backend} dynamic={dynamic}", recipe, changed)
+
+    def _one_by_one(self, own: Recipe, axes: Iterable[Axis]) -> list[Plan]:
+        return [self._point(own, {axis.name: value}) for axis in axes for value in axis.values]
+
+    def _crossed(self, own: Recipe) -> list[Plan]:
+        names = [axis.name for axis in self.axes]
+        points = product(*(axis.values for axis in self.axes))
+        return [self._point(own, dict(zip(names, values, strict=True))) for values in points] if names else []
+
+    def _point(self, own: Recipe, values: dict[str, object]) -> Plan:
+        recipe = own
+        for name, value in values.items():
+            recipe = varied(recipe, name, value)
+        if set(values) <= {"backend", "dynamic"}:
+            return self._grid(own, recipe.backend, recipe.dynamic)
+        words = " ".join(f"{name}={value}" for name, value in values.items() if name != "backend")
+        mode = str(values.get("mode", ""))
+        why = "" if self.accelerator or recipe.backend != "inductor" else _NO_EFFECT_ON_CPU.get(mode, "")
+        return _plan(f"{recipe.backend} {words}", recipe, values, why)
+
+
+def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "") -> Plan:
+    overridden = tuple(dict.fromkeys(field_of(axis) for axis in axes))
+    return Plan(name, recipe, overridden=overridden, no_effect=no_effect, axes=axes)
+
+
+def _distinct(plans: Iterable[Plan]) -> list[Plan]:
+    """Each once; what leaves the recipe as it was is the subject's own cell."""
+    kept: dict[str, Plan] = {}
+    for it in plans:
+        if not any(it.recipe == other.recipe and it.compiled == other.compiled for other in kept.values()):
+            kept.setdefault(it.name, it)
+    return list(kept.values())

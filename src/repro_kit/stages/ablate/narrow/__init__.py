@@ -1,0 +1,1 @@
+"""Narrow: from the failing cell to graph, subsystem, operator and setting."""

@@ -1,0 +1,135 @@
+"""Narrow: from the cell that fails to graph, subsystem, operator and settings, as a chain of evidence."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
+from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.session.options import Options
+from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Trials
+from repro_kit.stages.ablate.narrow.flips import flips, needs
+from repro_kit.stages.ablate.narrow.graphs import which_graph
+from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
+from repro_kit.ui import Ui
+
+#: Runs that a step takes, about, and seconds that it may take where it was not asked for.
+_RUNS = {"graph": 6, "subsystem": 12, "flips": 25, "needs": 4}
+_AFFORDABLE = {"auto": 300.0, None: 60.0}  # seconds of a step that nobody asked for; None: in a longer pipeline
+_CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
+
+
+def steps_of(options: Options) -> tuple[Step, ...]:
+    """The steps that are asked for, in order."""
+    if options.narrow in (None, "auto"):
+        return STEPS[1:] if options.narrow else _CHEAP
+    return tuple(step for step in STEPS[1:] if step in (options.narrow or "").split(","))
+
+
+def narrow(
+    runner: Cells, cells: Sequence[Cell], recipe: Recipe, target: Signature, steps: Sequence[Step], ui: Ui
+) -> Chain:
+    """The chain for the cell that names the layer; `recipe` is the subject's own."""
+    started = time.monotonic()
+    cell = deciding(cells, recipe)
+    if cell is None:
+        why = "no cell of the matrix fails in the way the subject did"
+        return Chain(runner.subject, untried=(Untried("backend", why),))
+    trials = Trials(runner, cell, target)
+    found = _Found([_backend(cells, cell, recipe)])
+    levers = trials.levers() if {"subsystem", "op", "flips"} & set(steps) else {}
+    taken: dict[Step, Callable[[], None]] = {
+        "graph": lambda: found.add(*which_graph(trials, ui)),
+        "subsystem": lambda: found.add(*subsystem_and_op(trials, levers.get("subsystems"), ui, op="op" in steps)),
+        "flips": lambda: found.flip(*flips(trials, levers.get("settings") or (), ui)),
+        "needs": lambda: found.need(*needs(trials, ui)),
+    }
+    if "op" in steps:  # it takes the subsystem with it
+        steps = [step for step in STEPS if step in {*steps, "subsystem"}]
+    for step, take in taken.items():
+        if step not in steps:
+            continue
+        why = _too_long(runner, step)
+        if why:
+            found.untried.append(Untried(step, why))
+        else:
+            take()
+    seconds = round(time.monotonic() - started, 1)
+    return Chain(
+        runner.subject,
+        tuple(found.links),
+        tuple(found.untried),
+        tuple(found.flips),
+        found.needs,
+        runs=trials.runs,
+        seconds=seconds,
+    )
+
+
+class _Found:
+    """What the steps have found so far."""
+
+    def __init__(self, links: list[Link]) -> None:
+        self.links = links
+        self.untried: list[Untried] = []
+        self.flips: list[Flip] = []
+        self.needs: tuple[str, ...] | None = None
+
+    def add(self, links: Sequence[Link], untried: Sequence[Untried]) -> None:
+        self.links += links
+        self.untried += untried
+
+    def flip(self, links: Sequence[Link], found: Sequence[Flip], untried: Sequence[Untried]) -> None:
+        self.add(links, untried)
+        self.flips += found
+
+    def need(self, links: Sequence[Link], found: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
+        self.add(links, untried)
+        self.needs = found
+
+
+def _too_long(runner: Cells, step: Step) -> str:
+    """Why a step is left out that nobody asked for: on a script, it may take as long as the script, many times."""
+    seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
+    if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
+        return ""
+    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; ask for it with repro-kit ablate --narrow {step}"
+
+
+def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
+    """The cell that names the layer; else the first that fails alike and differs in what a trial can take over."""
+    failing = (it for it in cells if it.compiled and it.same and not it.setup and set(it.changed) <= set(OVERRIDABLE))
+    return first_failing(cells, recipe) or next(failing, None)
+
+
+def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
+    """The first link: what the matrix has shown already."""
+    own = {it.recipe.backend: it for it in cells if is_own(it, recipe) and it.verdict.status is Status.PASS}
+    name = cell.recipe.backend
+    before = LADDER[: LADDER.index(name)] if name in LADDER else LADDER
+    good = next((own[it] for it in reversed(before) if it in own), None)
+    plain = next((it for it in cells if not it.compiled and it.verdict.status is Status.PASS), None)
+    passing = good or plain
+    bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
+    if passing is None:
+        return Link("backend", name, f"Backend {name!r} fails.", bad=bad)
+    what = f"backend {passing.recipe.backend!r}" if passing.compiled else passing.name
+    good_side = Side(what, "passes", passing.repeat)
+    return Link("backend", name, f"Backend {name!r} fails, {what} passes.", good_side, bad)
+
+
+def show(chain: Chain, ui: Ui) -> None:
+    """The chain, a line a link."""
+    for link in chain.links[1:]:
+        ui.note(f"{'also: ' if link.beside else '→ '}{link.told}")
+    for it in chain.untried:
+        ui.note(f"no {it.step} named: {it.why}")
+    if len(chain.links) > 1:
+        ui.note(f"Chain of evidence: {in_one_line(chain)} ({chain.runs} runs, {chain.seconds:.0f} s)")

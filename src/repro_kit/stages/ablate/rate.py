@@ -1,0 +1,51 @@
+"""How often the subject fails as it is, found out before its cells are judged: one run that passes is no evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from repro_kit.model.failure.failure import Status
+from repro_kit.model.recipe import Recipe
+from repro_kit.reduce.flaky import ALIKE, MEASURE, Tally
+from repro_kit.stages.ablate.cells.base import Cells, Plan
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+
+_ALIKE_SCRIPT = 3  # runs of a script, which take longer; its bundle is checked more often
+_MEASURE_SLOW = 5
+_SLOW = 30.0  # seconds of one run
+_MOST_REPEATS = 20
+
+
+def rate(cells: Cells, plans: Sequence[Plan], recipe: Recipe) -> Tally:
+    """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
+    own = next((it for it in plans if it.compiled and it.recipe == recipe and not (it.no_effect or it.setup)), None)
+    on_script = isinstance(cells, OnScript)
+    if own is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
+        return Tally()
+    tally = _of(cells, own, _ALIKE_SCRIPT if on_script else ALIKE)
+    if tally.failed == tally.runs:
+        return tally
+    return _of(cells, own, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)
+
+
+def repeats(tally: Tally) -> int:
+    """Runs that a cell must pass before that counts."""
+    return min(tally.repeats, _MOST_REPEATS)
+
+
+def rate_sentence(tally: Tally) -> str:
+    """What a flaky failure means for the cells; empty for one that came every time."""
+    if not tally.flaky:
+        return ""
+    return (
+        f"The failure comes and goes ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
+        f"{repeats(tally)} runs."
+    )
+
+
+def _of(cells: Cells, own: Plan, runs: int) -> Tally:
+    """The first run is the cell of the matrix itself."""
+    again = [replace(own, name=f"{own.name}, run {at}", axes={**own.axes, "run": at}) for at in range(2, runs + 1)]
+    judged = [it for it in cells.run([own, *again]) if it.verdict.status in (Status.PASS, Status.FAIL)]
+    return Tally(sum(it.same for it in judged), len(judged))

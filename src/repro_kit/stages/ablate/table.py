@@ -1,0 +1,63 @@
+"""An ablation on the terminal: the plan before it runs, and the table of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.grid import counts, layout
+from repro_kit.model.ablation.words import word
+from repro_kit.model.ablation.workaround import Workaround, rows
+from repro_kit.stages.ablate.cells.base import Cells, Plan
+from repro_kit.ui import Ui
+
+
+def plan_sentence(plans: Sequence[Plan], cells: Cells) -> str:
+    """How many cells there are, how many of them are to be run, and about how long that takes."""
+    settled = [it for it in map(cells.settled, plans) if it is not None]
+    without = sum(bool(it.no_effect) for it in settled)
+    known = len(settled) - without
+    parts = [f"{len(plans) - len(settled)} to run"]
+    parts += [f"{known} known from before"] if known else []
+    parts += [f"{without} without effect here"] if without else []
+    seconds = cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
+    about = f", about {_time(seconds)}" if seconds >= 1 else ""
+    return f"{len(plans)} cells on the {cells.subject}: {', '.join(parts)}{about}."
+
+
+def plan_rows(plans: Sequence[Plan], cells: Cells) -> list[str]:
+    """The cells, one line each, with what is known of them."""
+    rows = []
+    for it in plans:
+        settled = cells.settled(it)
+        told = ": to be run" if settled is None else f": {word(settled)}, {settled.no_effect or 'known from before'}"
+        rows.append(f"{it.name}{told}")
+    return rows
+
+
+def show(ablation: Ablation, ui: Ui) -> None:
+    """The matrix as tables: backends by dynamic setting, then whatever else was varied."""
+    made = layout(ablation)
+    ui.table(f"Ablation on the {ablation.subject}, {counts(ablation.cells)}", made.columns, made.rows)
+    if made.rest:
+        ui.table("", made.listed()[0], made.listed()[1:])
+    if not ui.quiet:
+        for line in filter(None, (*made.notes, made.legend)):
+            ui.print(f"  {line}")
+
+
+def show_workarounds(found: Sequence[Workaround], ui: Ui) -> None:
+    """What was tried, and the lines of what works."""
+    ui.table(
+        "Workarounds, tried on the script",
+        ["least intrusive first", "", "time of a call, or what happens"],
+        rows(found),
+    )
+    for it in () if ui.quiet else found:
+        if it.works:
+            ui.print("\n".join([f"  {it.name}, {it.place}:", *(f"    {line}" for line in it.lines)]))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

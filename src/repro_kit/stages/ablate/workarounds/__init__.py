@@ -1,0 +1,1 @@
+"""Workarounds: what makes the script work now."""

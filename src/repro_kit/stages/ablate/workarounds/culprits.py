@@ -1,0 +1,93 @@
+"""The functions of the user's that a failure comes from, the likeliest first: what to leave to eager."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.frames import torch_path
+from repro_kit.trace.user_code import UserCode
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function as its code object names it; `whole`: it is a frame that torch.compile was given, not a part of it."""
+
+    name: str
+    file: str
+    line: int
+    whole: bool = False
+
+
+def suspects(failure: Failure, code: UserCode) -> list[Function]:
+    """Functions whose compiled code fails, innermost and likeliest first, then the frames that hold them."""
+    inner = [*_of_breaks(failure, code), *_of_traceback(failure), *_of_graphs(failure, code)]
+    frames = _frames(failure, code)
+    found: dict[tuple[str, str, int], Function] = {}
+    whole = {(it.name, it.file, it.line) for it in frames}
+    for it in (*inner, *frames):
+        key = (it.name, it.file, it.line)
+        found.setdefault(key, Function(*key, whole=key in whole))
+    own = [it for it in found.values() if not torch_path(it.file)]
+    return sorted(own, key=lambda it: it.whole)
+
+
+def _of_breaks(failure: Failure, code: UserCode) -> Iterator[Function]:
+    if failure.kind is Kind.GRAPH_BREAKS:
+        for file, line in code.breaks:
+            yield from _around(file, line)
+
+
+def _of_traceback(failure: Failure) -> Iterator[Function]:
+    """Those that the exception names, innermost first; outside of the compiler such frames only called it."""
+    for link in reversed(failure.exceptions):
+        stated = re.findall(r'^\s*File "(.+)", line (\d+), in ', link.message, re.MULTILINE)
+        for file, line in reversed(stated):
+            yield from _around(file, int(line))
+
+
+def _of_graphs(failure: Failure, code: UserCode) -> Iterator[Function]:
+    """Those that the failing graph's statements come from: first of the operator that the failure names."""
+    if failure.measured is not None:
+        return
+    origins = [it for it in code.origins if failure.compile_id in (None, it.compile_id)]
+    words = [
+        re.escape(word.split(".")[1] if "." in word else word) for word in (failure.op or "", *failure.origins) if word
+    ]
+    told = re.compile("|".join(rf"(?<![a-z]){word}(?![a-z])" for word in words)) if words else None
+    named = [it for it in origins if told is not None and told.search(it.statement)]
+    for origin in (*named, *reversed(origins)):
+        yield from _around(origin.file, origin.line)
+
+
+def _frames(failure: Failure, code: UserCode) -> list[Function]:
+    """Frames that Dynamo compiled: the failing one, those that recompile, those that take longest."""
+    frames = [it for it in code.frames if failure.compile_id in (None, it.compile_id)]
+    weights: Counter[Function] = Counter()
+    for it in frames:
+        weight = 1 if failure.kind is Kind.RECOMPILES else round(it.seconds * 1e3)
+        weights[Function(it.name, it.file, it.first_line)] += weight
+    if failure.kind in (Kind.RECOMPILES, Kind.COMPILE_TIME):
+        return [it for it, _ in weights.most_common()]
+    return list(weights)
+
+
+def _around(file: str, line: int) -> Iterator[Function]:
+    """The innermost function definition that holds a line; nothing where the file cannot be read."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    holding = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    if holding:
+        node = max(holding, key=lambda node: node.lineno)
+        yield Function(node.name, file, min([node.lineno, *(it.lineno for it in node.decorator_list)]))

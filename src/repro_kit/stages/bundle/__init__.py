@@ -1,0 +1,1 @@
+"""Bundle: render repro.py, prove it in a clean process, redact, describe and pack."""

@@ -1,0 +1,102 @@
+"""The redactor of a case: what is private on this machine and in it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from repro_kit.bundle.privacy.private_values import arguments, directories, of_repository, teach, variables
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.shareable import shareable
+from repro_kit.bundle.privacy.vocabulary import Vocabulary
+from repro_kit.case.case import Case
+from repro_kit.case.results import Environment, Observation
+from repro_kit.commands.bisect.answer import bisected, commits_in
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.runner.findings import read_findings
+from repro_kit.session.failures import tail
+
+#: What a captured program calls of torch's: a newer torch has operators that the list of words lacks.
+_CALLED = re.compile(r"\btorch(?:\.(?!ops\.(?!aten|prims|higher_order))\w+)+")
+
+
+def redactor_of(
+    case: Case, recipe: Recipe, env: Mapping[str, str] = os.environ, *, every_argument: bool = True
+) -> Redactor:
+    """It knows the paths and names of this machine, the values of `env`, the repository, and the words of the command.
+
+    Without `every_argument` it knows of the command's words those that are secret.
+    """
+    subject = case.file.subject
+    described = case.read("env.json", Environment)
+    prefix = Path(described.executable).parent.parent if described.executable else None
+    paths = [
+        (str(case.path.resolve()), "<case>"),
+        (subject.cwd, "<cwd>"),
+        (str(Path.home()), "<home>"),
+        *([(described.git.root, "<repo>")] if described.git else []),
+        *([(str(prefix), "<env>")] if prefix else []),
+    ]
+    names = [(name, "<user>") for name in _users()] + [(name, "<host>") for name in _hosts()]
+    commits = {described.torch_git or "", *commits_in(bisected(case))}
+    redactor = Redactor(paths, names, {*commits, *_shown(recipe, described)}, Vocabulary(_called(case)))
+    teach(redactor, variables(env))
+    teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
+    teach(redactor, of_repository(described.git, _own_names(case)))
+    observed = [case.read("observe/run.json", Observation).argv[1:]] if case.has("observe/run.json") else []
+    for words in (subject.argv[1:], *observed):
+        teach(redactor, arguments(words, every=every_argument))
+    for name in ("stdout.txt", "stderr.txt"):
+        redactor.learn(tail(case.path / "observe" / name)[-200_000:])
+    return redactor
+
+
+def _shown(recipe: Recipe, described: Environment) -> set[str]:
+    """Values that the bundle shows by itself."""
+    shown = shareable(described)
+    platform = re.findall(r"\w+", shown.platform)
+    versions = {shown.python, shown.platform, shown.torch or "", *shown.packages, *shown.packages.values()}
+    return {*_strings(to_data(recipe)), *versions, *platform}
+
+
+def _called(case: Case) -> set[str]:
+    """Names that the captured program calls of torch's."""
+    path = case.path / "capture" / "program.py"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return {part for name in _CALLED.findall(text) for part in name.split(".")}
+
+
+def _own_names(case: Case) -> set[str]:
+    """Parts of the names of files that the command runs: they are shown."""
+    modules = read_findings(case.path / "observe" / "probe").modules
+    files = [word.partition("::")[0] for word in case.file.subject.argv] + [str(module) for module in modules]
+    return {part for file in files if file.endswith(".py") for part in Path(file).parts}
+
+
+def _users() -> Iterator[str]:
+    with suppress(OSError, KeyError):  # a user id without a name
+        yield getpass.getuser()
+    yield Path.home().name
+
+
+def _hosts() -> Iterator[str]:
+    host = socket.gethostname()
+    yield from (host, host.partition(".")[0])
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All strings in a recipe's data: modes, backends, settings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from (str(key), *_strings(item))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)

@@ -1,0 +1,93 @@
+"""The one gate for all that holds the model's code and nobody needs to run: trace, artifacts, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.trace_text import blank_payload_sums, without_model_code
+from repro_kit.bundle.privacy.truncate import middle_cut, share
+from repro_kit.case.case import Case
+from repro_kit.session.options import Options
+from repro_kit.ui import Ui
+
+_DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
+_EACH = 8 << 20  # bytes of one file
+_ALL = 64 << 20  # of all of them; as a zip that is less than the 25 MB that GitHub takes
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file that passed: its name in the bundle, its text, its role, and the bytes that were cut out of it."""
+
+    name: str
+    text: str
+    role: str
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What goes in, and in one sentence what does not."""
+
+    texts: tuple[Text, ...] = field(default=())
+    left_out: str = ""
+    code: bool = False  # whether what shows the user's code may go in
+
+    def teach(self, redactor: Redactor) -> None:
+        """Let `redactor` learn the secrets in them."""
+        for it in self.texts:
+            redactor.learn(blank_payload_sums(it.text) if it.role == "trace" else it.text, it.name)
+
+    def add_to(self, contents: Contents) -> None:
+        """Add them."""
+        for it in self.texts:
+            contents.add_text(it.name, it.text, it.role, truncated=it.truncated)
+
+
+def gate(case: Case, options: Options, ui: Ui) -> Passed:
+    """What the user lets pass: by ``--trace``, else by an answer on a terminal (``--yes`` is none), else nothing."""
+    found = {place: _files(case.path / name) for name, place in _DIRECTORIES.items()}
+    if not any(found.values()):
+        return Passed()
+    wanted = options.trace or _asked(ui)
+    if wanted == "no":
+        return Passed(
+            left_out="Trace, artifacts and logs are left out, since they hold model code; `--trace yes` puts them in, "
+            "`--trace redacted` the course of the compilation without code."
+        )
+    if wanted == "redacted":
+        texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in found["trace"]]
+        return Passed(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
+    texts = [
+        (f"{place}/{name}", _read(path), place.removesuffix("s")) for place in found for name, path in found[place]
+    ]
+    return Passed(_cut(texts), code=True)
+
+
+def _asked(ui: Ui) -> str:
+    question = "Put torch's trace, graphs and logs into the bundle? They hold your model's code."
+    return "yes" if not ui.yes and ui.confirm(question) else "no"
+
+
+def _files(directory: Path) -> list[tuple[str, Path]]:
+    paths = sorted(it for it in directory.rglob("*") if it.is_file() and not it.is_symlink())
+    return [(it.relative_to(directory).as_posix(), it) for it in paths]
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _cut(texts: list[tuple[str, str, str]]) -> tuple[Text, ...]:
+    most = share([len(text) for _, text, _ in texts], _ALL, _EACH)
+
+    def cut() -> Iterator[Text]:
+        for name, text, role in texts:
+            shown, truncated = middle_cut(text, most)
+            yield Text(name, shown, role, truncated)
+
+    return tuple(cut())

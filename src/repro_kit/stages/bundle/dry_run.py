@@ -1,0 +1,50 @@
+"""``--dry-run``: every file that a bundle would hold, its size, and why it goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from repro_kit.bundle.archive.archive import CHECKSUMS
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.ui import Ui
+
+_WHY = {
+    "repro": "what is run",
+    "source": "your own file, which repro.py runs: no graph fails alone",
+    "values": "tensor values that repro.py loads: --include-values",
+    "trace": "torch's structured trace: --trace",
+    "artifact": "a graph out of the trace: --trace yes",
+    "log": "torch's log: --trace yes",
+    "explanation": "what the trace says of the user's code: --trace yes",
+    "tlparse": "the trace as tlparse shows it: --trace yes",
+    "issue": "the text for the bug form",
+    "report": "the whole story as a page",
+    "story": "the story, for programs",
+    "test": "repro.py as a test",
+    "readme": "says what the bundle is",
+    "recipe": "how the program is compiled and run",
+    "environment": "versions, packages and settings",
+    "ablation": "which settings pass and which fail",
+    "redactions": "what was replaced by which token",
+}
+
+
+def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
+    """Show the table of the sealed `files`, and what was replaced in them."""
+    rows = []
+    for name, data in sorted(files.items()):
+        entry = contents.entries.get(name)
+        why = _WHY.get(entry.role, entry.role) if entry else _SEALS.get(name, _WHY["redactions"])
+        cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
+        rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
+    ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
+    replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
+    if replaced:
+        ui.table("", ["token", "stands for", "places", "files"], replaced)
+    kept = [[it.value, it.kind, it.origin, it.reason] for it in contents.kept_values()]
+    if kept:
+        ui.table("", ["kept as it is", "what it is", "where from", "why"], kept)
+
+
+_SEALS = {MANIFEST: "lists the files and what is known of the failure", CHECKSUMS: "for sha256sum -c"}

@@ -1,0 +1,122 @@
+"""An ablation as it goes into a bundle: short, with commands for people who have nothing else, no code unasked."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+
+from repro_kit.bundle.facts import telling_line
+from repro_kit.case.case import Case
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
+from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.cells.base import Plan
+from repro_kit.stages.bundle.forms import Candidate, sources_of
+
+Words = Callable[[Sequence[str]], Sequence[str]]
+
+_CAPTURED = re.compile(r"[^\s'\"()]*\bcapture/program\.py")  # from wherever repro-kit was started
+_LINE = 500  # characters of a message
+_IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these: settings made before do not reach it
+
+
+def published(
+    ablation: Ablation, case: Case, candidate: Candidate, shown: str, *, code: bool, words: Words = list
+) -> Ablation:
+    """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in.
+
+    `words` gives those of the user's command as they are shown.
+    """
+    turned = _commands(case, candidate, words)
+    cells = tuple(_cell(cell, ablation.recipe, candidate, turned) for cell in ablation.cells)
+    of_cells = {old.repeat: new.repeat for old, new in zip(ablation.cells, cells, strict=True)}
+
+    def repeat(command: str) -> str:
+        return of_cells[command] if command in of_cells else turned(command)
+
+    chain = ablation.chain and _chain(ablation.chain, candidate, repeat, None if code else shown)
+    return replace(ablation, cells=cells, chain=chain)
+
+
+def _commands(case: Case, candidate: Candidate, words: Words) -> Callable[[str], str]:
+    """What turns a command of this machine into one of the bundle; empty where it has none."""
+    subject = case.file.subject
+    moved = (
+        subject.argv if candidate.program else sources_of(case).argv
+    )  # in the bundle, the user's files lie elsewhere
+    own = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
+    typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
+    python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
+    settings_reach = candidate.facts.signature.kind not in _IN_CHILD
+
+    def turned(command: str) -> str:
+        if _CAPTURED.search(command):
+            if candidate.program is None or (" -c " in command and not settings_reach):
+                return ""
+            command = _CAPTURED.sub("repro.py", command.replace(str(case.path / "capture/program.py"), "repro.py"))
+        command = command.replace(f" {typed}", f" {shown}") if typed else command
+        for old, new in own:
+            command = command.replace(old, new)
+        return python.sub("python", command)
+
+    return turned
+
+
+def _cell(cell: Cell, own: Recipe, candidate: Candidate, repeat: Callable[[str], str]) -> Cell:
+    failure = cell.verdict.failure and _short(cell.verdict.failure)
+    if cell.subject == "script":
+        command = repeat(cell.repeat)
+    else:
+        command = _of_program(cell, own) if candidate.program is not None and cell.repeat else ""
+    return replace(cell, verdict=replace(cell.verdict, failure=failure), repeat=command)
+
+
+def _short(failure: Failure) -> Failure:
+    """`failure` in a few lines; its frames and whole text would show the user's code, too."""
+    exceptions = tuple(ExceptionLink(it.type, telling_line(it.message)[:_LINE]) for it in failure.exceptions)
+    return replace(failure, exceptions=exceptions, text=telling_line(failure.text)[:_LINE], stack=(), origins=())
+
+
+def _of_program(cell: Cell, own: Recipe) -> str:
+    """The command that makes the cell's run of `repro.py`."""
+    if not cell.compiled:
+        return "TORCH_COMPILE_DISABLE=1 python repro.py"
+    changed = tuple(it.name for it in fields(Recipe) if getattr(cell.recipe, it.name) != getattr(own, it.name))
+    plan = Plan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
+    command = "python repro.py"
+    if changed == ("backend",) and cell.recipe.backend in LADDER:
+        command = f"TORCH_BISECT_BACKEND={cell.recipe.backend} {command}"
+    else:
+        told = {name: value for name, value in overrides(plan).items() if name != "setup"}
+        command += f"  # with {by_hand(told)}" if told else ""
+    if "env" in changed:
+        command = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in cell.recipe.env.items()), command])
+    return command + setup_words(plan)
+
+
+def _chain(chain: Chain, candidate: Candidate, repeat: Callable[[str], str], shown: str | None) -> Chain:
+    # A reduced graph has other applications than the captured one, whose numbers these are.
+    other_numbers = chain.subject == "program" and candidate.reduced
+
+    def side(it: Side | None, *, numbered: bool) -> Side | None:
+        return it and replace(it, repeat="" if numbered and other_numbers else repeat(it.repeat))
+
+    def link(it: Link) -> Link:
+        numbered = it.step == "op"
+        where = it.where if _may_show(it.where, shown) else ""
+        return replace(it, good=side(it.good, numbered=numbered), bad=side(it.bad, numbered=numbered), where=where)
+
+    def flip(it: Flip) -> Flip:
+        return replace(it, repeat=repeat(it.repeat))
+
+    return replace(chain, links=tuple(map(link, chain.links)), flips=tuple(map(flip, chain.flips)))
+
+
+def _may_show(where: str, shown: str | None) -> bool:
+    """Whether the statement of `where` (``program.py:17: y = torch.relu(x)``) stands in what is shown."""
+    statement = re.sub(r"^\S*:\d+: ", "", where).strip()
+    return shown is None or bool(statement and statement in shown)

@@ -1,0 +1,274 @@
+"""Bundle: render `repro.py`, prove it in a clean process, redact, describe and pack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.bundle.archive.archive import pack
+from repro_kit.bundle.archive.contents import Contents, write_files
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.case.case import Case
+from repro_kit.case.results import BundleResult
+from repro_kit.errors import Exit
+from repro_kit.model.failure.signature import Strength
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import to_data
+from repro_kit.reduce.flaky import NO_RUNS, Tally
+from repro_kit.session.options import Options
+from repro_kit.session.repro_run import Check, check_repro, is_same, run_repro
+from repro_kit.session.stop import Stop
+from repro_kit.stages.bundle.case_redactor import redactor_of
+from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.consent import gate
+from repro_kit.stages.bundle.describe import Said, describe
+from repro_kit.stages.bundle.dry_run import preview
+from repro_kit.stages.bundle.forms import Candidate, Known, candidates, fill, known
+from repro_kit.stages.bundle.needs import carried, find_needs
+from repro_kit.stages.bundle.trace_pages import add_pages
+from repro_kit.ui import Ui
+
+_PLACE = "bundle"
+_ROUNDS = 2  # a secret that shows only in the end may be in what was checked
+_MOST_TRIES = 5  # runs of a flaky failure for one question about what it needs
+_MOST_KEPT = 5  # values that are named in one sentence
+_MARGIN = 60.0  # seconds for the start of an interpreter with torch
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A candidate with its files and what its check said."""
+
+    candidate: Candidate
+    contents: Contents
+    check: Check
+    left_out: list[str]
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold of it
+
+
+def run(case: Case, options: Options, ui: Ui) -> None:
+    """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
+    told = known(case)
+    passed = gate(case, options, ui)
+    recipe = told.capture.recipe if told.capture else Recipe()
+    redactor = redactor_of(case, recipe, every_argument=not options.include_values)
+    passed.teach(redactor)
+    for _ in range(_ROUNDS):
+        chosen, reason = _choose(case, told, redactor, options, ui)
+        chosen.left_out.extend(filter(None, [passed.left_out]))
+        passed.add_to(chosen.contents)
+        if passed.code:
+            ui.progress("pages about the trace")
+            chosen.left_out.extend(add_pages(case, chosen.contents))
+        describe(
+            case,
+            told,
+            chosen.candidate,
+            chosen.check,
+            chosen.contents,
+            Said(tuple(chosen.left_out), reason, chosen.dropped),
+            code=passed.code,
+        )
+        if not chosen.contents.settle():
+            break
+    contents = chosen.contents
+    output = Path(options.output) if options.output else case.path.with_name(f"{case.path.name}.zip")
+    files = contents.seal(_about(case, chosen, reason))
+    if options.dry_run:
+        preview(contents, files, ui)
+        ui.note(f"It would be {_standing(chosen)}.")
+        raise Stop(Exit.OK, f"Nothing was written: --dry-run. The bundle would be {output}.")
+    place = case.path / _PLACE
+    shutil.rmtree(place, ignore_errors=True)
+    write_files(files, place)
+    ui.progress(f"packing {output.name}")
+    pack(output, files)
+    verified = chosen.check.verified
+    case.write(
+        "bundle.json",
+        BundleResult(
+            path=str(output),
+            level="program" if chosen.candidate.program else "script",
+            verified=verified,
+            fails_with_signature=chosen.check.same > 0,
+            passes_in_eager=chosen.check.passes_in_eager,
+            layer=chosen.candidate.facts.layer,
+            reason=reason,
+            files=tuple(sorted(files)),
+            flaky=chosen.check.rate,
+            needs=chosen.check.needs,
+        ),
+    )
+    _conclude(chosen, output, reason, ui)
+
+
+def _choose(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, str]:
+    """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
+    chosen, reasons = _best(case, told, redactor, options, ui)
+    return chosen, "; ".join(dict.fromkeys(reasons))
+
+
+def _best(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
+    unverified: list[_Attempt] = []
+    reasons: list[str] = []
+    work = _Checking(case, told, redactor, options, ui)
+    for candidate in candidates(case, told):
+        known = any(it.check.needs for it in unverified)
+        attempt = work.attempt(candidate) if known else work.with_needs(candidate)
+        if attempt.check.verified:
+            return work.held(attempt), [*filter(None, [candidate.note]), *reasons]
+        reasons += attempt.check.reasons
+        unverified.append(attempt)
+    # One that is known to fail with what it needs, else the smallest; the user's script always is a candidate.
+    chosen = next((it for it in unverified if it.check.needs), unverified[0])
+    return work.held(chosen), [*filter(None, [chosen.candidate.note]), *chosen.check.reasons]
+
+
+@dataclass(frozen=True)
+class _Checking:
+    """Makes and checks `repro.py` in its forms."""
+
+    case: Case
+    told: Known
+    redactor: Redactor
+    options: Options
+    ui: Ui
+
+    def with_needs(self, candidate: Candidate) -> _Attempt:
+        """`candidate`, checked; where it does not fail, holding what it needs of this machine as far as it may."""
+        attempt = self.attempt(candidate)
+        if attempt.check.same:
+            return attempt
+        with self._written(attempt.contents) as place:
+            needs = find_needs(self._fails(candidate, place), os.environ, Path(self.case.file.subject.cwd))
+        if needs is None:
+            return attempt
+        if not needs.names:
+            return self.attempt(candidate, Tally(1, len(attempt.check.runs) + 1))
+        held = carried(needs, os.environ, self.redactor, late=candidate.program is not None)
+        if held:
+            attempt = self.attempt(candidate.carrying(held))
+        words = needs.words(held)
+        if attempt.check.verified or not words:
+            return attempt
+        reason = f"it fails as expected only with {' and '.join(words)} of this machine, which the bundle does not hold"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
+
+    def attempt(self, candidate: Candidate, before: Tally = NO_RUNS) -> _Attempt:
+        """`candidate` with its files, run as a stranger would; `before`: runs that were made of it already."""
+        contents = Contents(self.redactor, every_word=self.options.include_values)
+        left_out = fill(candidate, self.case, self.told, contents, include_values=self.options.include_values)
+        with self._written(contents) as place:
+            check = check_repro(
+                self._python,
+                place,
+                candidate.facts.signature,
+                timeout=candidate.limit + _MARGIN,
+                earlier=earlier(candidate, self.told) + before,
+                on_tick=self.ui.progress,
+            )
+        if candidate.program and candidate.program.stored and not self.options.include_values:
+            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values puts them in)"
+            check = replace(check, reasons=(reason,))
+        return _Attempt(candidate, contents, check, left_out)
+
+    def held(self, attempt: _Attempt) -> _Attempt:
+        """`attempt` with those claims of the stages before that hold of its `repro.py`."""
+
+        def with_backend(backend: str) -> bool | None:
+            if not attempt.check.verified:
+                return None
+            self.ui.progress(f"running repro.py with backend {backend}")
+            with self._written(attempt.contents) as place:
+                fails = self._fails(attempt.candidate, place, attempt.check.repeats)
+                return fails({"TORCH_BISECT_BACKEND": backend}, None)
+
+        found = held(attempt.candidate, self.told, attempt.check, with_backend)
+        return replace(attempt, candidate=found.candidate, dropped=found.dropped)
+
+    def _fails(
+        self, candidate: Candidate, place: Path, repeats: int = 1
+    ) -> Callable[[Mapping[str, str], Path | None], bool]:
+        """Whether `repro.py` fails as expected with further variables, and files of a directory beside it."""
+        runs = max(repeats, min(_MOST_TRIES, earlier(candidate, self.told).repeats))
+
+        def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
+            for _ in range(runs):
+                self.ui.progress("looking for what repro.py needs of this machine")
+                run = run_repro(
+                    self._python, place, timeout=candidate.limit + _MARGIN, variables=variables, beside=beside
+                )
+                if is_same(run.reading, candidate.facts.signature, Strength.REBASED):
+                    return True
+            return False
+
+        return fails
+
+    @property
+    def _python(self) -> str:
+        return self.told.observation.python or self.case.file.subject.python
+
+    @contextmanager
+    def _written(self, contents: Contents) -> Iterator[Path]:
+        """The files in a directory, removed afterwards."""
+        place = self.case.path / "bundle.part"
+        shutil.rmtree(place, ignore_errors=True)
+        try:
+            contents.write(place)
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
+    """The manifest's own fields, redacted."""
+    candidate = chosen.candidate
+    env = candidate.facts.environment
+    contents = chosen.contents
+    return {
+        "created": case.file.created,
+        "level": candidate.level,
+        "verified": chosen.check.verified,
+        "reason": contents.redact(reason),
+        "runs": {"made": len(chosen.check.runs), "same": chosen.check.same},
+        "layer": candidate.facts.layer,
+        "torch": env.torch,
+        "python": env.python,
+        "platform": contents.redact(env.platform),
+        "accelerator": env.accelerator,
+        "limit": candidate.limit,
+        "values": any(it.role == "values" for it in contents.entries.values()),
+        "signature": to_data(contents.redact(candidate.facts.signature)),
+        "flaky": chosen.check.rate,
+        "repeats": chosen.check.repeats if chosen.check.flaky else 1,
+        "needs": [contents.redact(need) for need in chosen.check.needs],
+    }
+
+
+def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
+    """The stage's last words."""
+    check, candidate = chosen.check, chosen.candidate
+    for sentence in chosen.left_out:
+        ui.note(sentence)
+    for sentence in chosen.dropped:
+        ui.warn(f"Left out: {sentence}.")
+    kept = chosen.contents.kept_values()
+    if kept:
+        shown = ", ".join(dict.fromkeys(f"{it.value} ({it.origin or it.kind})" for it in kept[:_MOST_KEPT]))
+        more = f" and {len(kept) - _MOST_KEPT} more" if len(kept) > _MOST_KEPT else ""
+        ui.note(f"Kept as they are, since they are words of the report too: {shown}{more}; --dry-run lists them.")
+    if check.flaky:
+        ui.warn(f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass to call it gone.")
+    if not check.verified:
+        ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
+    elif candidate.program is None:
+        ui.warn(f"The bundle is not minimized, it holds the user's own script: {reason}.")
+    ui.done(f"{output.name}, {_standing(chosen)}")
+
+
+def _standing(chosen: _Attempt) -> str:
+    return f"{'verified' if chosen.check.verified else 'NOT VERIFIED'}, {chosen.candidate.level}-level"

@@ -1,0 +1,1 @@
+"""Minify: reduce the captured program while it fails alike."""

@@ -1,0 +1,48 @@
+"""The aten border: the graphs that Inductor gets of a program, as programs of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure.failure import Kind
+from repro_kit.program import Program, render
+from repro_kit.program.from_runnable import from_runnable
+from repro_kit.runner.compiler import give_probes
+from repro_kit.runner.launch import launch
+from repro_kit.runner.scratch import scratch
+from repro_kit.trace.reader import read
+from repro_kit.trace.runnables import artifacts
+
+
+def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeout: float) -> Iterator[Program]:
+    """Each `fx_graph_runnable` that a run of `program` leaves in its trace; those that cannot be carried are left out.
+
+    A backward becomes a forward. Values are not in a trace: floats are random. `inputs`: where stored values lie;
+    `timeout`: seconds for the run.
+    """
+    with scratch() as place:
+        (place / "program.py").write_text(render(program), encoding="utf-8")
+        (place / "inputs").symlink_to(inputs.resolve())
+        plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}
+        give_probes(python, place / "cache")
+        launch(
+            [python, str(place / "program.py")],
+            cwd=place,
+            env={**plain, "TORCH_TRACE": str(place / "trace"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")},
+            timeout=timeout,
+            stdout=place / "stdout.txt",
+            stderr=place / "stderr.txt",
+        )
+        found = artifacts(read(place / "trace")) if (place / "trace").is_dir() else []
+    recipe = program.recipe
+    for artifact in found:
+        try:
+            aten = from_runnable(artifact.text)
+        except ReproKitError:
+            continue
+        kept = {"check": kind is Kind.ACCURACY, "threads": recipe.threads, "env": recipe.env, "memory": recipe.memory}
+        imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
+        yield aten.with_(recipe=aten.recipe.with_(**kept), imports=imports, preamble=program.preamble)

@@ -1,0 +1,84 @@
+"""What a reduction leaves in the case."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+
+from repro_kit.bundle.pages.svg.curve import curve
+from repro_kit.case.case import Case, write_atomic
+from repro_kit.case.results import Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.model.failure.failure import Failure
+from repro_kit.program import Program, render
+from repro_kit.reduce import Result
+from repro_kit.reduce.neighbours import Removal, Twin
+
+
+def _outcome(removal: Removal) -> str:
+    return ": ".join(filter(None, (str(removal.outcome or ""), removal.note)))
+
+
+def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
+    if twin is None:
+        return None
+    fails, passes = (render(it, footer=False).splitlines() for it in (program, twin.program))
+    diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
+    return TwinFound(twin.what, "\n".join(diff))
+
+
+def _note(result: Result) -> str:
+    """How often a flaky failure was seen, and what that means for the result; empty for one that always came."""
+    if result.failed == result.runs:
+        return ""
+    return (
+        f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
+        f"{result.repeats} times, so that one which fails as often was missed with a chance of {result.missed:.0%}"
+    )
+
+
+def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
+    """Write `minify/`: the smallest program, its stored inputs, the steps, other failures, the neighbours, the numbers.
+
+    `failure`: how the smallest program was seen to fail alike in a fresh interpreter.
+    """
+    place = case.path / "minify"
+    (place / "minify.json").unlink(missing_ok=True)  # it speaks of the files below, and is written when all are there
+    for name in ("history", "also"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    write_atomic(place / "best.py", render(result.program).encode())
+    kept = set(result.program.stored)
+    for file in (place / "inputs").glob("*.pt"):
+        if file.name not in kept:
+            file.unlink()
+    steps = []
+    for number, step in enumerate(result.history):
+        script = f"history/{number:03d}.py"
+        write_atomic(place / script, render(step.program).encode())
+        steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
+    for number, (_, program) in enumerate(result.others):
+        write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
+    neighbours = result.neighbours
+    (place / "twin.py").unlink(missing_ok=True)
+    if neighbours.twin is not None:
+        write_atomic(place / "twin.py", render(neighbours.twin.program).encode())
+    reduction = Reduction(
+        statements_before=result.statements_before,
+        statements_after=result.statements_after,
+        queries=result.queries,
+        seconds=round(result.seconds, 1),
+        verified=failure is not None,
+        self_contained=not kept,
+        steps=tuple(steps),
+        stopped=result.stopped,
+        others=tuple(note for note, _ in result.others),
+        minimal=neighbours.minimal,
+        removals=tuple(RemovalTried(it.what, _outcome(it)) for it in neighbours.removals),
+        twin=_twin(result.program, neighbours.twin),
+        repeats=result.repeats,
+        note=_note(result),
+        difference=failure.difference if failure else None,
+        failed=result.failed,
+        runs=result.runs,
+    )
+    write_atomic(place / "curve.svg", curve(reduction).encode())
+    case.write("minify/minify.json", reduction)

@@ -1,0 +1,177 @@
+"""Minify: reduce the captured program while it fails alike, and check the result in a fresh interpreter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.case.case import Case, read_text
+from repro_kit.case.results import Capture
+from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.program import Program, parse, render, size
+from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
+from repro_kit.reduce.order import measure
+from repro_kit.reduce.search import Accepted
+from repro_kit.runner.oracle import Oracle
+from repro_kit.session.judging import with_tolerance
+from repro_kit.session.options import Options
+from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.minify.aten_graphs import aten_programs
+from repro_kit.stages.minify.event_log import events_to
+from repro_kit.stages.minify.progress import shown
+from repro_kit.stages.minify.reducer_oracle import Judge, until
+from repro_kit.stages.minify.results import write_reduction
+from repro_kit.ui import Ui
+
+_CHECKS = 3  # of the result, when it does not fail at once
+_TOLD = 5  # other failures that are named
+_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same every time
+
+
+def run(case: Case, options: Options, ui: Ui) -> None:
+    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
+    capture = case.read("capture/capture.json", Capture)
+    if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
+        raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
+    program = parse(read_text(case.path / "capture" / "program.py"))
+    place = case.path / "minify"
+    _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
+    with ExitStack() as stack:
+        on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
+        afresh = stack.enter_context(fresh_oracle(case))
+        oracle = stack.enter_context(open_oracle(case, options))
+        afresh.prepare(program.recipe)
+        work = _Work(oracle, afresh, place, options, ui, on_event, query_timeout(options, capture.signature.kind))
+        result, failure = work.reduced(program, capture.signature, capture.verdict)
+        if options.border != "dynamo" and capture.border == "dynamo":
+            result, failure = work.at_aten(case, result, failure, capture.signature)
+    write_reduction(case, result, failure)
+    for number, (note, _) in enumerate(result.others[:_TOLD]):
+        ui.note(f"Another failure met on the way, kept in minify/also/{number:03d}.py: {note}")
+    words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
+    words += ", 1-minimal" if result.neighbours.minimal else ""
+    stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
+    ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a reduction works with; `timeout` for one query."""
+
+    oracle: Oracle
+    afresh: Oracle
+    place: Path
+    options: Options
+    ui: Ui
+    on_event: Callable[[Event], None]
+    timeout: float
+
+    def reduced(
+        self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
+    ) -> tuple[Result, Failure | None]:
+        """(the reduction, how its end fails alike in a fresh interpreter); `verdict` is the program's own."""
+        inputs = self.place / "inputs"
+        early = until(verdict, signature, program)
+        judge = Judge(self.oracle, signature, inputs, self.timeout, self.ui, early)
+        result = minify(
+            program,
+            judge,
+            hints=judge.hints(program, verdict.failure),
+            before=[judge.answer(verdict)],
+            journal=Journal(self.place / journal, about=judge.about),
+            budget=self.options.budget,
+            deadline=self.options.deadline,
+            on_event=self.on_event,
+        )
+        self.ui.progress("checking the result in a fresh interpreter")
+        runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
+        smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
+        return replace(result, program=smallest), failure
+
+    def at_aten(
+        self, case: Case, result: Result, failure: Failure | None, signature: Signature
+    ) -> tuple[Result, Failure | None]:
+        """`result` carried on at the aten border, where a graph of Inductor's fails alike and ends smaller.
+
+        With the border ``aot`` asked for, smaller or not.
+        """
+        inputs, python = self.place / "inputs", case.file.subject.python
+        self.ui.progress("looking for the aten graph that fails")
+        graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
+        for number, aten in enumerate(graphs):
+            (verdict,) = self.oracle.check([render(aten)], inputs, timeout=self.timeout)
+            own = signature_of(verdict.failure) if verdict.failure and verdict.status is Status.FAIL else None
+            if own is None or not signature.matches(own, Strength.REBASED):
+                continue
+            try:
+                lower, lower_failure = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
+            except CannotReduce:
+                continue
+            smaller = _measured(lower.program) < _measured(result.program)
+            if lower_failure and (smaller or self.options.border == "aot"):
+                self.ui.note(f"The aten graph is taken, {size(lower.program)} of its {size(aten)} statements.")
+                return _joined(result, lower, aten), lower_failure
+        self.ui.note("The aten graphs of the result are not smaller, or do not fail alike alone; Dynamo's stays.")
+        return result, failure
+
+
+def _measured(program: Program) -> tuple[int, ...]:
+    return measure(program, {}, render(program, footer=False))
+
+
+def _joined(first: Result, second: Result, aten: Program) -> Result:
+    """Two reductions as one: the second goes on from the aten graph of the first one's end."""
+    border = Accepted("aten_border", aten, size(aten), first.queries, first.seconds)
+    later = [
+        replace(it, queries=it.queries + first.queries, seconds=it.seconds + first.seconds) for it in second.history
+    ]
+    return replace(
+        second,
+        statements_before=first.statements_before,
+        queries=first.queries + second.queries,
+        steps=first.steps + 1 + second.steps,
+        seconds=first.seconds + second.seconds,
+        history=(*first.history, border, *later),
+        others=(*first.others, *second.others),
+    )
+
+
+def _stock_inputs(source: Path, target: Path) -> None:
+    """The captured values where candidates look for them, and nothing else; linked, since they may be large."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for file in source.glob("*.pt"):
+        try:
+            os.link(file, target / file.name)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(file, target / file.name)
+
+
+def verified(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+) -> tuple[Program, Failure | None]:
+    """(the result, how it fails alike in a fresh interpreter); with a tolerance where the usual is too tight."""
+    failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
+    if failure is None:
+        return program, None
+    stated = with_tolerance(program, failure)
+    kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout, runs) is not None
+    return stated if kept else program, failure
+
+
+def _fails_afresh(
+    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+) -> Failure | None:
+    """The failure of the result in a fresh interpreter with an empty cache, of one of `runs`, when it is alike."""
+    for _ in range(runs):
+        (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
+        failure = focused(verdict.failure, signature) if verdict.failure else None
+        if failure and verdict.status is Status.FAIL and signature.matches(signature_of(failure), Strength.REBASED):
+            return failure
+    return None

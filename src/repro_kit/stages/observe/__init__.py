@@ -1,0 +1,1 @@
+"""Observe: run the subject once, and say what failed."""
