@@ -24,7 +24,7 @@ from math import ceil, log2
 from pathlib import Path
 
 from repro_kit.bisect import Ask, Mark, Question, next_step
-from repro_kit.commands.bisect.loop import read_state
+from repro_kit.bisect.store import read_state
 
 SIZES = (2, 10, 50, 100, 200, 400)
 SHARES = (0.0, 0.1, 0.3)  # of builds of no use, here and there

@@ -12,11 +12,11 @@ import pytest
 from wheelhouse import BAD, GOOD, SCRIPT, make_wheel
 
 from repro_kit.bisect.ranking import Clues, Commit, rank
+from repro_kit.bisect.store import read_state
 from repro_kit.builds.git.history import on_main
 from repro_kit.builds.installed import github_url
 from repro_kit.bundle.pages.templates import render
 from repro_kit.cli.main import main
-from repro_kit.commands.bisect.loop import read_state
 from repro_kit.commands.bisect.suspect_commits import ops_in
 
 

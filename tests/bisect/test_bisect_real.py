@@ -17,7 +17,7 @@ import pytest
 from wheelhouse import BAD, GOOD, OTHER, commit_of, html_index, json_page, make_wheel, make_wheels
 
 from repro_kit.bisect.state import State
-from repro_kit.commands.bisect.loop import read_state
+from repro_kit.bisect.store import read_state
 
 VERSIONS = [f"1.{number}" for number in range(12)]
 

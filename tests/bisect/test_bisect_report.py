@@ -9,12 +9,14 @@ import pytest
 
 from repro_kit.bisect import Build, Judgement, Mark, Outcome, next_step
 from repro_kit.bisect.state import SCHEMA, State
+from repro_kit.bisect.store import write_state
 from repro_kit.case.case import Case, Subject
-from repro_kit.commands.bisect.answer import as_json, as_markdown, bisected, commits_in, make_report
-from repro_kit.commands.bisect.loop import write_state
+from repro_kit.commands.bisect.answer import as_json, as_markdown, make_report
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
+from repro_kit.stages.bundle.bisection import bisected
+from repro_kit.stages.bundle.case_redactor import commits_in
 
 BUILDS = tuple(Build(f"2.{number}.0", f"2.{number}.0", url=f"https://x.org/{number}.whl") for number in range(5))
 STATE = State(

@@ -8,8 +8,8 @@ from pathlib import Path
 import git
 import pytest
 
+from repro_kit.bisect.store import read_state
 from repro_kit.cli.main import main
-from repro_kit.commands.bisect.loop import read_state
 from repro_kit.commands.bisect.run_symptom import build_symptom
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind

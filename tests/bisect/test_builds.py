@@ -15,6 +15,7 @@ from wheelhouse import GOOD, html_index, json_page, make_wheel, make_wheels
 
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.builds.catalog import default_index
 from repro_kit.builds.installed import installed
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
@@ -25,7 +26,6 @@ from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform
 from repro_kit.builds.wheels.web import opened, with_credentials, without_credentials
 from repro_kit.builds.wheels.wheel_cache import WheelCache
 from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, is_fitting
-from repro_kit.commands.bisect.plan import default_index
 from repro_kit.errors import ReproKitError
 
 #: A Linux machine with Python 3.11, whatever the tests run on.

@@ -11,11 +11,11 @@ import pytest
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
 from repro_kit.bisect.news import CaseRun, Event, Known, Memory, State, compare, grouped, remembered
+from repro_kit.builds.catalog import BuildSelection
 from repro_kit.builds.source import Ready
 from repro_kit.cli.main import main
 from repro_kit.commands import nightly
 from repro_kit.commands.bisect.bisect_subject import BuildSubject
-from repro_kit.commands.bisect.plan import Where
 from repro_kit.commands.bisect.run_build import Seen, Showing
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
@@ -164,7 +164,7 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
     ],
 )
 def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
-    watch = nightly.Watch(Path("cases"), Path(), Where(index="https://me:secret@example.org/simple"))
+    watch = nightly.Watch(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
     news = compare(Memory(cases={"a": Known("1", *before)}), [CaseRun("a", *now)])[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
     assert nightly._again(watch, news, good="1", bad="2") == " ".join([*filter(None, words), "--good 1 --bad 2"])

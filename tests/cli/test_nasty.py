@@ -14,9 +14,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"
 import nasty
 
 from repro_kit.bundle.repro.source_files import source_text
-from repro_kit.case.case import Case, read_text
+from repro_kit.case.case import Case
 from repro_kit.case.results import Capture
 from repro_kit.errors import ReproKitError
+from repro_kit.files import read_text
 from repro_kit.model.serialize import DamagedError, dumps, from_data
 from repro_kit.program import parse
 from repro_kit.runner.findings import read_findings

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from repro_kit.builds.interpreters import default_python, find_python
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.session.subject import default_python, find_python, recognise
+from repro_kit.session.subject import recognise
 
 pytestmark = pytest.mark.torch
 

@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from repro_kit.cli.explain_terminal import draw_section, draw_sentences
-from repro_kit.commands.explain.run import Explained, Source, explain
+from repro_kit.commands.explain.run import Source, explain
 from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.model.serialize import from_data
+from repro_kit.session.explained import Explained
 from repro_kit.trace import summarise
 
 FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures" / "insights"

@@ -11,10 +11,11 @@ import pytest
 import repro_kit
 from repro_kit.case.case import Case
 from repro_kit.case.results import Capture, Observation
+from repro_kit.commands.intake.watched_case import take_up
 from repro_kit.errors import ReproKitError
 from repro_kit.program import parse
 from repro_kit.session.options import Options
-from repro_kit.session.watched import read_watched, take_up
+from repro_kit.session.watched import read_watched
 from repro_kit.stages.capture import stage
 from repro_kit.ui import SilentUi
 

@@ -9,6 +9,7 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.results import Environment, Observation
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
@@ -16,7 +17,7 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import Options
 from repro_kit.stages.ablate.cells import script_cells
-from repro_kit.stages.ablate.cells.base import STOPPED, Plan
+from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.ui import SilentUi
@@ -33,7 +34,7 @@ class Pretended(OnScript):
     behaviour: Behaviour
     static = False
 
-    def _tried(self, it: Plan) -> tuple[Verdict, bool]:
+    def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
         self.asked.append(it.name)
         return (type(self).behaviour(it.recipe) if it.compiled else Verdict(Status.PASS)), self.static
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.commands.explain.run import Tried, _kept, explain, explained_before, source_of_case
+from repro_kit.commands.explain.run import Tried, _kept, explain, source_of_case
 from repro_kit.model.measure.calls import Measured
 from repro_kit.pipeline.registry import REGISTRY, settings_of
+from repro_kit.session.explained import explained_before
 from repro_kit.session.options import Options
 from repro_kit.ui import SilentUi
 

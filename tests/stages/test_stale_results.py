@@ -9,13 +9,13 @@ from repro_kit.bisect import Build, Judgement, Mark
 from repro_kit.bisect.state import State
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.results import Capture, Environment, Observation, ObservedFailure, Reduction
-from repro_kit.commands.bisect.answer import bisected
 from repro_kit.model.failure.failure import Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.pipeline.registry import REGISTRY
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate import stage
+from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.forms import candidates, known
 from repro_kit.ui import SilentUi
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
 from repro_kit.builds.installed import installed
+from repro_kit.builds.interpreters import default_python
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.nightly_index import platform_of
-from repro_kit.commands.bisect.command import default_cache
-from repro_kit.commands.bisect.plan import Ask, Axis, Where, plan
+from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.runner.scratch import scratch
-from repro_kit.session.subject import default_python
 from repro_kit.ui import Ui
 
 
@@ -27,10 +27,10 @@ def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
     base = python or default_python(os.environ)
     target = target_of(base)
     found = installed(base, "torch", os.environ)
-    where = Where(nightly=platform_of(found.version if found else None), cache=default_cache().absolute())
+    where = BuildSelection(nightly=platform_of(found.version if found else None), cache=default_cache().absolute())
     with scratch() as place, ui.stage("nightly"):
-        state, source = plan(Axis(), Ask("the newest nightly"), where, target, place, None)
-        build = state.range[-1]
+        source = open_source(PackageEnds(), where, target, place, find_fix=False, known=None)
+        build = source.builds()[-1]
         ui.progress(f"installing {build.shown}")
         try:
             with source.ready(build) as ready:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-import shutil
-import tempfile
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,6 +13,7 @@ import orjson
 import tomli_w
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import LARGEST, write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.owner import OWNER_FILE, is_marked, mark_of
@@ -27,7 +23,6 @@ T = TypeVar("T")
 
 SCHEMA = 1
 CASE_FILE = "case.toml"
-_LARGEST = 64 << 20  # bytes of a file that is read whole
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")
 _OF_THE_PROGRAM = ("ablate", "minify", "bundle")  # stages that work on what capture found
 
@@ -69,56 +64,6 @@ class CaseFile:
     stages: tuple[StageRecord, ...] = field(default=())
 
 
-_ASIDE = ".part"
-_UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def copy_atomic(source: Path, target: Path) -> None:
-    """Copy a file, so that `target` is whole or not there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_ASIDE)
-    os.close(handle)
-    try:
-        shutil.copyfile(source, aside)
-        Path(aside).replace(target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def remove_unfinished(paths: Iterable[Path]) -> None:
-    """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
-    for path in paths:
-        if _UNFINISHED.fullmatch(path.name):
-            path.unlink(missing_ok=True)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
-    try:
-        return read_plain(path, _LARGEST).decode("utf-8")
-    except FileNotFoundError:
-        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ReproKitError(f"{path} cannot be read: {reason}.") from error
-
-
 class Case:
     """A case on disk. Reads are typed; writes are atomic."""
 
@@ -144,7 +89,7 @@ class Case:
     def open(cls, path: Path) -> Case:
         """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
         try:
-            data = tomllib.loads(read_plain(path / CASE_FILE, _LARGEST >> 4).decode("utf-8"))
+            data = tomllib.loads(read_plain(path / CASE_FILE, LARGEST >> 4).decode("utf-8"))
         except FileNotFoundError:
             raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
         except (OSError, ValueError, RecursionError) as error:
@@ -227,7 +172,7 @@ class Case:
         """Read JSON file `name` as `cls`. Raises ReproKitError when it is missing or damaged."""
         path = self.path / name
         try:
-            return from_data(orjson.loads(read_plain(path, _LARGEST)), cls)
+            return from_data(orjson.loads(read_plain(path, LARGEST)), cls)
         except FileNotFoundError:
             raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
         except (OSError, ValueError) as error:

@@ -28,10 +28,11 @@ def command(ctx: click.Context, /, **_: object) -> None:
     \b
     repro-kit env --python .venv/bin/python
     """
+    from repro_kit.builds.interpreters import find_python
     from repro_kit.bundle.privacy.shareable import shareable
     from repro_kit.model.serialize import to_data
     from repro_kit.session.environment import environment
-    from repro_kit.session.subject import check_interpreter, find_python
+    from repro_kit.session.subject import check_interpreter
 
     values = shared.merged(ctx)
     ui = shared.make_ui(values)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from repro_kit.cli.explain_terminal import draw_section, draw_sentences
 from repro_kit.commands.explain import artifacts
-from repro_kit.commands.explain.run import Explained, Source, context_of, insights_of
+from repro_kit.commands.explain.run import Source, insights_of
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.compared import report as compared_report
 from repro_kit.explain.page import page
 from repro_kit.explain.report import Report
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.tlparse import tlparse, write_html
+from repro_kit.session.explained import Explained, context_of
 from repro_kit.trace.diff import difference
 from repro_kit.ui import Ui
 

@@ -38,8 +38,8 @@ class Filing:
         if not (made and (self.open or self.gh)):
             return ending
         from repro_kit.bundle.story.issue_form import body_of, new_issue_link
-        from repro_kit.case.case import read_text
         from repro_kit.commands.show import story_at
+        from repro_kit.files import read_text
 
         packed = job.case.path / "bundle"  # never the case's own story, which is not redacted
         story = story_at(packed)

@@ -47,12 +47,12 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
 
 def _watch(folder: Path, values: dict[str, Any]) -> Any:
-    from repro_kit.commands.bisect.command import default_cache
-    from repro_kit.commands.bisect.plan import Where
+    from repro_kit.builds.catalog import BuildSelection
+    from repro_kit.builds.wheels.wheel_cache import default_cache
     from repro_kit.commands.nightly import Watch
 
     other = values["index_url"] or values["wheels"]
-    where = Where(
+    where = BuildSelection(
         nightly=values["nightly"] or (None if other else "cpu"),
         index=values["index_url"],
         wheels=values["wheels"],

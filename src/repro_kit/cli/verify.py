@@ -36,9 +36,9 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
     \b
     Exit 0: same failure; 1: it fails differently; 3: it passes; 125: it cannot run here; 2: no bundle, or refused.
     """
+    from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import How, verify
     from repro_kit.session.interrupts import interruptible
-    from repro_kit.session.subject import find_python
 
     values = shared.merged(ctx)
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)

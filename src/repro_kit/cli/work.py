@@ -82,8 +82,8 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 def _watched(ctx: click.Context, path: Path) -> Job:
     """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
     from repro_kit.case.lock import alone
+    from repro_kit.commands.intake.watched_case import take_up
     from repro_kit.session.case_paths import bundle_path
-    from repro_kit.session.watched import take_up
 
     values = merged(ctx)
     if values["output"] not in (None, str(path)):

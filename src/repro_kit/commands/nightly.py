@@ -29,27 +29,28 @@ from repro_kit.bisect.news import (
     grouped,
     remembered,
 )
+from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target, target_of
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
-from repro_kit.case.case import write_atomic
 from repro_kit.case.lock import alone
 from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_place
-from repro_kit.commands.bisect.plan import Ask, Axis, Where, plan
+from repro_kit.commands.bisect.plan import Ask, plan
 from repro_kit.commands.bisect.run_build import Seen, Showing
 from repro_kit.commands.bisect.suspect_commits import with_commits
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import write_atomic
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.subject import find_python
 from repro_kit.ui import Ui
 
 _AGAIN = 2  # runs more of a case before it counts as turned
@@ -63,7 +64,7 @@ class Watch:
 
     folder: Path
     place: Path  # of the state and the summaries
-    where: Where
+    where: BuildSelection
     package: str = "torch"
     build: str | None = None  # in place of the newest
     python: str | None = None
@@ -170,7 +171,7 @@ def _run_all(
 ) -> tuple[Build, list[CaseRun]]:
     """The newest build (or the one that was named), and every case on it."""
     asked = Ask("every case", command="")
-    axis = Axis(watch.package, bad=watch.build)
+    axis = PackageEnds(watch.package, bad=watch.build)
     shutil.rmtree(watch.place / "envs", ignore_errors=True)  # what a kill has left
     with ui.stage("build"), _no_alarm():
         state, source = plan(axis, asked, watch.where, target, watch.place, None)
@@ -262,7 +263,7 @@ def _bisected(
     asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again)
     rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
     try:
-        state, source = plan(Axis(watch.package, **ends), asked, watch.where, target, place, None)
+        state, source = plan(PackageEnds(watch.package, **ends), asked, watch.where, target, place, None)
         bisection = Bisection(place, state, source, subject.oracle, rules, ui)
         outcome = bisection.run()
         report = make_report(bisection.state, outcome)

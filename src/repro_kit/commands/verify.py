@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from repro_kit.builds.interpreters import default_python
 from repro_kit.builds.newest import newest_nightly
 from repro_kit.bundle.repro.run_output import Ending
 from repro_kit.case.case import Case
@@ -22,7 +23,6 @@ from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.options import Options
 from repro_kit.session.repro_run import RunOfRepro, is_same, limits_of, run_repro
-from repro_kit.session.subject import default_python
 from repro_kit.session.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
+from repro_kit.case.fingerprint import command_files
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.session.options import Options
 from repro_kit.ui import Ui
 
 #: Options that say which cells there are.
 MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
-
-_HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
 
 
 class StageModule(Protocol):
@@ -108,16 +104,5 @@ def settings_of(stage: Stage, case: Case, options: Options) -> str:
         if getattr(options, name) != getattr(default, name)
     ]
     if not stage.needs:
-        changed += files(case)
+        changed += command_files(case)
     return " ".join(changed)
-
-
-def files(case: Case) -> list[str]:
-    """The files named on the command line, each with a digest: an edited script is another failure."""
-    found = []
-    for word in case.file.subject.argv:
-        path = Path(case.file.subject.cwd) / word
-        with suppress(OSError, ValueError):
-            if path.is_file() and path.stat().st_size <= _HASHED:
-                found.append(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}")
-    return found

@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus, remove_unfinished
+from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
 from repro_kit.case.lock import alone
 from repro_kit.case.results import BundleResult
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.session.case_paths import bundle_path

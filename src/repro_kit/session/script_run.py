@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
+from repro_kit.case.results import Artifact
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
+from repro_kit.trace import TraceSummary
 
 _SLACK = 1.0  # seconds between the launcher's clock and the probe's
 
@@ -83,3 +85,21 @@ def _ended_by_the_timer(ran: Run, timeout: float) -> Run:
     if ran.signal == "SIGALRM" and ran.seconds >= timeout - dump_before(timeout) - _SLACK:
         return replace(ran, signal=None, timed_out=True)
     return ran
+
+
+def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
+    """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
+    written: list[Artifact] = []
+    directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
+    for found in summary.runnables:
+        stem = found.compile_id.replace("/", "_").replace("!", "")
+        stem += f"_rank{found.rank}" if found.rank is not None else ""
+        path = directory / f"{stem}.py"
+        count = 1
+        while path.exists():
+            count += 1
+            path = directory / f"{stem}_{count}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found.text, encoding="utf-8")
+        written.append(Artifact(found.compile_id, str(path.relative_to(case.path)), found.rank))
+    return tuple(written)

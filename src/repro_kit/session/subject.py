@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.version import InvalidVersion, Version
 
+from repro_kit.builds.interpreters import executable, interpreter_behind, interpreter_of
 from repro_kit.case.case import Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.plain_file import open_plain
@@ -69,14 +66,16 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
     if not argv:
         raise ReproKitError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
     if form == "command":
-        program = _executable(argv[0], cwd, env)
+        program = executable(argv[0], cwd, env)
         if program is None:
             raise ReproKitError(f"{argv[0]} is not a command: there is no such file, nor one on PATH.")
-        return Subject(form, tuple(argv), str(cwd), _interpreter(python, cwd, env, guess=_behind(program, env)))
+        return Subject(
+            form, tuple(argv), str(cwd), interpreter_of(python, cwd, env, guess=interpreter_behind(program, env))
+        )
     script = cwd / argv[0] if form == "script" else None
     if script is not None:
         check_script(script, argv[0])
-    interpreter = _interpreter(python, cwd, env)
+    interpreter = interpreter_of(python, cwd, env)
     check_interpreter(interpreter, cwd, env, script=script, module=argv[0] if form == "module" else None)
     if script is not None:
         refuse_export(script, argv[0])
@@ -85,7 +84,7 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
 
 def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
     """The subject of the case at `case` that is made of a program alone: the script that a captured program is."""
-    interpreter = _interpreter(python, cwd, env)
+    interpreter = interpreter_of(python, cwd, env)
     check_interpreter(interpreter, cwd, env)
     return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
 
@@ -132,64 +131,6 @@ def check_interpreter(
     if told["syntax"]:
         raise ReproKitError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
     return str(told["torch"])
-
-
-def default_python(env: Mapping[str, str]) -> str:
-    """The active environment's interpreter: the virtual or conda one's, else ours with torch, else PATH's first."""
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        place = env.get(variable)
-        found = _in_environment(Path(place)) if place else None
-        if found:
-            return found
-    if importlib.util.find_spec("torch") is not None:  # looks, and does not import
-        return sys.executable
-    return (
-        shutil.which("python3", path=env.get("PATH")) or shutil.which("python", path=env.get("PATH")) or sys.executable
-    )
-
-
-def find_python(given: str | None, cwd: Path, env: Mapping[str, str]) -> str:
-    """The interpreter that `given` (a path, a name on PATH, an environment's directory, or None) stands for."""
-    return _interpreter(given, cwd, env)
-
-
-def _interpreter(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
-    if given is None:
-        return guess or default_python(env)
-    place = cwd / Path(given).expanduser()
-    found = _in_environment(place) if place.is_dir() else _executable(str(Path(given).expanduser()), cwd, env)
-    if found is None:
-        wrong = "is not executable" if place.is_file() else "does not exist" if not place.exists() else "has no python"
-        raise ReproKitError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
-    return found
-
-
-def _in_environment(directory: Path) -> str | None:
-    for name in ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe"):
-        if os.access(directory / name, os.X_OK):
-            return str(directory / name)
-    return None
-
-
-def _executable(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    if os.sep in name:
-        path = cwd / name
-        return str(path) if path.is_file() and os.access(path, os.X_OK) else None
-    return shutil.which(name, path=env.get("PATH"))
-
-
-def _behind(program: str, env: Mapping[str, str]) -> str | None:
-    """The interpreter that the command `program` runs: itself, or the one of its first line; None when unknown."""
-    if Path(program).name.startswith("python"):
-        return program
-    with Path(program).open("rb") as file:
-        first = file.readline(500)
-    if first[:2] != b"#!" or b"python" not in first:
-        return None
-    words = first[2:].decode(errors="replace").split()
-    if Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
-    return shutil.which(words[0], path=env.get("PATH")) if words else None
 
 
 def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | None]) -> dict[str, Any]:

@@ -147,3 +147,9 @@ class WheelCache:
             Path(aside).replace(place)
         finally:
             Path(aside).unlink(missing_ok=True)
+
+
+def default_cache() -> Path:
+    """Where wheels are kept: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "repro-kit"

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from repro_kit.bundle.archive.members import BadArchiveError, Member, opened
-from repro_kit.case.case import write_atomic
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import write_atomic
 from repro_kit.plain_file import open_plain, read_plain
 
 CHECKSUMS = "MANIFEST.sha256"

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome, next_step
+from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome
 from repro_kit.bisect.state import State
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
-from repro_kit.case.case import Case, read_text
-from repro_kit.commands.bisect.loop import read_state
 from repro_kit.errors import Exit
-from repro_kit.model.failure.signature import Strength
 from repro_kit.model.serialize import to_data
-
-DIRECTORY = "bisect"  # of a case
-ANSWER = "answer.md"
 
 _EXITS = {
     Ending.FOUND: Exit.OK,
@@ -113,28 +106,6 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
     if report.changed:
         names = ("last that failed differently", "first bad")
     return list(zip(names, (report.old, report.new), strict=True))
-
-
-def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown.
-
-    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
-    """
-    place = case.path / DIRECTORY
-    state = read_state(place)
-    expected = case.file.signature
-    if state is None or state.signature is None or expected is None:
-        return ""
-    if not expected.matches(state.signature, Strength.CROSS_VERSION):
-        return ""
-    outcome = next_step(state.question, state.marks)
-    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
-    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
-
-
-def commits_in(text: str) -> list[str]:
-    """Hashes of commits in `text`, which are no secrets."""
-    return re.findall(r"\b[0-9a-f]{12,40}\b", text)
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.bisect.ranking import Clues
+from repro_kit.bisect.store import DIRECTORY
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.case.case import Case
-from repro_kit.commands.bisect.answer import DIRECTORY
 from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.commands.bisect.run_symptom import SymptomOracle
 from repro_kit.commands.bisect.suspect_commits import Hand, clues_of

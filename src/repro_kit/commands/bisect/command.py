@@ -17,20 +17,23 @@ from repro_kit.bisect import Ask as NextAsk
 from repro_kit.bisect import Ending, Mark, next_step
 from repro_kit.bisect.search import PATIENCE
 from repro_kit.bisect.state import State
+from repro_kit.bisect.store import ANSWER, STATE, read_state
+from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
-from repro_kit.case.case import write_atomic
+from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.case.lock import alone
-from repro_kit.commands.bisect.answer import ANSWER, Report, as_json, as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.answer import Report, as_json, as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
-from repro_kit.commands.bisect.loop import STATE, Bisection, make_place, read_state
-from repro_kit.commands.bisect.plan import Ask, Axis, Where, overridden, plan
+from repro_kit.commands.bisect.loop import Bisection, make_place
+from repro_kit.commands.bisect.plan import Ask, overridden, plan
 from repro_kit.commands.bisect.run_symptom import SymptomOracle, build_symptom, with_reference
 from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import write_atomic
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.subject import find_python
 from repro_kit.ui import Ui
 
 _TIMEOUT = 600.0
@@ -92,7 +95,7 @@ def _made(place: Path) -> Iterator[None]:
             raise
 
 
-def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[Axis]:
+def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[PackageEnds]:
     """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
     names = list(packages) or ["torch"]
     if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
@@ -101,10 +104,12 @@ def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) ->
     def of(words: Sequence[str], at: int) -> str | None:
         return words[at] if at < len(words) else None
 
-    return [Axis(name, of(good, at), of(bad, at)) for at, name in enumerate(names)]
+    return [PackageEnds(name, of(good, at), of(bad, at)) for at, name in enumerate(names)]
 
 
-def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path, request: Request, ui: Ui) -> Report:
+def _search(
+    axis: PackageEnds, axes: Sequence[PackageEnds], subject: BuildSubject, place: Path, request: Request, ui: Ui
+) -> Report:
     """Search along one axis, while the other packages stand at their bad ends; show the answer."""
     values = request.values
     if values["fresh"]:
@@ -122,7 +127,7 @@ def _search(axis: Axis, axes: Sequence[Axis], subject: BuildSubject, place: Path
     return report
 
 
-def _pinned(axis: Axis) -> str:
+def _pinned(axis: PackageEnds) -> str:
     """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
     try:
         return f"{axis.package}=={Version(axis.bad or '')}"
@@ -134,8 +139,8 @@ def _pinned(axis: Axis) -> str:
 
 
 def _answer(
-    axis: Axis,
-    where: Where,
+    axis: PackageEnds,
+    where: BuildSelection,
     subject: BuildSubject,
     place: Path,
     request: Request,
@@ -171,7 +176,9 @@ def _answer(
     return with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
 
 
-def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path, request: Request, ui: Ui) -> Report:
+def _into_merge(
+    report: Report, where: BuildSelection, subject: BuildSubject, place: Path, request: Request, ui: Ui
+) -> Report:
     """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
     if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
         return report
@@ -181,7 +188,7 @@ def _into_merge(report: Report, where: Where, subject: BuildSubject, place: Path
     if ends is None:
         return report
     old, new = ends
-    axis = Axis(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
+    axis = PackageEnds(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
     inside = _answer(axis, where, subject, place, request, ui)
     if inside.outcome.ending not in (Ending.FOUND, Ending.RANGE):
         return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
@@ -237,9 +244,9 @@ def _python(values: dict[str, Any], subject: BuildSubject) -> str:
     return find_python(given or subject.python, Path.cwd(), os.environ)
 
 
-def _where(values: dict[str, Any], fixed: Sequence[str]) -> Where:
+def _where(values: dict[str, Any], fixed: Sequence[str]) -> BuildSelection:
     pythons = tuple(find_python(it, Path.cwd(), os.environ) for it in values["pythons"])
-    return Where(
+    return BuildSelection(
         nightly=values["nightly"],
         index=values["index_url"],
         wheels=values["wheels"],
@@ -255,12 +262,6 @@ def _where(values: dict[str, Any], fixed: Sequence[str]) -> Where:
         offline=values["offline"],
         keep=values["keep"],
     )
-
-
-def default_cache() -> Path:
-    """Where wheels are kept: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "repro-kit"
 
 
 def _forget(place: Path) -> None:

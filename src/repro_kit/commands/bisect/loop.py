@@ -10,22 +10,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-
 from repro_kit.bisect import Ask, Build, Judgement, Mark, Outcome, following, next_step, steps_left
-from repro_kit.bisect.state import SCHEMA, State
+from repro_kit.bisect.state import State
+from repro_kit.bisect.store import write_state
 from repro_kit.builds.source import Ready, Source, UnusableError
 from repro_kit.builds.wheels.install import file_name
-from repro_kit.case.case import write_atomic
 from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
 from repro_kit.commands.bisect.run_build import BuildOracle
-from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.serialize import dumps, from_data
-from repro_kit.plain_file import read_plain
+from repro_kit.errors import ReproKitError
+from repro_kit.files import write_atomic
 from repro_kit.ui import Ui
-
-STATE = "state.json"
-_LARGEST = 64 << 20  # bytes of it
 
 
 class Bisection:
@@ -128,25 +122,6 @@ def make_place(place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReproKitError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
-
-
-def read_state(place: Path) -> State | None:
-    """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
-    path = place / STATE
-    try:
-        data = orjson.loads(read_plain(path, _LARGEST))
-        if data["schema"] > SCHEMA:
-            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade, or start anew with --fresh.")
-        return from_data(data, State)
-    except FileNotFoundError:
-        return None
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ReproKitError(f"{path} is damaged; start anew with --fresh.", Exit.USAGE) from error
-
-
-def write_state(place: Path, state: State) -> None:
-    """Write the state, whole or not at all."""
-    write_atomic(place / STATE, dumps(state))
 
 
 def _duration(seconds: float) -> str:

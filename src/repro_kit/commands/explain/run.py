@@ -5,25 +5,23 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from repro_kit.case.case import Case, write_atomic
+from repro_kit.case.case import Case
 from repro_kit.case.lock import alone
-from repro_kit.commands.explain.suggestion_trials import Tried, try_all, why_untried
+from repro_kit.commands.explain.suggestion_trials import try_all, why_untried
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.explain.advice import suggestions
-from repro_kit.explain.context import Context
 from repro_kit.explain.judge import Ruling, Trial
-from repro_kit.explain.report import Report, Sentence
-from repro_kit.explain.sections import advice, sections
+from repro_kit.explain.sections import advice
 from repro_kit.explain.sentences import sentences
 from repro_kit.explain.suggestion import Suggestion
-from repro_kit.model.serialize import to_data
-from repro_kit.pipeline.registry import REGISTRY, Stage, files, settings_of
-from repro_kit.plain_file import read_plain
+from repro_kit.explain.tried import Tried
+from repro_kit.files import write_atomic
+from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
 from repro_kit.session import users_logs
+from repro_kit.session.explained import Explained, context_of, read_before, read_text
 from repro_kit.session.options import Options
 from repro_kit.session.script_run import run_subject
 from repro_kit.session.trust import agree
@@ -32,7 +30,6 @@ from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
 _SETTINGS = "settings.txt"  # what the run depended on; another text makes it stale
-_LARGEST = 8 << 20  # bytes of a source file
 _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
@@ -44,34 +41,6 @@ class Source:
     name: str
     case: Case | None = None
     state: str = ""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """`insights.json`: everything that was found, and what is said about it."""
-
-    subject: str
-    sentences: tuple[Sentence, ...]
-    advice: tuple[Trial, ...]
-    insights: Insights
-    tried: Tried | None = None
-    state: str = ""  # as that of the `Source`
-
-    def report(self, cwd: Path) -> Report:
-        """What is shown of it."""
-        cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
-        told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
-        return Report(self.subject, self.sentences, told)
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        data: dict[str, Any] = to_data(self)
-        return data
-
-
-def context_of(insights: Insights, cwd: Path) -> Context:
-    """The insights for a user who is at `cwd`, where the user's files are read."""
-    return Context(insights, str(cwd), _read)
 
 
 def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = False) -> Source:
@@ -106,16 +75,9 @@ def explain(source: Source, cwd: Path) -> Explained:
     explained = Explained(source.name, sentences(context, found), found, insights, state=source.state)
     if source.case is None:
         return explained
-    before = _read_before(source.case)
+    before = read_before(source.case)
     tried = before.tried if before and before.insights == insights else None
     return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
-
-
-def explained_before(case: Case) -> Explained | None:
-    """What `explain` found in the script as it is now; None where it was not asked since the script was changed."""
-    found = _read_before(case)
-    unchanged = found is not None and (case.has("watched.json") or found.state.endswith(" ".join(files(case))))
-    return found if unchanged else None
 
 
 def try_advice(source: Source, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
@@ -147,7 +109,7 @@ def _trace_of(case: Case, options: Options, as_it_is: bool) -> tuple[Path, str] 
     """The trace of the script's own run and what that depended on, if there is a current one in `case`."""
     ours, observed = case.path / _RUN, case.stage("observe")
     places = (
-        (ours, _read(str(ours / _SETTINGS)) or "", _STAGE),
+        (ours, read_text(str(ours / _SETTINGS)) or "", _STAGE),
         (case.path / "observe", observed.settings if observed else "", REGISTRY["observe"]),
     )
     for place, then, stage in places:
@@ -155,14 +117,6 @@ def _trace_of(case: Case, options: Options, as_it_is: bool) -> tuple[Path, str] 
         if there and (as_it_is or then == settings_of(stage, case, options)):
             return place / "trace", then
     return None
-
-
-def _read_before(case: Case) -> Explained | None:
-    """What an earlier `explain` found, in this trace or another one."""
-    try:
-        return case.read("insights.json", Explained) if case.has("insights.json") else None
-    except ReproKitError:
-        return None  # written by another version: it is written anew
 
 
 def _run(case: Case, options: Options, ui: Ui) -> Path:
@@ -189,11 +143,3 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
     if not ran.ok:
         ui.warn(f"The script did not end well ({exit_name(ran)}); its output is in {place}.")
     return place / "trace"
-
-
-def _read(file: str) -> str | None:
-    """The text of a user's file that a trace names, None where there is none."""
-    try:
-        return read_plain(Path(file), _LARGEST).decode("utf-8", "replace")
-    except (OSError, ValueError, ReproKitError):
-        return None

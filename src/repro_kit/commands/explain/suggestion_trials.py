@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
@@ -15,6 +15,7 @@ from repro_kit.explain.further import first_specialization, told, variables
 from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.explain.tried import Tried
 from repro_kit.model.measure.calls import Measured
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
@@ -29,16 +30,6 @@ from repro_kit.ui import Ui
 _MOST = 8  # suggestions that are tried one by one
 _LARGEST_OUTPUT = 1 << 20  # bytes of stdout that are compared
 _JOB = "TORCH_COMPILE_JOB_ID"
-
-
-@dataclass(frozen=True)
-class Tried:
-    """The script as it is (`cold`), again with the caches and the profile that this left (`warm`), and the trials."""
-
-    cold: Measured
-    warm: Measured
-    trials: tuple[Trial, ...]
-    further: str = ""  # torch's word on the first specialization
 
 
 def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, options: Options, ui: Ui) -> Tried:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case.case import Case, StageRecord, copy_atomic, read_text, write_atomic
+from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.storages import storages_of, unpack
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import copy_atomic, read_text, write_atomic
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import render, size

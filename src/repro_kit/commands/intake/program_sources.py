@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from repro_kit.case.case import read_text
 from repro_kit.commands.intake.storages import storages_of
 from repro_kit.errors import ReproKitError
+from repro_kit.files import read_text
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable

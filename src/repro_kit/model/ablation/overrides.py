@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from repro_kit.stages.ablate.cells.base import Plan
+    from repro_kit.model.ablation.cell_plan import CellPlan
 
 
-def overrides(it: Plan) -> dict[str, Any]:
+def overrides(it: CellPlan) -> dict[str, Any]:
     """What the probe is asked to change of a script for the cell."""
     changed: dict[str, Any] = {}
     config: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def overrides(it: Plan) -> dict[str, Any]:
     return changed | ({"setup": it.setup} if it.setup else {})
 
 
-def setup_words(it: Plan) -> str:
+def setup_words(it: CellPlan) -> str:
     """What a command to repeat a cell by hand says of its setup."""
     return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
 

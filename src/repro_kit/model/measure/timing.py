@@ -17,7 +17,7 @@ Pair = tuple[float, float]  # compiled, eager
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """What the probe measured of one callable that the script compiles (probe/repro_probe/calls/calls.py, measure.py)."""
+    """What the probe measured of one callable that the script compiles (probe/repro_probe/calls)."""
 
     name: str  # "step at train.py:5"
     calls: int = 0  # that the script made

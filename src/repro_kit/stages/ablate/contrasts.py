@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from repro_kit.model.ablation import causes
 from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import MEASURED, Kind, Layer
 from repro_kit.model.recipe import Recipe
-from repro_kit.stages.ablate.cells.base import Plan
 
 #: Python code that leaves a part out; it is run before anything is compiled, in the user's interpreter.
 _WITHOUT_PYTHON_DECOMPOSITIONS = '''\
@@ -57,21 +57,21 @@ compile_afresh()
 
 @dataclass(frozen=True)
 class Contrast:
-    """`name` of `model/ablation/causes.py`; what is changed of the failing cell's recipe, and the code that is run before."""
+    """`name` of `model/ablation/causes.py`; what it changes of the failing cell's recipe, and code to run first."""
 
     name: str
     words: str
     setup: str = ""
     axes: tuple[tuple[str, object], ...] = ()
 
-    def plan(self, recipe: Recipe, changed: dict[str, object]) -> Plan:
+    def plan(self, recipe: Recipe, changed: dict[str, object]) -> CellPlan:
         """The contrast as a cell; `recipe` is that of the failing cell."""
         for axis, value in self.axes:
             recipe = varied(recipe, axis, value)
         axes = {**changed, **dict(self.axes)}
         overridden = tuple(dict.fromkeys(map(field_of, axes)))
         name = f"{recipe.backend} {self.words}".strip()
-        return Plan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
+        return CellPlan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
 
 
 _CHECKED = Contrast(
@@ -81,7 +81,7 @@ _CHECKED = Contrast(
 )
 
 
-def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Plan]:
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[CellPlan]:
     """Those that tell the parts of the layer apart which `cells` name; `custom`: operators not of torch may be used."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)

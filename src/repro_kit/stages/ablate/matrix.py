@@ -8,8 +8,8 @@ from itertools import product
 
 from repro_kit.model.ablation.axis import FIELDS, Axis, field_of, varied
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.ablate.cells.base import Plan
 
 PRESETS = ("quick", "standard", "full")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -32,9 +32,9 @@ class Matrix:
     accelerator: bool = False
     cheap: bool = True  # the subject is a program: cells cost little
 
-    def cells(self, own: Recipe) -> list[Plan]:
+    def cells(self, own: Recipe) -> list[CellPlan]:
         """Those that are run in any case, the ones that name the layer first; `own` is the subject's recipe."""
-        plans = [Plan(BASELINE, own, compiled=False)]
+        plans = [CellPlan(BASELINE, own, compiled=False)]
         backends = [*dict.fromkeys([*LADDER, own.backend, *self.backends])]
         everything = self.preset == "full" or (self.preset == "standard" and self.cheap)
         for dynamic in (own.dynamic, *(it for it in FIELDS["dynamic"] if it != own.dynamic)):
@@ -47,13 +47,13 @@ class Matrix:
         plans += self._crossed(own) if self.cross else self._one_by_one(own, self.axes)
         return _distinct(plans)
 
-    def after(self, own: Recipe, cells: Sequence[Cell]) -> list[Plan]:
+    def after(self, own: Recipe, cells: Sequence[Cell]) -> list[CellPlan]:
         """Those that depend on the outcome of the first: Inductor's modes, where Inductor fails alike."""
         inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
         known = {cell.name for cell in cells}
         return [it for it in self.modes(own) if it.name not in known] if inductor and self.preset == "standard" else []
 
-    def modes(self, own: Recipe) -> list[Plan]:
+    def modes(self, own: Recipe) -> list[CellPlan]:
         """Inductor's modes, with the subject's own dynamic."""
         plans = []
         for mode in MODES:
@@ -66,21 +66,21 @@ class Matrix:
             plans.append(_plan(f"inductor mode={mode}", recipe, axes, why))
         return plans
 
-    def _grid(self, own: Recipe, backend: str, dynamic: object) -> Plan:
+    def _grid(self, own: Recipe, backend: str, dynamic: object) -> CellPlan:
         recipe = varied(varied(own, "backend", backend), "dynamic", dynamic)
         axes = {"backend": backend, "dynamic": dynamic}
         changed = {name: value for name, value in axes.items() if value != getattr(own, name)}
         return _plan(f"{backend} dynamic={dynamic}", recipe, changed)
 
-    def _one_by_one(self, own: Recipe, axes: Iterable[Axis]) -> list[Plan]:
+    def _one_by_one(self, own: Recipe, axes: Iterable[Axis]) -> list[CellPlan]:
         return [self._point(own, {axis.name: value}) for axis in axes for value in axis.values]
 
-    def _crossed(self, own: Recipe) -> list[Plan]:
+    def _crossed(self, own: Recipe) -> list[CellPlan]:
         names = [axis.name for axis in self.axes]
         points = product(*(axis.values for axis in self.axes))
         return [self._point(own, dict(zip(names, values, strict=True))) for values in points] if names else []
 
-    def _point(self, own: Recipe, values: dict[str, object]) -> Plan:
+    def _point(self, own: Recipe, values: dict[str, object]) -> CellPlan:
         recipe = own
         for name, value in values.items():
             recipe = varied(recipe, name, value)
@@ -92,14 +92,14 @@ class Matrix:
         return _plan(f"{recipe.backend} {words}", recipe, values, why)
 
 
-def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "") -> Plan:
+def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "") -> CellPlan:
     overridden = tuple(dict.fromkeys(field_of(axis) for axis in axes))
-    return Plan(name, recipe, overridden=overridden, no_effect=no_effect, axes=axes)
+    return CellPlan(name, recipe, overridden=overridden, no_effect=no_effect, axes=axes)
 
 
-def _distinct(plans: Iterable[Plan]) -> list[Plan]:
+def _distinct(plans: Iterable[CellPlan]) -> list[CellPlan]:
     """Each once; what leaves the recipe as it was is the subject's own cell."""
-    kept: dict[str, Plan] = {}
+    kept: dict[str, CellPlan] = {}
     for it in plans:
         if not any(it.recipe == other.recipe and it.compiled == other.compiled for other in kept.values()):
             kept.setdefault(it.name, it)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import ALIKE, MEASURE, Tally
-from repro_kit.stages.ablate.cells.base import Cells, Plan
+from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 _ALIKE_SCRIPT = 3  # runs of a script, which take longer; its bundle is checked more often
@@ -17,7 +18,7 @@ _SLOW = 30.0  # seconds of one run
 _MOST_REPEATS = 20
 
 
-def rate(cells: Cells, plans: Sequence[Plan], recipe: Recipe) -> Tally:
+def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
     """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
     own = next((it for it in plans if it.compiled and it.recipe == recipe and not (it.no_effect or it.setup)), None)
     on_script = isinstance(cells, OnScript)
@@ -44,7 +45,7 @@ def rate_sentence(tally: Tally) -> str:
     )
 
 
-def _of(cells: Cells, own: Plan, runs: int) -> Tally:
+def _of(cells: Cells, own: CellPlan, runs: int) -> Tally:
     """The first run is the cell of the matrix itself."""
     again = [replace(own, name=f"{own.name}, run {at}", axes={**own.axes, "run": at}) for at in range(2, runs + 1)]
     judged = [it for it in cells.run([own, *again]) if it.verdict.status in (Status.PASS, Status.FAIL)]

@@ -12,6 +12,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided, is_own
 from repro_kit.model.ablation.words import word
 from repro_kit.model.failure.failure import Layer, Status
@@ -20,7 +21,7 @@ from repro_kit.reduce.flaky import Tally
 from repro_kit.session import leftovers
 from repro_kit.session.options import Options
 from repro_kit.stages.ablate.backend_names import check_names
-from repro_kit.stages.ablate.cells.base import Cells, Plan
+from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.cells.witness_pair import witness
@@ -39,7 +40,7 @@ class Work:
 
     matrix: Matrix
     recipe: Recipe
-    plans: Sequence[Plan]
+    plans: Sequence[CellPlan]
     cells: Cells
 
 
@@ -143,7 +144,7 @@ def _checked_on_script(
         own_backend = cell.recipe.backend == recipe.backend
         name = f"script: {cell.recipe.backend}"
         overridden = () if own_backend else ("backend",)
-        plans.append(Plan(name, cell.recipe, overridden=overridden, axes=cell.changed))
+        plans.append(CellPlan(name, cell.recipe, overridden=overridden, axes=cell.changed))
     again = OnScript(case, options, ui).run(plans)
     notes = []
     for one, cell in zip(again, [*passing[-1:], failing], strict=True):

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from math import ceil
 
 from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.grid import counts, layout
 from repro_kit.model.ablation.words import word
 from repro_kit.model.ablation.workaround import Workaround, rows
-from repro_kit.stages.ablate.cells.base import Cells, Plan
+from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.ui import Ui
 
 
-def plan_sentence(plans: Sequence[Plan], cells: Cells) -> str:
+def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
     """How many cells there are, how many of them are to be run, and about how long that takes."""
     settled = [it for it in map(cells.settled, plans) if it is not None]
     without = sum(bool(it.no_effect) for it in settled)
@@ -26,7 +27,7 @@ def plan_sentence(plans: Sequence[Plan], cells: Cells) -> str:
     return f"{len(plans)} cells on the {cells.subject}: {', '.join(parts)}{about}."
 
 
-def plan_rows(plans: Sequence[Plan], cells: Cells) -> list[str]:
+def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
     """The cells, one line each, with what is known of them."""
     rows = []
     for it in plans:

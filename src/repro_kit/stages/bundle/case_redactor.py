@@ -16,11 +16,11 @@ from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.case.case import Case
 from repro_kit.case.results import Environment, Observation
-from repro_kit.commands.bisect.answer import bisected, commits_in
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.findings import read_findings
 from repro_kit.session.failures import tail
+from repro_kit.stages.bundle.bisection import bisected
 
 #: What a captured program calls of torch's: a newer torch has operators that the list of words lacks.
 _CALLED = re.compile(r"\btorch(?:\.(?!ops\.(?!aten|prims|higher_order))\w+)+")
@@ -100,3 +100,8 @@ def _strings(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _strings(item)
+
+
+def commits_in(text: str) -> list[str]:
+    """Hashes of commits in `text`, which are no secrets."""
+    return re.findall(r"\b[0-9a-f]{12,40}\b", text)

@@ -22,16 +22,17 @@ from repro_kit.bundle.repro.program_repro import render_program, render_test, so
 from repro_kit.bundle.repro.source_files import PLACE, source_text
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
-from repro_kit.case.case import Case, read_text
+from repro_kit.case.case import Case
 from repro_kit.case.results import Capture, TwinFound
-from repro_kit.commands.bisect.answer import bisected
-from repro_kit.commands.explain.run import explained_before
+from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse, render
 from repro_kit.runner.subject import command
+from repro_kit.session.explained import explained_before
 from repro_kit.session.repro_run import Check
+from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.forms import Candidate, Known, sources_of
 from repro_kit.stages.bundle.shareable_ablation import published
 

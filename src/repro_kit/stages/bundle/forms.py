@@ -13,9 +13,10 @@ from repro_kit.bundle.repro.program_repro import LIMIT, Source, render_program, 
 from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles, find_sources, source_text
 from repro_kit.case.captured import captured
-from repro_kit.case.case import Case, read_text
+from repro_kit.case.case import Case
 from repro_kit.case.results import Capture, Environment, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.recipe import Recipe

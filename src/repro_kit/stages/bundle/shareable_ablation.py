@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 from repro_kit.bundle.facts import telling_line
 from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.ablate.cells.base import Plan
 from repro_kit.stages.bundle.forms import Candidate, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
@@ -86,7 +86,7 @@ def _of_program(cell: Cell, own: Recipe) -> str:
     if not cell.compiled:
         return "TORCH_COMPILE_DISABLE=1 python repro.py"
     changed = tuple(it.name for it in fields(Recipe) if getattr(cell.recipe, it.name) != getattr(own, it.name))
-    plan = Plan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
+    plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
     command = "python repro.py"
     if changed == ("backend",) and cell.recipe.backend in LADDER:
         command = f"TORCH_BISECT_BACKEND={cell.recipe.backend} {command}"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.case.case import Case
-from repro_kit.commands.explain.run import explained_before
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.page import page
 from repro_kit.runner.scratch import scratch
 from repro_kit.runner.tlparse import tlparse, write_html
+from repro_kit.session.explained import explained_before
 
 _TRACE = "trace/"
 

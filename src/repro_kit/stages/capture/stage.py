@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case.case import Case, read_text, write_atomic
+from repro_kit.case.case import Case
 from repro_kit.case.results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import read_text, write_atomic
 from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of

@@ -6,8 +6,9 @@ import difflib
 import shutil
 
 from repro_kit.bundle.pages.svg.curve import curve
-from repro_kit.case.case import Case, write_atomic
+from repro_kit.case.case import Case
 from repro_kit.case.results import Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.files import write_atomic
 from repro_kit.model.failure.failure import Failure
 from repro_kit.program import Program, render
 from repro_kit.reduce import Result

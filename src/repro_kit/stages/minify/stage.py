@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repro_kit.case.case import Case, read_text
+from repro_kit.case.case import Case
 from repro_kit.case.results import Capture
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.program import Program, parse, render, size

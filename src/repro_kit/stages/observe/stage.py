@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Artifact, Environment, Observation, ObservedFailure
+from repro_kit.case.results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.measure.symptom import FORMS
@@ -18,7 +18,7 @@ from repro_kit.runner.subject import command
 from repro_kit.session import failures, leftovers, symptoms, users_logs
 from repro_kit.session.environment import environment
 from repro_kit.session.options import Options
-from repro_kit.session.script_run import run_subject
+from repro_kit.session.script_run import run_subject, write_artifacts
 from repro_kit.session.stop import Stop
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -154,24 +154,6 @@ def _write(
 
 def _with_findings(env: Environment, findings: Findings) -> Environment:
     return replace(env, config=findings.config, threads=findings.threads or env.threads)
-
-
-def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
-    """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
-    written: list[Artifact] = []
-    directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
-    for found in summary.runnables:
-        stem = found.compile_id.replace("/", "_").replace("!", "")
-        stem += f"_rank{found.rank}" if found.rank is not None else ""
-        path = directory / f"{stem}.py"
-        count = 1
-        while path.exists():
-            count += 1
-            path = directory / f"{stem}_{count}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found.text, encoding="utf-8")
-        written.append(Artifact(found.compile_id, str(path.relative_to(case.path)), found.rank))
-    return tuple(written)
 
 
 def _conclude(

@@ -1,4 +1,4 @@
-"""Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints those it does not know."""
+"""Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints the others."""
 
 import importlib
 import json

@@ -4,8 +4,8 @@ Forking is safe here because this process never runs a parallel operator, starts
 accelerator. Each child has a session, a directory and limits of its own, and none of this process's descriptors;
 whatever becomes of it, all that it started is killed and its directory removed before the reply goes out.
 
-``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for what the children leave behind, removed
-at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
+``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for what the children leave
+behind, removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
 """
 
 import contextlib

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import Environment
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
@@ -24,19 +25,6 @@ STOPPED = "not run: the layer was known"
 _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 
 Until = Callable[[Sequence[Cell]], bool]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A cell to be run. On a script, only what is `overridden` of the recipe is changed, from outside."""
-
-    name: str
-    recipe: Recipe
-    compiled: bool = True
-    overridden: tuple[str, ...] = ()  # fields of the recipe that differ from the subject's own
-    no_effect: str = ""
-    axes: Mapping[str, object] = field(default_factory=dict)  # what is changed, as the user calls it
-    setup: str = ""  # Python code to run before anything is compiled
 
 
 def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
@@ -83,14 +71,14 @@ class Cells(ABC):
         """What the cells depend on beside their own recipes."""
 
     @abstractmethod
-    def _cell(self, it: Plan, verdict: Verdict) -> Cell:
+    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
         """The cell of a plan that has a verdict."""
 
     @abstractmethod
-    def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         """The cells of `plans`, judged, in any order; `done` are those that are known already."""
 
-    def run(self, plans: Sequence[Plan], until: Until | None = None) -> list[Cell]:
+    def run(self, plans: Sequence[CellPlan], until: Until | None = None) -> list[Cell]:
         """The cells of `plans`, in their order; once `until` is true of those there are, the rest is left out."""
         found: dict[int, Cell] = {}
         for at, it in enumerate(plans):
@@ -113,21 +101,21 @@ class Cells(ABC):
         left_out = Verdict(Status.SKIPPED, note=STOPPED)
         return [found.get(at) or self._cell(it, left_out) for at, it in enumerate(plans)]
 
-    def settled(self, it: Plan) -> Cell | None:
+    def settled(self, it: CellPlan) -> Cell | None:
         """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
         if it.no_effect:
             return self._cell(it, Verdict(Status.SKIPPED))
         cell = self.known.find(self._parts(it))
         return _judged(replace(cell, name=it.name), self.target) if cell else None
 
-    def keep(self, it: Plan, cell: Cell) -> None:
+    def keep(self, it: CellPlan, cell: Cell) -> None:
         """Write down that this cell came of the plan."""
         self.known.add(self._parts(it), cell)
 
-    def _parts(self, it: Plan) -> list[object]:
+    def _parts(self, it: CellPlan) -> list[object]:
         return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
 
-    def _made(self, it: Plan, verdict: Verdict, repeat: str) -> Cell:
+    def _made(self, it: CellPlan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(
             it.name,
             it.compiled,

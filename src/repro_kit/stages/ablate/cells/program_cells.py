@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from repro_kit.case.case import Case, read_text
+from repro_kit.case.case import Case
 from repro_kit.case.results import Capture
+from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import setup_words
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
@@ -15,7 +17,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import open_oracle, query_timeout
-from repro_kit.stages.ablate.cells.base import Cells, Plan, interpreter
+from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
 
@@ -49,7 +51,7 @@ class OnProgram(Cells):
         inputs = sorted((it.name, it.stat().st_size) for it in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *interpreter(self.case)]
 
-    def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         if not plans:
             return
         inputs = self.path.parent / "inputs"
@@ -72,12 +74,12 @@ class OnProgram(Cells):
                         again.append((at, it))
                 waiting = again
 
-    def _text(self, it: Plan) -> str:
+    def _text(self, it: CellPlan) -> str:
         preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble
         program: Program = replace(self.program, recipe=it.recipe, preamble=preamble)
         return render(without_marks(program) if it.recipe.dynamic is False else program)
 
-    def _cell(self, it: Plan, verdict: Verdict) -> Cell:
+    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
         eager = "" if it.compiled else "TORCH_COMPILE_DISABLE=1 "
         repeat = f"{eager}python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")

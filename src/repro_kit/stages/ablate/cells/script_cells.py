@@ -15,6 +15,7 @@ from threading import Event
 from repro_kit.case.case import Case
 from repro_kit.case.results import Observation
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength
@@ -28,7 +29,7 @@ from repro_kit.session.blame import as_wrong_result
 from repro_kit.session.options import Options
 from repro_kit.session.script_run import run_overridden
 from repro_kit.stages.ablate.backend_names import texts
-from repro_kit.stages.ablate.cells.base import Cells, Plan, interpreter
+from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -79,19 +80,19 @@ class OnScript(Cells):
 
     def about(self) -> list[object]:
         """The command, its files, and this torch."""
-        from repro_kit.pipeline.registry import files
+        from repro_kit.case.fingerprint import command_files
 
         subject = self.case.file.subject
         return [
             list(command(subject)),
             subject.cwd,
-            files(self.case),
+            command_files(self.case),
             self.target,
             self.symptom,
             *interpreter(self.case),
         ]
 
-    def _run(self, plans: Sequence[tuple[int, Plan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         known = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = max(1, self.options.jobs)
@@ -128,7 +129,7 @@ class OnScript(Cells):
         if self._abandoned.is_set():
             raise Abandoned
 
-    def _inferred(self, it: Plan, known: Iterable[Cell]) -> Cell | None:
+    def _inferred(self, it: CellPlan, known: Iterable[Cell]) -> Cell | None:
         """What follows from a known cell, with that one's outcome; the subject's own is always run."""
         if not it.compiled or not it.axes or it.setup:
             return None
@@ -138,19 +139,19 @@ class OnScript(Cells):
                 return replace(same, inferred=cell.name, runs=cell.runs)
         return None
 
-    def _is_static(self, it: Plan, cell: Cell) -> bool:
+    def _is_static(self, it: CellPlan, cell: Cell) -> bool:
         """Whether dynamic=False leaves nothing to change of `cell`: dynamic=None made no size symbolic there."""
         asked = cell.static and cell.recipe.dynamic is None and it.recipe.dynamic is False
         return asked and cell.recipe.with_(dynamic=False) == it.recipe
 
-    def _does_more(self, it: Plan, cell: Cell) -> bool:
+    def _does_more(self, it: CellPlan, cell: Cell) -> bool:
         """Whether the backend does all that another one does which fails alike."""
         backend, before = it.recipe.backend, cell.recipe.backend
         if not self._infer or backend not in LADDER or it.recipe.mode is not None or not cell.same:
             return False
         return before in LADDER[: LADDER.index(backend)] and cell.recipe == it.recipe.with_(backend=before)
 
-    def _one(self, it: Plan) -> Cell:
+    def _one(self, it: CellPlan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
             verdict, static = self._tried(it) if it.compiled or runs == 1 else (self._eager_again(it), False)
             cell = replace(self._cell(it, verdict), runs=runs, static=static)
@@ -158,7 +159,7 @@ class OnScript(Cells):
                 break
         return cell
 
-    def _tried(self, it: Plan) -> tuple[Verdict, bool]:
+    def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
         if not it.compiled:
             return Verdict(self.observation.eager or Status.INFRA), False
         env = it.recipe.env if "env" in it.overridden else {}
@@ -166,13 +167,13 @@ class OnScript(Cells):
         verdict = self.verdict(overrides(it), place.name, env)
         return verdict, summarise(place / "trace").static
 
-    def _eager_again(self, it: Plan) -> Verdict:
+    def _eager_again(self, it: CellPlan) -> Verdict:
         """One more run without torch.compile than observe has made."""
         verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
         doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
         return Verdict(Status.INFRA, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
-    def _cell(self, it: Plan, verdict: Verdict) -> Cell:
+    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
         changed = overrides(it)
         if not it.compiled:

@@ -10,12 +10,12 @@ from typing import Any
 
 from repro_kit.model.ablation.causes import AFRESH, WITNESS
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.witness import parting
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import Recipe
 from repro_kit.session import eager
-from repro_kit.stages.ablate.cells.base import Plan
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 
@@ -28,7 +28,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     if layer is not Layer.DYNAMO or failing is None or failure is None or failure.kind is not Kind.ACCURACY or guards:
         return []
     axes = {**failing.changed, "contrast": WITNESS}
-    plan = Plan("eager beside no torch.compile", failing.recipe, overridden=("backend",), axes=axes)
+    plan = CellPlan("eager beside no torch.compile", failing.recipe, overridden=("backend",), axes=axes)
     known = script.settled(plan)
     if known is not None:
         return [known]

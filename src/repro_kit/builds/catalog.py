@@ -1,0 +1,207 @@
+"""From what the user selects to builds: nightlies, releases, wheels of a directory, interpreters, commits."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from repro_kit.bisect import Build
+from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
+from repro_kit.bisect.state import State
+from repro_kit.builds.installed import installed
+from repro_kit.builds.source import BuildCommand, Source
+from repro_kit.builds.target import Target
+from repro_kit.builds.uv import Uv, Wants
+from repro_kit.builds.wheels.index import PYPI, index_files
+from repro_kit.builds.wheels.install import InterpreterSource, WheelSource
+from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform_of
+from repro_kit.builds.wheels.web import without_credentials
+from repro_kit.builds.wheels.wheel_cache import WheelCache
+from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
+from repro_kit.errors import ReproKitError
+
+_GIB = 1024**3
+
+_OLDEST_TORCH = "2.0"  # with torch.compile
+
+
+@dataclass(frozen=True)
+class PackageEnds:
+    """One package to vary, and the ends that the user names."""
+
+    package: str = "torch"
+    good: str | None = None
+    bad: str | None = None
+
+
+@dataclass(frozen=True)
+class BuildSelection:
+    """Where builds come from; at most one of the first five is set."""
+
+    nightly: str | None = None  # platform
+    index: str | None = None  # URL
+    wheels: Path | None = None
+    pythons: tuple[str, ...] = ()
+    clone: Path | None = None
+    build: BuildCommand = field(default_factory=BuildCommand)
+    paths: tuple[str, ...] = ()
+    pre: bool = False
+    packages: tuple[str, ...] = ()  # `--with`
+    constraints: tuple[str, ...] = ()
+    cache: Path = Path()
+    cache_limit: float = 20.0  # GiB
+    offline: bool = False
+    keep: bool = False
+
+
+def settle_source(axis: PackageEnds, where: BuildSelection, target: Target) -> BuildSelection:
+    """The source that the ends speak of where none was named: days and nightly versions are nightlies."""
+    given = [where.nightly, where.index, where.wheels, where.clone, len(where.pythons) > 1 or None]
+    if sum(it is not None for it in given) > 1:
+        raise ReproKitError("Give one source of builds: --nightly, --index-url, --wheels, --git or several --python.")
+    if any(it is not None for it in given) or axis.package != "torch":
+        return where
+    words = [word for word in (axis.good, axis.bad) if word]
+    if any(is_day(word) or (".dev" in word and day_of(word)) for word in words):
+        found = installed(target.python, "torch", os.environ)
+        return replace(where, nightly=platform_of(found.version if found else None))
+    return where
+
+
+def source_in_words(axis: PackageEnds, where: BuildSelection) -> str:
+    """The source of builds, as it is shown."""
+    if where.nightly:
+        return f"nightlies for {where.nightly}"
+    if where.wheels:
+        return f"wheels in {where.wheels}"
+    if where.clone:
+        return f"commits of {where.clone}"
+    if len(where.pythons) > 1:
+        return "interpreters " + ", ".join(where.pythons)
+    return f"releases on {without_credentials(where.index or default_index())}"
+
+
+def built_beside(where: BuildSelection) -> list[str]:
+    """What else a build is made of: judgements do not hold for another."""
+    told = [f"with {without_credentials(it)}" for it in where.packages]
+    told += [f"constraints {it}" for it in where.constraints]
+    return [*told, f"built by {where.build.command}"] if where.build.command else told
+
+
+def default_index() -> str:
+    """The index of releases: PyPI, or what uv's and pip's variables say."""
+    variables = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+    found = next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    return re.sub(r"^[\w.-]+=(?=\w+://)", "", found)  # uv takes NAME=URL as well
+
+
+def open_source(
+    axis: PackageEnds, where: BuildSelection, target: Target, place: Path, *, find_fix: bool, known: State | None
+) -> Source:
+    """The source that the selection names; `known` is the state of a search to go on from."""
+    if len(where.pythons) > 1:
+        return InterpreterSource(where.pythons, axis.package, os.environ)
+    uv = Uv(where.cache / "uv", offline=where.offline)
+    index = nightly_index(where.nightly) if where.nightly else where.index
+    links = str(where.wheels.absolute()) if where.wheels else None
+    wants = Wants(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
+    if where.clone:
+        from repro_kit.builds.git.commits import CommitSource
+
+        old, new = (axis.bad, axis.good) if find_fix else (axis.good, axis.bad)
+        return CommitSource(
+            where.clone,
+            old,
+            new or "HEAD",
+            cwd=Path.cwd(),
+            target=target,
+            uv=uv,
+            wants=wants,
+            place=place / "envs",
+            command=where.build,
+            paths=where.paths,
+            keep=where.keep,
+        )
+    return WheelSource(
+        f"{axis.package}, {source_in_words(axis, where)}",
+        axis.package,
+        _wheels(axis, where, target, find_fix=find_fix, known=known),
+        target=target,
+        cache=WheelCache(
+            where.cache / "wheels",
+            int(where.cache_limit * _GIB),
+            index=where.index or default_index(),
+            offline=where.offline,
+        ),
+        uv=uv,
+        wants=wants,
+        place=place / "envs",
+        keep=where.keep,
+    )
+
+
+def _wheels(
+    axis: PackageEnds, where: BuildSelection, target: Target, *, find_fix: bool, known: State | None
+) -> Sequence[Build]:
+    """The builds, oldest first: those known from before, where both ends are among them, else listed anew."""
+    words = (axis.good, axis.bad)
+    if known is not None and (where.offline or all(word is None or _is_there(known.builds, word) for word in words)):
+        return known.builds
+    index = nightly_index(where.nightly) if where.nightly else where.index or default_index()
+    if where.offline and not where.wheels and urlsplit(index).scheme != "file":
+        raise ReproKitError(
+            f"The builds of {axis.package} were never listed here, which takes the network; leave out --offline once, "
+            "or give --wheels."
+        )
+    files = directory_files(where.wheels) if where.wheels else index_files(index, axis.package)
+    given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and is_wheel(it)]
+    listed = builds_of(axis.package, [*files, *given], target)
+    pre = where.pre or bool(where.nightly or where.index or where.wheels)
+    oldest = _OLDEST_TORCH if axis.package == "torch" else None
+    wanted = [build for build in listed if is_fitting(build, pre=pre, named=words, oldest=oldest)]
+    if not wanted:
+        raise ReproKitError(_none(axis, where, target, files))
+    old = axis.bad if find_fix else axis.good
+    since = (old if is_day(old) else day_of(old)) if old else None
+    if since and where.nightly and not is_wheel(old):
+        wanted = in_order([*older(wanted, since), *wanted])
+    return wanted
+
+
+def _none(axis: PackageEnds, where: BuildSelection, target: Target, files: Sequence[WheelFile]) -> str:
+    python = f"Python {target.version[0]}.{target.version[1]}"
+    if not files:
+        return f"There is no wheel of {axis.package} in {source_in_words(axis, where)}; check --package."
+    return (
+        f"None of the {len(files)} files of {axis.package} in {source_in_words(axis, where)} is a wheel for {python}."
+    )
+
+
+def _is_there(builds: Sequence[Build], word: str) -> bool:
+    try:
+        position(builds, word, "old")
+    except NoSuchBuildError:
+        return False
+    return not is_day(word) or builds[0].date is None or word >= builds[0].date
+
+
+def is_wheel(word: str | None) -> bool:
+    """Whether an end is the file or URL of a wheel."""
+    return bool(word) and (word or "").endswith(".whl")
+
+
+def _as_url(word: str) -> str:
+    try:
+        scheme, path = urlsplit(word).scheme, Path(unquote(urlsplit(word).path))
+    except ValueError as error:
+        raise ReproKitError(f"{without_credentials(word)} is no URL ({error}).") from error
+    if scheme not in ("", "file"):
+        return word
+    path = (path if scheme else Path(word)).absolute()
+    if not path.is_file():
+        raise ReproKitError(f"{word} is not there.")
+    return path.as_uri()

@@ -1,0 +1,72 @@
+"""Find the interpreter that a path, a name, an environment or a command stands for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+
+
+def default_python(env: Mapping[str, str]) -> str:
+    """The active environment's interpreter: the virtual or conda one's, else ours with torch, else PATH's first."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        place = env.get(variable)
+        found = _in_environment(Path(place)) if place else None
+        if found:
+            return found
+    if importlib.util.find_spec("torch") is not None:  # looks, and does not import
+        return sys.executable
+    return (
+        shutil.which("python3", path=env.get("PATH")) or shutil.which("python", path=env.get("PATH")) or sys.executable
+    )
+
+
+def find_python(given: str | None, cwd: Path, env: Mapping[str, str]) -> str:
+    """The interpreter that `given` (a path, a name on PATH, an environment's directory, or None) stands for."""
+    return interpreter_of(given, cwd, env)
+
+
+def interpreter_of(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
+    """As `find_python`; `guess` stands in for the active environment's where nothing was given."""
+    if given is None:
+        return guess or default_python(env)
+    place = cwd / Path(given).expanduser()
+    found = _in_environment(place) if place.is_dir() else executable(str(Path(given).expanduser()), cwd, env)
+    if found is None:
+        wrong = "is not executable" if place.is_file() else "does not exist" if not place.exists() else "has no python"
+        raise ReproKitError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
+    return found
+
+
+def _in_environment(directory: Path) -> str | None:
+    for name in ("bin/python", "bin/python3", "python.exe", "Scripts/python.exe"):
+        if os.access(directory / name, os.X_OK):
+            return str(directory / name)
+    return None
+
+
+def executable(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+    """The path of command `name`, None when there is none."""
+    if os.sep in name:
+        path = cwd / name
+        return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+    return shutil.which(name, path=env.get("PATH"))
+
+
+def interpreter_behind(program: str, env: Mapping[str, str]) -> str | None:
+    """The interpreter that the command `program` runs: itself, or the one of its first line; None when unknown."""
+    if Path(program).name.startswith("python"):
+        return program
+    with Path(program).open("rb") as file:
+        first = file.readline(500)
+    if first[:2] != b"#!" or b"python" not in first:
+        return None
+    words = first[2:].decode(errors="replace").split()
+    if Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return shutil.which(words[0], path=env.get("PATH")) if words else None

@@ -1,0 +1,65 @@
+"""Write a file whole or not at all, and read a text."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from repro_kit.errors import ReproKitError
+from repro_kit.plain_file import read_plain
+
+LARGEST = 64 << 20  # bytes of a file that is read whole
+
+_ASIDE = ".part"
+
+_UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(aside).replace(path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def copy_atomic(source: Path, target: Path) -> None:
+    """Copy a file, so that `target` is whole or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_ASIDE)
+    os.close(handle)
+    try:
+        shutil.copyfile(source, aside)
+        Path(aside).replace(target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def remove_unfinished(paths: Iterable[Path]) -> None:
+    """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
+    for path in paths:
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
+    try:
+        return read_plain(path, LARGEST).decode("utf-8")
+    except FileNotFoundError:
+        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ReproKitError(f"{path} cannot be read: {reason}.") from error

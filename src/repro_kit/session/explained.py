@@ -1,0 +1,72 @@
+"""`insights.json`: what `explain` found in a case, for whoever wants to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro_kit.case.case import Case
+from repro_kit.case.fingerprint import command_files
+from repro_kit.errors import ReproKitError
+from repro_kit.explain.context import Context
+from repro_kit.explain.judge import Trial
+from repro_kit.explain.report import Report, Sentence
+from repro_kit.explain.sections import advice, sections
+from repro_kit.explain.tried import Tried
+from repro_kit.model.serialize import to_data
+from repro_kit.plain_file import read_plain
+from repro_kit.trace.insights import Insights
+
+_LARGEST = 8 << 20  # bytes of a source file
+
+
+@dataclass(frozen=True)
+class Explained:
+    """`insights.json`: everything that was found, and what is said about it."""
+
+    subject: str
+    sentences: tuple[Sentence, ...]
+    advice: tuple[Trial, ...]
+    insights: Insights
+    tried: Tried | None = None
+    state: str = ""  # as that of the `Source`
+
+    def report(self, cwd: Path) -> Report:
+        """What is shown of it."""
+        cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
+        told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
+        return Report(self.subject, self.sentences, told)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        data: dict[str, Any] = to_data(self)
+        return data
+
+
+def context_of(insights: Insights, cwd: Path) -> Context:
+    """The insights for a user who is at `cwd`, where the user's files are read."""
+    return Context(insights, str(cwd), read_text)
+
+
+def explained_before(case: Case) -> Explained | None:
+    """What `explain` found in the script as it is now; None where it was not asked since the script was changed."""
+    found = read_before(case)
+    unchanged = found is not None and (case.has("watched.json") or found.state.endswith(" ".join(command_files(case))))
+    return found if unchanged else None
+
+
+def read_before(case: Case) -> Explained | None:
+    """What an earlier `explain` found, in this trace or another one."""
+    try:
+        return case.read("insights.json", Explained) if case.has("insights.json") else None
+    except ReproKitError:
+        return None  # written by another version: it is written anew
+
+
+def read_text(file: str) -> str | None:
+    """The text of a user's file that a trace names, None where there is none."""
+    try:
+        return read_plain(Path(file), _LARGEST).decode("utf-8", "replace")
+    except (OSError, ValueError, ReproKitError):
+        return None

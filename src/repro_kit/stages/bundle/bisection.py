@@ -1,0 +1,26 @@
+"""What a bisection of the case has found, for the bundle."""
+
+from __future__ import annotations
+
+from repro_kit.bisect import Ending, Outcome, next_step
+from repro_kit.bisect.store import ANSWER, DIRECTORY, read_state
+from repro_kit.case.case import Case
+from repro_kit.files import read_text
+from repro_kit.model.failure.signature import Strength
+
+
+def bisected(case: Case) -> str:
+    """What a bisection of `case` has found, as Markdown.
+
+    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
+    """
+    place = case.path / DIRECTORY
+    state = read_state(place)
+    expected = case.file.signature
+    if state is None or state.signature is None or expected is None:
+        return ""
+    if not expected.matches(state.signature, Strength.CROSS_VERSION):
+        return ""
+    outcome = next_step(state.question, state.marks)
+    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
+    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
