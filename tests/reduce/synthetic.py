@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from repro_kit.program import Data, Function, Program, Statement, TensorInput
 from repro_kit.program.statement import canonical
 from repro_kit.program.values import TensorRecord
-from repro_kit.reduce import Answer, Outcome
+from repro_kit.reduce import Answer, RunOutcome
 
 SHAPE = (2, 3)
 
@@ -48,7 +48,7 @@ class Synthetic:
                 raise KeyboardInterrupt
             self.count += 1
             self.seen.append(program)
-            outcome = Outcome.SAME if self.fails(program) else Outcome.PASS
+            outcome = RunOutcome.FAILS_ALIKE if self.fails(program) else RunOutcome.PASSES
             yield Answer(outcome, 0.01)
 
     def fails(self, program: Program) -> bool:
@@ -67,7 +67,7 @@ class Synthetic:
         return {name: TensorRecord(SHAPE, (3, 1)) for name in names}
 
     def adopt(self, answer: Answer) -> None:
-        raise AssertionError("no answer here is ALIKE")
+        raise AssertionError("no answer here is equivalent")
 
     def fake_valid(self, programs: Sequence[Program]) -> list[bool | None]:
         return [None] * len(programs)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthetic import Synthetic, build
 
 from repro_kit.program import Program, render
-from repro_kit.reduce import Answer, CannotReduce, Outcome, minify
+from repro_kit.reduce import Answer, CannotReduce, RunOutcome, minify
 from repro_kit.reduce.flaky import MISSED, chance_to_miss, repeats_for
 
 LONE = build(40, {25: "bug0"})
@@ -20,13 +20,13 @@ LONE = build(40, {25: "bug0"})
 class Flaky(Synthetic):
     """Fails at a rate, by a seeded coin; `instead` is the answer of a run that does not show the failure."""
 
-    def __init__(self, rate: float, seed: int, instead: Outcome = Outcome.PASS, jobs: int = 1) -> None:
+    def __init__(self, rate: float, seed: int, instead: RunOutcome = RunOutcome.PASSES, jobs: int = 1) -> None:
         super().__init__(["bug0"], jobs=jobs)
         self.rate, self.rng, self.instead = rate, random.Random(seed), instead
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for answer in super().check(programs):
-            luck = answer.outcome is not Outcome.SAME or self.rng.random() < self.rate
+            luck = answer.outcome is not RunOutcome.FAILS_ALIKE or self.rng.random() < self.rate
             yield answer if luck else Answer(self.instead)
 
 
@@ -76,7 +76,7 @@ def test_answers_that_are_none_say_nothing_of_the_rate() -> None:
     class Broken(Synthetic):
         def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
             for answer in super().check(programs):
-                yield Answer(Outcome.INFRA) if self.count == 2 else answer
+                yield Answer(RunOutcome.CANNOT_TELL) if self.count == 2 else answer
 
     result = minify(LONE, Broken(["bug0"]))
     assert (result.failed, result.runs, result.repeats) == (2, 2, 1)
@@ -87,7 +87,7 @@ def test_what_is_invalid_is_not_run_again(jobs: int) -> None:
     class Picky(Flaky):
         def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
             for program, answer in zip(programs, super().check(programs), strict=True):
-                yield answer if self.fails(program) else Answer(Outcome.INVALID)
+                yield answer if self.fails(program) else Answer(RunOutcome.INVALID)
 
     oracle = Picky(0.5, seed=1, jobs=jobs)
     result = minify(LONE, oracle)
@@ -97,7 +97,7 @@ def test_what_is_invalid_is_not_run_again(jobs: int) -> None:
 
 
 def test_another_failure_among_the_runs_is_kept_aside() -> None:
-    result = minify(LONE, Flaky(0.5, seed=1, instead=Outcome.OTHER))
+    result = minify(LONE, Flaky(0.5, seed=1, instead=RunOutcome.FAILS_OTHERWISE))
     assert result.repeats > 1
     assert result.statements_after == 1
 

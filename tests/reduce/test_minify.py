@@ -19,7 +19,7 @@ from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs
 from repro_kit.program.values import TensorRecord
-from repro_kit.reduce import Answer, CannotReduce, Event, Journal, Outcome, minify
+from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome, minify
 from repro_kit.reduce.search import Limits, Search
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
@@ -203,8 +203,8 @@ def test_other_failures_are_kept_aside():
     class Other(Synthetic):
         def check(self, programs):
             for program, answer in zip(programs, super().check(programs), strict=True):
-                other = answer.outcome is not Outcome.SAME and len(program.graph.statements) == 1
-                yield Answer(Outcome.OTHER, note="ValueError in x.py") if other else answer
+                other = answer.outcome is not RunOutcome.FAILS_ALIKE and len(program.graph.statements) == 1
+                yield Answer(RunOutcome.FAILS_OTHERWISE, note="ValueError in x.py") if other else answer
 
     result = minify(planted([10, 40]), Other(["bug0", "bug1"]))
     assert [note for note, _ in result.others] == ["ValueError in x.py"]
@@ -335,8 +335,9 @@ class InBodies(Synthetic):
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for program in programs:
             text = render(program)
-            outcome = Outcome.SAME if "cond(" in text or self.adopted else Outcome.ALIKE
-            yield Answer(outcome if all(bug in text for bug in self.bugs) else Outcome.PASS, failure={})
+            same = "cond(" in text or self.adopted
+            outcome = RunOutcome.FAILS_ALIKE if same else RunOutcome.FAILS_OTHERWISE
+            yield Answer(outcome if all(bug in text for bug in self.bugs) else RunOutcome.PASSES, failure={})
 
     def adopt(self, answer: Answer) -> None:
         self.adopted += 1

@@ -8,7 +8,7 @@ import pytest
 from synthetic import Synthetic
 
 from repro_kit.program import Program, TensorInput, parse
-from repro_kit.reduce import Answer, Outcome, minify
+from repro_kit.reduce import Answer, RunOutcome, minify
 from repro_kit.reduce.neighbours import Neighbours, Removal, distance
 
 TEXT = """import torch
@@ -37,7 +37,7 @@ class Half(Synthetic):
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for program in programs:
             half = any(it.dtype == "torch.float16" for it in program.inputs if isinstance(it, TensorInput))
-            yield Answer(Outcome.SAME if half and self.fails(program) else Outcome.PASS)
+            yield Answer(RunOutcome.FAILS_ALIKE if half and self.fails(program) else RunOutcome.PASSES)
 
 
 def test_every_single_removal_is_tried_and_none_fails() -> None:
@@ -47,7 +47,7 @@ def test_every_single_removal_is_tried_and_none_fails() -> None:
     what = [it.what for it in found.removals]
     assert any("bug0" in it for it in what)
     assert any("bug1" in it for it in what)
-    assert {it.outcome for it in found.removals} <= {Outcome.PASS, None}
+    assert {it.outcome for it in found.removals} <= {RunOutcome.PASSES, None}
 
 
 def test_the_twin_passes_and_tells_what_matters() -> None:
@@ -56,7 +56,7 @@ def test_the_twin_passes_and_tells_what_matters() -> None:
     twin = result.neighbours.twin
     assert twin is not None
     (answer,) = oracle.check([twin.program])
-    assert answer.outcome is Outcome.PASS
+    assert answer.outcome is RunOutcome.PASSES
     assert twin.what.startswith("the default dtype for ")
     assert twin.program.graph == result.program.graph
 
@@ -69,11 +69,14 @@ def test_a_search_that_was_stopped_claims_no_minimality() -> None:
     assert not cut.neighbours.minimal
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.ALIKE, Outcome.INFRA])
-def test_a_removal_that_fails_alike_or_was_not_judged_is_no_minimality(outcome: Outcome) -> None:
-    fine = Removal("without a", Outcome.PASS)
+@pytest.mark.parametrize(
+    ("outcome", "equivalent"),
+    [(RunOutcome.FAILS_ALIKE, False), (RunOutcome.FAILS_OTHERWISE, True), (RunOutcome.CANNOT_TELL, False)],
+)
+def test_a_removal_that_fails_alike_or_was_not_judged_is_no_minimality(outcome: RunOutcome, equivalent: bool) -> None:
+    fine = Removal("without a", RunOutcome.PASSES)
     assert Neighbours((fine, Removal("without b", None)), complete=True).minimal
-    assert not Neighbours((fine, Removal("without b", outcome)), complete=True).minimal
+    assert not Neighbours((fine, Removal("without b", outcome, equivalent=equivalent)), complete=True).minimal
 
 
 def test_distance_counts_what_is_not_common() -> None:

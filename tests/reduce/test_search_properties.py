@@ -15,13 +15,13 @@ from synthetic import Synthetic, build, op_name
 from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Bypass, Remove, ToInput, apply
-from repro_kit.reduce import Answer, CannotReduce, Journal, Outcome, Result, minify
+from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome, minify
 from repro_kit.reduce.search import key_of
 
 COUNT = 24
 PLACES = st.lists(st.integers(0, COUNT - 1), min_size=1, max_size=4, unique=True).map(sorted)
 GROUPS = st.lists(st.frozensets(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=3)
-MOODS = [it for it in Outcome if it is not Outcome.ALIKE] + [Outcome.SAME] * 2
+MOODS = list(RunOutcome) + [RunOutcome.FAILS_ALIKE] * 2
 FEW = settings(max_examples=12, deadline=None)
 
 
@@ -54,10 +54,10 @@ class Moody(Synthetic):
             text = render(program, footer=False)
             mood = random.Random(f"{self.seed} {text}").choice(MOODS)
             if len(program.graph.statements) == COUNT:
-                mood = Outcome.SAME  # the original
-            if answer.outcome is not Outcome.SAME and mood is Outcome.SAME:
-                mood = Outcome.PASS
-            if mood is Outcome.SAME:
+                mood = RunOutcome.FAILS_ALIKE  # the original
+            if answer.outcome is not RunOutcome.FAILS_ALIKE and mood is RunOutcome.FAILS_ALIKE:
+                mood = RunOutcome.PASSES
+            if mood is RunOutcome.FAILS_ALIKE:
                 self.same.add(text)
             yield Answer(mood, 0.01, f"note {mood}")
 

@@ -9,7 +9,7 @@ from synthetic import Synthetic
 
 from repro_kit.program import Program, Statement, parse, render
 from repro_kit.program.arguments import fewer_arguments, public_forms
-from repro_kit.reduce import Answer, Outcome, minify
+from repro_kit.reduce import Answer, RunOutcome, minify
 
 TEXT = """import torch
 
@@ -39,7 +39,7 @@ class Needs(Synthetic):
         for program in programs:
             text = render(program)
             self.seen.append(program)
-            yield Answer(Outcome.SAME if all(word in text for word in self.words) else Outcome.PASS)
+            yield Answer(RunOutcome.FAILS_ALIKE if all(word in text for word in self.words) else RunOutcome.PASSES)
 
     def fake_valid(self, programs: Sequence[Program]) -> list[bool | None]:
         return [not any(word in render(it) for word in self.invalid) for it in programs]

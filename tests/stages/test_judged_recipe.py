@@ -5,7 +5,7 @@ from pathlib import Path
 from repro_kit.model.failure.failure import Difference, Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse, render
-from repro_kit.reduce import Outcome
+from repro_kit.reduce import RunOutcome
 from repro_kit.session.judging import with_random, with_tolerance
 from repro_kit.stages.minify.stage import Judge, verified
 
@@ -63,5 +63,5 @@ def test_the_result_states_the_tolerance_if_it_still_fails_then():
 def test_a_candidate_that_differs_by_chance_too_is_not_the_failure():
     judge = Judge(Fresh(hides=False), signature_of(failure()), Path(), 1.0, None)
     found = Verdict(Status.FAIL, failure())
-    assert judge.answer(found).outcome is Outcome.SAME
-    assert judge.answer(Verdict(Status.FAIL, failure(), fallback_random=True)).outcome is Outcome.OTHER
+    assert judge.answer(found).outcome is RunOutcome.FAILS_ALIKE
+    assert judge.answer(Verdict(Status.FAIL, failure(), fallback_random=True)).outcome is RunOutcome.FAILS_OTHERWISE

@@ -3,9 +3,10 @@
 `minify` is the one entry. A pass (`passes/`) only proposes edits; `Search` judges, accepts and remembers.
 """
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.minify import CannotReduce, Result, minify
-from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import measure
 from repro_kit.reduce.search import Accepted, Event
 
@@ -16,8 +17,8 @@ __all__ = [
     "Event",
     "Journal",
     "Oracle",
-    "Outcome",
     "Result",
+    "RunOutcome",
     "measure",
     "minify",
 ]

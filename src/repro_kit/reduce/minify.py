@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Outputs, Remove, apply
 from repro_kit.reduce.flaky import chance_to_miss, repeats_for
 from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.neighbours import Neighbours, look_around
-from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.passes import bodies, cut, settings, statements, values, wording
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.plain import plain
@@ -171,16 +172,16 @@ def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
 
 
 def _failed(answers: Sequence[Answer]) -> int:
-    return sum(it.outcome is Outcome.SAME for it in answers)
+    return sum(it.interesting for it in answers)
 
 
 def _judged(answers: Sequence[Answer]) -> int:
-    return sum(it.outcome is not Outcome.INFRA for it in answers)
+    return sum(it.outcome is not RunOutcome.CANNOT_TELL for it in answers)
 
 
 def _is_slow(answers: Sequence[Answer]) -> bool:
     """Whether one run has to do."""
-    return answers[0].outcome is Outcome.SAME and answers[0].seconds >= _SLOW
+    return answers[0].interesting and answers[0].seconds >= _SLOW
 
 
 def _check_trivial(search: Search) -> None:

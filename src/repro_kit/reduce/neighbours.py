@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.oracle import Outcome
 from repro_kit.reduce.passes.settings import reset, special
 from repro_kit.reduce.passes.statements import alike
 from repro_kit.reduce.search import Search, key_of
@@ -31,8 +31,14 @@ class Removal:
     """One thing less, and what became of the failure. `outcome` None: there is no such program."""
 
     what: str
-    outcome: Outcome | None
+    outcome: RunOutcome | None
     note: str = ""
+    equivalent: bool = False  # the failure shows in another form
+
+    @property
+    def keeps_the_failure(self) -> bool:
+        """Whether the failure is still there without it, in whatever form, or nobody can tell."""
+        return self.equivalent or self.outcome in (RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Neighbours:
     @property
     def minimal(self) -> bool:
         """Whether the result is 1-minimal: no single removal fails alike, in whatever form, or could not be judged."""
-        return self.complete and not {it.outcome for it in self.removals} & {Outcome.SAME, Outcome.ALIKE, Outcome.INFRA}
+        return self.complete and not any(removal.keeps_the_failure for removal in self.removals)
 
 
 def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
@@ -86,7 +92,7 @@ def look_around(search: Search) -> Iterator[Neighbours]:
         program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
         removal = _judged(search, what, program)
         found.append(removal)
-        if removal.outcome is Outcome.PASS and program is not None and size(program):
+        if removal.outcome is RunOutcome.PASSES and program is not None and size(program):
             passing.append(Twin(what, program))  # that a program which computes nothing passes, tells nothing
         yield Neighbours(tuple(found), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
@@ -96,7 +102,7 @@ def look_around(search: Search) -> Iterator[Neighbours]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
             break  # all that follow are further away
         yield Neighbours(tuple(found), complete, nearest)
-        if _judged(search, what, program).outcome is Outcome.PASS:
+        if _judged(search, what, program).outcome is RunOutcome.PASSES:
             nearest = Twin(what, program)
     yield Neighbours(tuple(found), complete, nearest)
 
@@ -114,7 +120,8 @@ def _judged(search: Search, what: str, program: Program | None) -> Removal:
     if program is None or program == search.program:
         return Removal(what, None)
     (answer,) = search.ask([program], [key_of(render(program, footer=False))])
-    return Removal(what, answer.outcome, answer.note if answer.outcome is not Outcome.PASS else "")
+    note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
+    return Removal(what, answer.outcome, note, answer.equivalent)
 
 
 def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program
 from repro_kit.program.values import Metadata
-
-
-class Outcome(StrEnum):
-    """What became of a program; only `SAME` is accepted, and `ALIKE` where a pass changes what is compiled."""
-
-    SAME = "same"  # fails like the original
-    ALIKE = "alike"  # but for what another form of the same graph alters: wrapper exceptions, outer frames
-    OTHER = "other"  # fails in another way
-    PASS = "pass"
-    INVALID = "invalid"  # broken in eager too
-    INFRA = "infra"  # could not be judged
 
 
 @dataclass(frozen=True)
 class Answer:
     """The judgement on one program; `note` says in a few words what was seen.
 
-    `failure`, with `ALIKE`: the failure itself, in a form that `Oracle.adopt` understands.
+    A program that fails alike is *interesting*: the search accepts it (the term of delta debugging). A program is
+    *equivalent* (the term of Shrink Ray) when it fails otherwise, but only in what another form of the same graph
+    alters: wrapper exceptions, outer frames. Passes that change the form accept an equivalent program. `failure` is
+    then the failure itself, in a form that `Oracle.adopt` understands.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     seconds: float = 0.0
     note: str = ""
     failure: dict[str, Any] | None = None
+
+    @property
+    def interesting(self) -> bool:
+        """Whether the program fails with the failure that is looked for."""
+        return self.outcome is RunOutcome.FAILS_ALIKE
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the program shows the failure in another form."""
+        return self.outcome is RunOutcome.FAILS_OTHERWISE and self.failure is not None
+
+    @property
+    def word(self) -> str:
+        """The outcome as events and results spell it."""
+        return "alike" if self.equivalent else str(self.outcome)
 
 
 class Oracle(Protocol):
@@ -45,7 +52,7 @@ class Oracle(Protocol):
         ...
 
     def adopt(self, answer: Answer) -> None:
-        """From now on what fails like this `ALIKE` answer is the `SAME`: its program was accepted."""
+        """From now on what fails like this equivalent answer is interesting: its program was accepted."""
         ...
 
     def record(self, program: Program) -> Metadata:

@@ -8,18 +8,25 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Edit, planned
 from repro_kit.program.rebuild import Built, Plan, rebuild
 from repro_kit.program.values import Metadata
 from repro_kit.reduce.journal import Journal
-from repro_kit.reduce.oracle import Answer, Oracle, Outcome
+from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import Measure, measure
 
 Stop = Literal["fixpoint", "deadline", "budget"]
 #: Of several runs of one program, the first of these counts. What eager says does not change from run to run.
-_TELLING = (Outcome.SAME, Outcome.INVALID, Outcome.ALIKE, Outcome.OTHER, Outcome.PASS, Outcome.INFRA)
+_TELLING = (
+    RunOutcome.FAILS_ALIKE,
+    RunOutcome.INVALID,
+    RunOutcome.FAILS_OTHERWISE,
+    RunOutcome.PASSES,
+    RunOutcome.CANNOT_TELL,
+)
 _DECIDED = _TELLING[:2]
 Proposal = Sequence[Edit] | None
 
@@ -193,13 +200,14 @@ class Search:
         """The first of `batch` that fails alike."""
         answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
         for candidate, answer in zip(batch, answers, strict=False):
-            if answer.outcome is Outcome.OTHER and answer.note and answer.note not in self.others:
-                self.others[answer.note] = candidate.built.program
-            if answer.outcome is Outcome.ALIKE and alike:
-                self.oracle.adopt(answer)
+            if answer.interesting:
                 return candidate
-            if answer.outcome is Outcome.SAME:
-                return candidate
+            if answer.equivalent:
+                if alike:
+                    self.oracle.adopt(answer)
+                    return candidate
+            elif answer.outcome is RunOutcome.FAILS_OTHERWISE and answer.note:
+                self.others.setdefault(answer.note, candidate.built.program)
         return None
 
     def ask(self, programs: Sequence[Program], keys: Sequence[str]) -> Iterator[Answer]:
@@ -236,8 +244,8 @@ class Search:
                 answers.append(answer)
                 if answer.outcome in _DECIDED:
                     break
-        found = min(answers, key=lambda it: _TELLING.index(it.outcome))
-        return replace(found, seconds=sum(it.seconds for it in answers))
+        telling = min(answers, key=lambda answer: (_TELLING.index(answer.outcome), not answer.equivalent))
+        return replace(telling, seconds=sum(answer.seconds for answer in answers))
 
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:

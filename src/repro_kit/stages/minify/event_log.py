@@ -49,7 +49,7 @@ def _line(event: Event) -> dict[str, object]:
     }
     if event.answer is not None:
         answer = event.answer
-        line |= {"outcome": str(answer.outcome), "seconds": answer.seconds, "note": answer.note}
+        line |= {"outcome": answer.word, "seconds": answer.seconds, "note": answer.note}
     if event.stopped is not None:
         line["stopped"] = event.stopped
     return line

@@ -13,11 +13,20 @@ from repro_kit.model.failure.signature import Signature, Strength, focused, sign
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import Program, render
 from repro_kit.program.values import Metadata, TensorRecord, records
-from repro_kit.reduce import Answer, Outcome
+from repro_kit.reduce import Answer, RunOutcome
 from repro_kit.runner.oracle import Oracle, Until
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
+
+_WITHOUT_FAILURE = {
+    Status.PASS: RunOutcome.PASSES,
+    Status.FLAKY: RunOutcome.PASSES,
+    Status.INVALID: RunOutcome.INVALID,
+    Status.FAIL: RunOutcome.CANNOT_TELL,
+    Status.INFRA: RunOutcome.CANNOT_TELL,
+    Status.SKIPPED: RunOutcome.CANNOT_TELL,
+}
 
 
 class Judge:
@@ -54,23 +63,22 @@ class Judge:
     def answer(self, verdict: Verdict) -> Answer:
         """What a verdict means for the reduction."""
         if verdict.status is Status.PASS or verdict.failure is None:
-            outcome = Outcome.PASS if verdict.status in (Status.PASS, Status.FLAKY) else Outcome(verdict.status.value)
-            return Answer(outcome, verdict.seconds, verdict.note)
+            return Answer(_WITHOUT_FAILURE[verdict.status], verdict.seconds, verdict.note)
         seen = signature_of(focused(verdict.failure, self._signature))
         if verdict.status is Status.INVALID:
-            return Answer(Outcome.INVALID, verdict.seconds, seen.summary())
+            return Answer(RunOutcome.INVALID, verdict.seconds, seen.summary())
         # A compile that takes exponential time is found in another place each time it is looked at.
         hangs = self._signature.kind is Kind.TIMEOUT
         if verdict.fallback_random:  # as it stands, the program would differ from eager without the bug too
-            return Answer(Outcome.OTHER, verdict.seconds, f"{seen.summary()}, with fallback_random on")
+            return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen.summary()}, with fallback_random on")
         if self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT):
-            return Answer(Outcome.SAME, verdict.seconds, seen.summary())
+            return Answer(RunOutcome.FAILS_ALIKE, verdict.seconds, seen.summary())
         if seen.kind is not Kind.ACCURACY and self._signature.matches(seen, Strength.REBASED):
-            return Answer(Outcome.ALIKE, verdict.seconds, seen.summary(), to_data(seen))
-        return Answer(Outcome.OTHER, verdict.seconds, seen.summary())
+            return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, seen.summary(), to_data(seen))
+        return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, seen.summary())
 
     def adopt(self, answer: Answer) -> None:
-        """Go on with the signature of an answer that was `ALIKE`."""
+        """Go on with the signature of an equivalent answer."""
         self._signature = from_data(answer.failure, Signature)
 
     def record(self, program: Program) -> Metadata:

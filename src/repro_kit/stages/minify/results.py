@@ -16,7 +16,7 @@ from repro_kit.reduce.neighbours import Removal, Twin
 
 
 def _outcome(removal: Removal) -> str:
-    return ": ".join(filter(None, (str(removal.outcome or ""), removal.note)))
+    return ": ".join(filter(None, ("alike" if removal.equivalent else str(removal.outcome or ""), removal.note)))
 
 
 def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
