@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import Boundary, curing, first_failing, needed
+
+
+def outcome(fails: bool | None) -> RunOutcome:
+    if fails is None:
+        return RunOutcome.CANNOT_TELL
+    return RunOutcome.FAILS_ALIKE if fails else RunOutcome.PASSES
 
 
 @given(st.integers(1, 300), st.data(), st.integers(1, 4))
@@ -13,9 +20,9 @@ def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObj
     border = data.draw(st.integers(0, count))
     rounds = []
 
-    def ask(points: Sequence[int]) -> list[bool | None]:
+    def ask(points: Sequence[int]) -> list[RunOutcome]:
         rounds.append(points)
-        return [at >= border for at in points]
+        return [outcome(at >= border) for at in points]
 
     assert first_failing(-1, count, ask, width) == Boundary(border - 1, border)
     assert len(rounds) <= (count + 1).bit_length()
@@ -27,8 +34,8 @@ def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObjec
     border = data.draw(st.integers(0, count))
     silent = data.draw(st.sets(st.integers(0, count - 1), max_size=4))
 
-    def ask(points: Sequence[int]) -> list[bool | None]:
-        return [None if at in silent else at >= border for at in points]
+    def ask(points: Sequence[int]) -> list[RunOutcome]:
+        return [outcome(None if at in silent else at >= border) for at in points]
 
     found = first_failing(-1, count, ask, 2)
     assert found.good < border <= found.bad
@@ -38,7 +45,7 @@ def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObjec
 @given(st.lists(st.booleans(), min_size=2, max_size=80), st.integers(1, 3))
 def test_without_order_some_failing_one_follows_a_passing_one(fails: list[bool], width: int) -> None:
     fails[0], fails[-1] = False, True
-    found = first_failing(0, len(fails) - 1, lambda points: [fails[at] for at in points], width)
+    found = first_failing(0, len(fails) - 1, lambda points: [outcome(fails[at]) for at in points], width)
     assert found.sharp
     assert (fails[found.good], fails[found.bad]) == (False, True)
 
@@ -46,9 +53,9 @@ def test_without_order_some_failing_one_follows_a_passing_one(fails: list[bool],
 def test_it_gives_up_where_nothing_tells_anything() -> None:
     asked: list[int] = []
 
-    def ask(points: Sequence[int]) -> list[bool | None]:
+    def ask(points: Sequence[int]) -> list[RunOutcome]:
         asked.extend(points)
-        return [None for _ in points]
+        return [outcome(None) for _ in points]
 
     assert first_failing(-1, 1000, ask) == Boundary(-1, 1000)
     assert len(asked) < 10
@@ -59,15 +66,15 @@ def test_what_is_needed_is_found_exactly(count: int, data: st.DataObject, width:
     culprits = data.draw(st.sets(st.integers(0, count - 1), max_size=4))
     asked: list[tuple[int, ...]] = []
 
-    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
+    def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         asked.extend(map(tuple, sets))
-        return [culprits <= set(it) for it in sets]
+        return [outcome(culprits <= set(it)) for it in sets]
 
     assert needed(range(count), ask, width) == (sorted(culprits), True)
 
 
 def test_a_budget_leaves_more_than_is_needed_and_says_so() -> None:
-    kept, sure = needed(range(64), lambda sets: [{3, 40} <= set(it) for it in sets], budget=5)
+    kept, sure = needed(range(64), lambda sets: [outcome({3, 40} <= set(it)) for it in sets], budget=5)
     assert {3, 40} <= set(kept)
     assert not sure
 
@@ -78,9 +85,9 @@ def test_every_cure_is_found_by_groups(count: int, data: st.DataObject) -> None:
     poison = data.draw(st.sets(st.integers(0, count - 1), max_size=2)) - cures
     asked: list[Sequence[int]] = []
 
-    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
+    def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         asked.extend(sets)
-        return [None if poison & set(it) else not cures & set(it) for it in sets]
+        return [outcome(None if poison & set(it) else not cures & set(it)) for it in sets]
 
     groups = [range(at, min(at + 24, count)) for at in range(0, count, 24)]
     assert curing(groups, ask) == (sorted(cures), True)
@@ -88,4 +95,4 @@ def test_every_cure_is_found_by_groups(count: int, data: st.DataObject) -> None:
 
 
 def test_the_search_for_cures_ends_with_its_budget() -> None:
-    assert curing([[0, 1, 2, 3]], lambda sets: [0 not in it for it in sets], budget=2) == ([], False)
+    assert curing([[0, 1, 2, 3]], lambda sets: [outcome(0 not in it) for it in sets], budget=2) == ([], False)

@@ -166,11 +166,23 @@ def test_a_resumed_search_repeats_nothing_and_ends_alike(tmp_path: Path, die_at:
     assert killed.count + resumed.count == whole.count
 
 
-def test_a_damaged_journal_is_refused(tmp_path: Path):
+def test_a_damaged_line_of_a_journal_costs_its_own_answer(tmp_path: Path):
     path = tmp_path / "journal.jsonl"
-    path.write_text("nonsense\n")
-    with pytest.raises(Exception, match="damaged"):
-        Journal(path)
+    journal = Journal(path)
+    for key in ("first", "second", "third"):
+        journal.put(key, Answer(RunOutcome.PASSES))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b'{"key": "second", "outcome": nonsense\n' + lines[2])
+    again = Journal(path)
+    assert [again.get(key) is not None for key in ("first", "second", "third")] == [True, False, True]
+
+
+def test_after_a_damaged_line_nobody_knows_what_the_answers_are_about(tmp_path: Path):
+    path = tmp_path / "journal.jsonl"
+    Journal(path, about="this").put("first", Answer(RunOutcome.PASSES))
+    Journal(path, about="that").put("second", Answer(RunOutcome.PASSES))
+    path.write_bytes(path.read_bytes().replace(b'{"about":"that"}', b"damaged"))
+    assert Journal(path, about="this").get("second") is None
 
 
 @pytest.mark.parametrize("budget", [3, 4, 10, 25])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: Answers for a batch of questions: True, it fails alike; False, it passes; None, that tells nothing.
-Ask = Callable[[Sequence[int]], Sequence[bool | None]]
-AskSet = Callable[[Sequence[Sequence[int]]], Sequence[bool | None]]
+from repro_kit.model.run_outcome import RunOutcome
+
+#: Answers for a batch of questions. An outcome that neither passes nor fails alike tells nothing.
+AskNumbers = Callable[[Sequence[int]], Sequence[RunOutcome]]
+AskSets = Callable[[Sequence[Sequence[int]]], Sequence[RunOutcome]]
+_FAILS, _PASSES = RunOutcome.FAILS_ALIKE, RunOutcome.PASSES
 
 _PATIENCE = 6  # answers in a row that tell nothing before a search gives up
 
@@ -25,7 +28,7 @@ class Boundary:
         return self.bad == self.good + 1
 
 
-def first_failing(good: int, bad: int, ask: Ask, width: int = 1) -> Boundary:
+def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Boundary:
     """Where between `good`, which passes, and `bad`, which fails, it begins to fail; `width` questions at a time.
 
     Where failing is not monotone, some place where a number that fails follows one that passes.
@@ -39,11 +42,11 @@ def first_failing(good: int, bad: int, ask: Ask, width: int = 1) -> Boundary:
         told = False
         answers = dict(zip(points, ask(points), strict=True))
         for at in sorted(answers):
-            if answers[at] is None:
+            if answers[at] not in (_FAILS, _PASSES):
                 silent.add(at)
                 continue
             told = True
-            if answers[at]:
+            if answers[at] is _FAILS:
                 bad = at
                 break
             good = at
@@ -58,7 +61,7 @@ def _spread(good: int, bad: int, silent: set[int], width: int) -> list[int]:
     return sorted({free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)})
 
 
-def needed(items: Sequence[int], ask: AskSet, width: int = 1, budget: int = 1 << 30) -> tuple[list[int], bool]:
+def needed(items: Sequence[int], ask: AskSets, width: int = 1, budget: int = 1 << 30) -> tuple[list[int], bool]:
     """Items that must all be there for it to fail, and whether each of them was seen to be needed.
 
     All of `items` together fail. Runs of items are left out, halved where that passes (ddmin's complements); at most
@@ -75,7 +78,7 @@ def needed(items: Sequence[int], ask: AskSet, width: int = 1, budget: int = 1 <<
             if asked + len(runs) > budget:
                 return kept, False
             asked += len(runs)
-            won = next((number for number, fails in enumerate(ask(runs)) if fails), None)
+            won = next((number for number, outcome in enumerate(ask(runs)) if outcome is _FAILS), None)
             if won is None:
                 at += size * len(runs)
                 continue
@@ -86,7 +89,7 @@ def needed(items: Sequence[int], ask: AskSet, width: int = 1, budget: int = 1 <<
     return kept, True
 
 
-def curing(groups: Sequence[Sequence[int]], ask: AskSet, budget: int = 1 << 30) -> tuple[list[int], bool]:
+def curing(groups: Sequence[Sequence[int]], ask: AskSets, budget: int = 1 << 30) -> tuple[list[int], bool]:
     """Items each of which alone makes it pass, and whether all were looked at; at most `budget` questions.
 
     A group that fails as before is taken to hold none; any other one is halved (group testing).
@@ -98,10 +101,10 @@ def curing(groups: Sequence[Sequence[int]], ask: AskSet, budget: int = 1 << 30) 
             return sorted(found), False
         budget -= len(waiting)
         split = []
-        for it, fails in zip(waiting, ask(waiting), strict=True):
-            if len(it) > 1 and not fails:
-                split += [it[: len(it) // 2], it[len(it) // 2 :]]
-            elif fails is False:
-                found += it
+        for group, outcome in zip(waiting, ask(waiting), strict=True):
+            if len(group) > 1 and outcome is not _FAILS:
+                split += [group[: len(group) // 2], group[len(group) // 2 :]]
+            elif outcome is _PASSES:
+                found += group
         waiting = split
     return sorted(found), True

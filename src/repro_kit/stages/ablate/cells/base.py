@@ -17,7 +17,7 @@ from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.session.options import Options
-from repro_kit.stages.ablate.cells.cache import Known
+from repro_kit.stages.ablate.cells.cache import CellCache
 from repro_kit.ui import Ui
 
 STOPPED = "not run: the layer was known"
@@ -48,7 +48,7 @@ class Cells(ABC):
     def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
         self.case, self.options, self.ui = case, options, ui
         self.target = target or case.file.signature
-        self.known = Known(case.path, [self.subject, *self.about()])
+        self.cache = CellCache(case.path, [self.subject, *self.about()])
 
     @abstractmethod
     def recipe(self) -> Recipe:
@@ -105,12 +105,12 @@ class Cells(ABC):
         """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
         if it.no_effect:
             return self._cell(it, Verdict(Status.SKIPPED))
-        cell = self.known.find(self._parts(it))
+        cell = self.cache.find(self._parts(it))
         return _judged(replace(cell, name=it.name), self.target) if cell else None
 
     def keep(self, it: CellPlan, cell: Cell) -> None:
         """Write down that this cell came of the plan."""
-        self.known.add(self._parts(it), cell)
+        self.cache.add(self._parts(it), cell)
 
     def _parts(self, it: CellPlan) -> list[object]:
         return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]

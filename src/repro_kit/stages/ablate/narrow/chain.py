@@ -14,7 +14,8 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.session.options import Options
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Trials
+from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
+from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.stages.ablate.narrow.flips import flips, needs
 from repro_kit.stages.ablate.narrow.graphs import which_graph
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
@@ -42,14 +43,14 @@ def narrow(
     if cell is None:
         why = "no cell of the matrix fails in the way the subject did"
         return Chain(runner.subject, untried=(Untried("backend", why),))
-    trials = Trials(runner, cell, target)
+    experiments = Experiments(runner_for(runner, cell, target))
     found = _Found([_backend(cells, cell, recipe)])
-    levers = trials.levers() if {"subsystem", "op", "flips"} & set(steps) else {}
+    levers = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
     taken: dict[Step, Callable[[], None]] = {
-        "graph": lambda: found.add(*which_graph(trials, ui)),
-        "subsystem": lambda: found.add(*subsystem_and_op(trials, levers.get("subsystems"), ui, op="op" in steps)),
-        "flips": lambda: found.flip(*flips(trials, levers.get("settings") or (), ui)),
-        "needs": lambda: found.need(*needs(trials, ui)),
+        "graph": lambda: found.add(*which_graph(experiments, ui)),
+        "subsystem": lambda: found.add(*subsystem_and_op(experiments, levers.get("subsystems"), ui, op="op" in steps)),
+        "flips": lambda: found.flip(*flips(experiments, levers.get("settings") or (), ui)),
+        "needs": lambda: found.need(*needs(experiments, ui)),
     }
     if "op" in steps:  # it takes the subsystem with it
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
@@ -68,7 +69,7 @@ def narrow(
         tuple(found.untried),
         tuple(found.flips),
         found.needs,
-        runs=trials.runs,
+        runs=experiments.runs,
         seconds=seconds,
     )
 
@@ -104,7 +105,7 @@ def _too_long(runner: Cells, step: Step) -> str:
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The cell that names the layer; else the first that fails alike and differs in what a trial can take over."""
+    """The cell that names the layer; else the first that fails alike and differs in what a experiment can take over."""
     failing = (it for it in cells if it.compiled and it.same and not it.setup and set(it.changed) <= set(OVERRIDABLE))
     return first_failing(cells, recipe) or next(failing, None)
 

@@ -8,9 +8,10 @@ from typing import Any
 from repro_kit.case.results import Environment
 from repro_kit.model.ablation.evidence import Flip, Link, Untried
 from repro_kit.model.ablation.flippable_settings import Candidate, candidates, groups
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import curing, needed
-from repro_kit.stages.ablate.cells.program_cells import OnProgram
-from repro_kit.stages.ablate.narrow.experiments import Change, Trials
+from repro_kit.stages.ablate.narrow.experiment_runner import Variation
+from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.ui import Ui
 
 _GROUP = 24  # settings that are flipped together
@@ -21,25 +22,27 @@ _VARIABLES = ("TORCH", "PYTORCH", "OMP_", "MKL_", "TRITON_")
 _PLACES = ("TRACE", "LOGS", "CACHE", "DIR", "HOME", "BISECT", "OVERRIDE")
 
 
-def flips(trials: Trials, settings: Sequence[dict[str, Any]], ui: Ui) -> tuple[list[Link], list[Flip], list[Untried]]:
+def flips(
+    experiments: Experiments, settings: Sequence[dict[str, Any]], ui: Ui
+) -> tuple[list[Link], list[Flip], list[Untried]]:
     """Settings whose other value alone makes it pass, each seen to; `settings` as torch told them."""
-    env = trials.runner.case.read("env.json", Environment)
-    tried = candidates(settings, trials.cell.recipe.backend, bool(env.accelerator))
-    own = {**trials.cell.recipe.config, **({} if trials.on_program else env.config)}
+    env = experiments.runner.cells.case.read("env.json", Environment)
+    tried = candidates(settings, experiments.runner.cell.recipe.backend, bool(env.accelerator))
+    own = {**experiments.runner.cell.recipe.config, **experiments.runner.users_config}
     tried = [it for it in tried if own.get(it.name) != it.value]
     if not tried:
         return [], [], [Untried("flips", "this torch tells no settings that could be flipped")]
-    before = trials.spent()
+    before = experiments.spent()
 
-    def change(numbers: Sequence[int]) -> Change:
-        return Change(config={tried[at].name: tried[at].value for at in numbers})
+    def change(numbers: Sequence[int]) -> Variation:
+        return Variation(config={tried[at].name: tried[at].value for at in numbers})
 
-    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
+    def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         ui.progress(f"narrowing: flipping {sum(map(len, sets))} of {len(tried)} settings, in {len(sets)} runs")
-        return [trial.fails for trial in trials.ask([change(it) for it in sets])]
+        return [experiment.outcome for experiment in experiments.ask([change(it) for it in sets])]
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
-    found = [_flip(trials, tried[at], change([at])) for at in numbers]
+    found = [_flip(experiments, tried[at], change([at])) for at in numbers]
     found.sort(key=lambda it: bool(it.limits))
     untried = [] if whole else [Untried("flips", f"the search was ended after {_BUDGET} runs")]
     if not found:
@@ -47,14 +50,14 @@ def flips(trials: Trials, settings: Sequence[dict[str, Any]], ui: Ui) -> tuple[l
         return [], [], [*untried, Untried("flips", why)]
     first = found[0]
     claim = f"It is gone with {_listed(found)} ({'each ' if len(found) > 1 else ''}alone; {len(tried)} were tried)."
-    good = trials.side(_assigned(first.name, first.value), Change(config={first.name: first.value}))
-    bad = trials.side(f"{_assigned(first.name, first.before)}, as it was", Change())
+    good = experiments.side(_assigned(first.name, first.value), Variation(config={first.name: first.value}))
+    bad = experiments.side(f"{_assigned(first.name, first.before)}, as it was", Variation())
     name = f"gone with {_assigned(first.name, first.value)}"
-    return [trials.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], found, untried
+    return [experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], found, untried
 
 
-def _flip(trials: Trials, it: Candidate, change: Change) -> Flip:
-    return Flip(it.name, it.value, it.before, trials.repeat(change), it.limits)
+def _flip(experiments: Experiments, it: Candidate, change: Variation) -> Flip:
+    return Flip(it.name, it.value, it.before, experiments.repeat(change), it.limits)
 
 
 def _listed(found: Sequence[Flip]) -> str:
@@ -66,46 +69,42 @@ def _assigned(name: str, value: object) -> str:
     return f"{name}={value!r}"
 
 
-def needs(trials: Trials, ui: Ui) -> tuple[list[Link], tuple[str, ...] | None, list[Untried]]:
+def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...] | None, list[Untried]]:
     """Which of the user's own settings the failure needs; none of them at all is an answer too."""
-    own = _own(trials)
+    own = _own(experiments)
     if not own:
         return [], (), []
     ui.progress(f"narrowing: which of your {len(own)} settings it needs")
-    before = trials.spent()
+    before = experiments.spent()
     names = list(own)
 
-    def change(kept: Sequence[int]) -> Change:
-        return Change(unset=tuple(name for at, name in enumerate(names) if at not in kept))
+    def change(kept: Sequence[int]) -> Variation:
+        return Variation(unset=tuple(name for at, name in enumerate(names) if at not in kept))
 
-    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
-        return [trial.fails for trial in trials.ask([change(kept) for kept in sets])]
+    def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
+        return [experiment.outcome for experiment in experiments.ask([change(kept) for kept in sets])]
 
-    kept, sure = needed(range(len(names)), ask, trials.jobs, _BUDGET)
+    kept, sure = needed(range(len(names)), ask, experiments.jobs, _BUDGET)
     told = tuple(names[at] for at in kept)
-    bad = trials.side("the others unset", change(kept))
+    bad = experiments.side("the others unset", change(kept))
     untried = [] if sure else [Untried("needs", f"the search was ended after {_BUDGET} runs")]
     if not told:
         claim = f"It needs none of your own settings ({', '.join(names)})."
         return (
-            [trials.costed(Link("needs", "no settings of your own", claim, None, bad, beside=True), before)],
+            [experiments.costed(Link("needs", "no settings of your own", claim, None, bad, beside=True), before)],
             told,
             untried,
         )
     words = ", ".join(own[name] for name in told)
     claim = f"Of your own settings it needs {words}" + (f", of {len(names)}." if len(names) > len(told) else ".")
-    good = trials.side("these unset too", change([]))
-    return [trials.costed(Link("needs", f"needs {words}", claim, good, bad), before)], told, untried
+    good = experiments.side("these unset too", change([]))
+    return [experiments.costed(Link("needs", f"needs {words}", claim, good, bad), before)], told, untried
 
 
-def _own(trials: Trials) -> dict[str, str]:
+def _own(experiments: Experiments) -> dict[str, str]:
     """The user's settings that are not at their defaults, and variables: name -> as people write it."""
-    env = trials.runner.case.read("env.json", Environment)
-    recipe = trials.cell.recipe
-    config = recipe.config if isinstance(trials.runner, OnProgram) else env.config
-    variables = recipe.env if isinstance(trials.runner, OnProgram) else env.variables
-    found = {name: _assigned(name, value) for name, value in config.items()}
-    for name, value in variables.items():
+    found = {name: _assigned(name, value) for name, value in experiments.runner.users_config.items()}
+    for name, value in experiments.runner.users_variables.items():
         if name.startswith(_VARIABLES) and not any(word in name for word in _PLACES):
             found[name] = f"{name}={value}"
     return found

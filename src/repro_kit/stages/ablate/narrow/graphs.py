@@ -5,33 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repro_kit.case.results import Capture
 from repro_kit.model.ablation.evidence import Link, Side, Untried
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import first_failing
-from repro_kit.stages.ablate.cells.program_cells import OnProgram
-from repro_kit.stages.ablate.narrow.experiments import Change, Trials
+from repro_kit.stages.ablate.narrow.experiment_runner import Variation
+from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 _FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
-def which_graph(trials: Trials, ui: Ui) -> tuple[list[Link], list[Untried]]:
+def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untried]]:
     """The graph with which it begins to fail, those after it left to eager."""
-    case = trials.runner.case
-    if isinstance(trials.runner, OnProgram):
-        capture = case.read("capture/capture.json", Capture)
+    case = experiments.runner.cells.case
+    capture = experiments.runner.capture
+    if capture is not None:
         if capture.graph is None or not capture.graphs:
             return [], []
         claim = f"Graph {capture.graph} of the script's {capture.graphs} fails alone, as the captured program."
-        bad = Side("the captured program", "fails as observed", trials.repeat(Change()))
+        bad = Side("the captured program", "fails as observed", experiments.repeat(Variation()))
         return [Link("graph", f"graph {capture.graph}", claim, bad=bad)], []
-    if trials.cell.recipe.backend == "eager":
+    if experiments.runner.cell.recipe.backend == "eager":
         return [], [Untried("graph", "with backend 'eager' no graph can be left to another backend")]
     frames = _frames(summarise(case.path / "observe" / "trace").compile_ids)
     if len(frames) < 2:
         return [], [] if frames else [Untried("graph", "the trace of the script names no graphs")]
-    return _searched(trials, frames, ui)
+    return _searched(experiments, frames, ui)
 
 
 def _frames(compile_ids: Sequence[str]) -> list[int]:
@@ -40,30 +40,30 @@ def _frames(compile_ids: Sequence[str]) -> list[int]:
     return sorted({int(it.group(1)) for it in found if it})
 
 
-def _searched(trials: Trials, frames: Sequence[int], ui: Ui) -> tuple[list[Link], list[Untried]]:
-    before = trials.spent()
+def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[list[Link], list[Untried]]:
+    before = experiments.spent()
     last = len(frames) - 1
 
-    def compiled(at: int) -> Change:
+    def compiled(at: int) -> Variation:
         """Frames up to the one at `at` are compiled."""
-        return Change(eager=f">={frames[at] + 1}" if at >= 0 else ">=0")
+        return Variation(eager=f">={frames[at] + 1}" if at >= 0 else ">=0")
 
-    def ask(points: Sequence[int]) -> list[bool | None]:
+    def ask(points: Sequence[int]) -> list[RunOutcome]:
         ui.progress(f"narrowing: which of {len(frames)} graphs")
-        return [trial.fails for trial in trials.ask([compiled(at) for at in points])]
+        return [experiment.outcome for experiment in experiments.ask([compiled(at) for at in points])]
 
     none, every = ask([-1, last])
-    if none is not False or not every:
-        told = trials.ask([compiled(-1)])[0]
-        return [], [Untried("graph", f"with eager for all graphs it {told.outcome}")]
-    border = first_failing(-1, last, ask, trials.jobs)
+    if (none, every) != (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
+        told = experiments.ask([compiled(-1)])[0]
+        return [], [Untried("graph", f"with eager for all graphs it {told.words}")]
+    border = first_failing(-1, last, ask, experiments.jobs)
     name = f"graph {frames[border.bad]}"
     claim = f"It begins with {name} of {len(frames)}, those after it left to eager."
-    good = trials.side(f"graphs before {frames[border.bad]} compiled", compiled(border.good))
-    bad = trials.side(f"graphs up to {frames[border.bad]} compiled", compiled(border.bad))
-    (alone,) = trials.ask([Change(eager=str(frames[border.bad]))])
-    claim += f" With {name} alone left to eager it {alone.outcome}."
+    good = experiments.side(f"graphs before {frames[border.bad]} compiled", compiled(border.good))
+    bad = experiments.side(f"graphs up to {frames[border.bad]} compiled", compiled(border.bad))
+    (alone,) = experiments.ask([Variation(eager=str(frames[border.bad]))])
+    claim += f" With {name} alone left to eager it {alone.words}."
     untried = []
     if not border.sharp:
         untried.append(Untried("graph", f"graphs {frames[border.good + 1]} to {frames[border.bad]} told nothing apart"))
-    return [trials.costed(Link("graph", name, claim, good, bad), before)], untried
+    return [experiments.costed(Link("graph", name, claim, good, bad), before)], untried

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from repro_kit.model.ablation.evidence import Link, Untried
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import Boundary, first_failing, needed
-from repro_kit.stages.ablate.narrow.experiments import Applied, Change, Trial, Trials
+from repro_kit.stages.ablate.narrow.experiment_runner import Applied, Experiment, Variation
+from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.ui import Ui
 
 _WHOLE = 40  # runs that finding all operators of a fusion may take
@@ -16,34 +18,34 @@ _OFF = -1  # after this number, all applications are off
 
 
 def subsystem_and_op(
-    trials: Trials, subsystems: Mapping[str, Sequence[Mapping[str, Any]]] | None, ui: Ui, *, op: bool
+    experiments: Experiments, subsystems: Mapping[str, Sequence[Mapping[str, Any]]] | None, ui: Ui, *, op: bool
 ) -> tuple[list[Link], list[Untried]]:
     """Links for the subsystem and for one of its applications; `subsystems` by backend, as torch told them."""
-    backend = trials.cell.recipe.backend
+    backend = experiments.runner.cell.recipe.backend
     if not subsystems:
         return [], [Untried("subsystem", "this torch has no CompilerBisector to switch subsystems with")]
     known = subsystems.get(backend)
     if not known:
         return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
     ui.progress("narrowing: once more, noting what each subsystem does")
-    (base,) = trials.ask([Change(switch={})])
+    (base,) = experiments.ask([Variation(switch={})])
     if not base.fails:
-        return [], [Untried("subsystem", f"with code that comes from no cache it {base.outcome}")]
+        return [], [Untried("subsystem", f"with code that comes from no cache it {base.words}")]
     applied = {it["name"]: _of(base, backend, it["name"]) for it in known}
     # Without lowerings, what the passes made is run by eager's kernels: a wrong pass stays wrong then. So lowerings
     # come first; a pass that the failure also goes away without only made what is lowered wrongly.
     found = sorted((it for it in known if "setting" in it or applied[it["name"]]), key=_rank)
-    answers: list[tuple[str, Trial]] = []
+    answers: list[tuple[str, Experiment]] = []
     for rank in sorted(set(map(_rank, found))):
         tried = [it for it in found if _rank(it) == rank]
         ui.progress(f"narrowing: {backend} without {', '.join(it['name'] for it in tried)}")
-        before = trials.spent()
-        trials_of = trials.ask([_off(backend, it) for it in tried])
-        answers += [(it["name"], trial) for it, trial in zip(tried, trials_of, strict=True)]
-        gone = [it for it, trial in zip(tried, trials_of, strict=True) if trial.fails is False]
+        before = experiments.spent()
+        answers_off = experiments.ask([_off(backend, it) for it in tried])
+        answers += [(it["name"], experiment) for it, experiment in zip(tried, answers_off, strict=True)]
+        gone = [it for it, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
         if gone:
-            return _links(trials, backend, gone, applied, base, before, ui, op=op)
-    others = [f"without {name} {trial.outcome}" for name, trial in answers if not trial.fails]
+            return _links(experiments, backend, gone, applied, base, before, ui, op=op)
+    others = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
     words = f" ({'; '.join(others)})" if others else ""
     return [], [Untried("op", f"it fails without each of {len(answers)} subsystems too{words}")]
 
@@ -53,11 +55,11 @@ def _rank(it: Mapping[str, Any]) -> int:
 
 
 def _links(
-    trials: Trials,
+    experiments: Experiments,
     backend: str,
     gone: Sequence[Mapping[str, Any]],
     applied: Mapping[str, Sequence[Applied]],
-    base: Trial,
+    base: Experiment,
     before: tuple[int, float],
     ui: Ui,
     *,
@@ -68,59 +70,59 @@ def _links(
     untried: list[Untried] = []
     for number, it in enumerate(gone):
         beside = number > 0
-        link = _subsystem_link(trials, backend, it, len(applied[it["name"]]), base, beside=beside)
-        links.append(trials.costed(link, before) if not beside else link)
+        link = _subsystem_link(experiments, backend, it, len(applied[it["name"]]), base, beside=beside)
+        links.append(experiments.costed(link, before) if not beside else link)
         if op and "setting" not in it:
-            found, missing = _op(trials, backend, it["name"], applied[it["name"]], ui)
+            found, missing = _op(experiments, backend, it["name"], applied[it["name"]], ui)
             links += [replace(one, beside=one.beside or beside) for one in found]
             untried += missing
     return links, untried
 
 
-def _of(trial: Trial, backend: str, subsystem: str) -> list[Applied]:
-    return [it for it in trial.applied if (it.backend, it.subsystem) == (backend, subsystem)]
+def _of(experiment: Experiment, backend: str, subsystem: str) -> list[Applied]:
+    return [it for it in experiment.applied if (it.backend, it.subsystem) == (backend, subsystem)]
 
 
-def _off(backend: str, it: Mapping[str, Any]) -> Change:
+def _off(backend: str, it: Mapping[str, Any]) -> Variation:
     if "setting" in it:
-        return Change(config={it["setting"]: it["value"]})
+        return Variation(config={it["setting"]: it["value"]})
     return _until(backend, it["name"], _OFF)
 
 
-def _until(backend: str, subsystem: str, last: int) -> Change:
-    return Change(switch={"backend": backend, "subsystem": subsystem, "last": last})
+def _until(backend: str, subsystem: str, last: int) -> Variation:
+    return Variation(switch={"backend": backend, "subsystem": subsystem, "last": last})
 
 
 def _subsystem_link(
-    trials: Trials, backend: str, it: Mapping[str, Any], count: int, base: Trial, *, beside: bool
+    experiments: Experiments, backend: str, it: Mapping[str, Any], count: int, base: Experiment, *, beside: bool
 ) -> Link:
     change = _off(backend, it)
     if "setting" in it:
         name = f"{it['setting']}={it['value']!r}"
-        return Link("subsystem", name, f"It is gone with {name}.", good=trials.side(name, change), beside=beside)
+        return Link("subsystem", name, f"It is gone with {name}.", good=experiments.side(name, change), beside=beside)
     claim = f"It is gone with {it['name']} off ({count} of them ran)."
-    good = trials.side(f"all {count} {it['name']} off", change)
-    bad = trials.side("all on", _until(backend, it["name"], count), base)
+    good = experiments.side(f"all {count} {it['name']} off", change)
+    bad = experiments.side("all on", _until(backend, it["name"], count), base)
     return Link("subsystem", it["name"], claim, good, bad, beside=beside)
 
 
 def _op(
-    trials: Trials, backend: str, subsystem: str, applied: Sequence[Applied], ui: Ui
+    experiments: Experiments, backend: str, subsystem: str, applied: Sequence[Applied], ui: Ui
 ) -> tuple[list[Link], list[Untried]]:
     """The first application with which it fails, those before it on and those after it off."""
-    before = trials.spent()
+    before = experiments.spent()
 
-    def ask(points: Sequence[int]) -> list[bool | None]:
+    def ask(points: Sequence[int]) -> list[RunOutcome]:
         ui.progress(f"narrowing: which of {len(applied)} {subsystem} ({', '.join(map(str, points))})")
-        return [trial.fails for trial in trials.ask([_until(backend, subsystem, at) for at in points])]
+        return [experiment.outcome for experiment in experiments.ask([_until(backend, subsystem, at) for at in points])]
 
-    border = first_failing(_OFF, len(applied) - 1, ask, trials.jobs)
+    border = first_failing(_OFF, len(applied) - 1, ask, experiments.jobs)
     name, claim = _named(subsystem, applied, border)
-    good = trials.side(_up_to(subsystem, border.good), _until(backend, subsystem, border.good))
-    bad = trials.side(_up_to(subsystem, border.bad), _until(backend, subsystem, border.bad))
-    link = trials.costed(Link("op", name, claim, good, bad, where=applied[border.bad].line), before)
+    good = experiments.side(_up_to(subsystem, border.good), _until(backend, subsystem, border.good))
+    bad = experiments.side(_up_to(subsystem, border.bad), _until(backend, subsystem, border.bad))
+    link = experiments.costed(Link("op", name, claim, good, bad, where=applied[border.bad].line), before)
     if border.sharp:
-        return [link, _alone(trials, backend, subsystem, border.bad, applied)], []
+        return [link, _alone(experiments, backend, subsystem, border.bad, applied)], []
     why = f"between #{border.good} and #{border.bad} of {subsystem} nothing told anything"
     return [link], [Untried("op", why)]
 
@@ -144,38 +146,38 @@ def _up_to(subsystem: str, last: int) -> str:
     return f"{subsystem} up to #{last} on, the rest off" if last >= 0 else f"all {subsystem} off"
 
 
-def _alone(trials: Trials, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> Link:
+def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> Link:
     """What is known of that application without the others, and of the others without it."""
     switch = {"backend": backend, "subsystem": subsystem}
-    before = trials.spent()
-    off, on = Change(switch={**switch, "without": [number]}), Change(switch={**switch, "only": [number]})
-    without, only = trials.ask([off, on])
-    claim = f"With #{number} alone off it {without.outcome}; with #{number} alone on it {only.outcome}"
-    if only.fails is False:
-        claim += _together(trials, switch, number, applied)
-    mended = without.fails is False
+    before = experiments.spent()
+    off, on = Variation(switch={**switch, "without": [number]}), Variation(switch={**switch, "only": [number]})
+    without, only = experiments.ask([off, on])
+    claim = f"With #{number} alone off it {without.words}; with #{number} alone on it {only.words}"
+    if only.passes:
+        claim += _together(experiments, switch, number, applied)
+    mended = without.passes
     instead = "eager's kernel for that operator" if subsystem == "lowerings" else "that one off"
     link = Link(
         "op",
         f"gone with {instead}" if mended else f"not gone without #{number} alone",
         f"{claim}.",
-        trials.side(f"#{number} alone off", off) if mended else None,
-        trials.side(f"#{number} alone on", on) if only.fails else None,
+        experiments.side(f"#{number} alone off", off) if mended else None,
+        experiments.side(f"#{number} alone on", on) if only.fails else None,
         beside=not mended,
     )
-    return trials.costed(link, before)
+    return experiments.costed(link, before)
 
 
-def _together(trials: Trials, switch: dict[str, Any], number: int, applied: Sequence[Applied]) -> str:
+def _together(experiments: Experiments, switch: dict[str, Any], number: int, applied: Sequence[Applied]) -> str:
     """Which others it needs, where it does not fail alone."""
 
-    def ask(sets: Sequence[Sequence[int]]) -> list[bool | None]:
-        changes = [Change(switch={**switch, "only": [*kept, number]}) for kept in sets]
-        return [trial.fails for trial in trials.ask(changes)]
+    def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
+        changes = [Variation(switch={**switch, "only": [*kept, number]}) for kept in sets]
+        return [experiment.outcome for experiment in experiments.ask(changes)]
 
-    if number == 0 or ask([list(range(number))])[0] is not True:
+    if number == 0 or ask([list(range(number))])[0] is not RunOutcome.FAILS_ALIKE:
         return ""
-    others, sure = needed(list(range(number)), ask, trials.jobs, _WHOLE)
+    others, sure = needed(list(range(number)), ask, experiments.jobs, _WHOLE)
     if not others:
         return ""
     named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in others[:8])

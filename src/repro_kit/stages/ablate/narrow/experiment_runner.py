@@ -1,0 +1,254 @@
+"""Run a variation of the failing cell: on the captured program through the oracle, or on the script from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from repro_kit.case.case import Subject
+from repro_kit.case.results import Capture, Environment
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.program import render, without_marks
+from repro_kit.runner.findings import probe_failure
+from repro_kit.session.oracles import fresh_oracle, open_oracle
+from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.program_cells import OnProgram
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+
+#: Of a recipe, what the probe can change in a script from outside.
+OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What an experiment changes of the failing cell.
+
+    `switch` is a request of `repro_probe/change/subsystem_switches.py`, None without the probe's part in it.
+    """
+
+    switch: Mapping[str, Any] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()  # of the user's own settings and variables, back to their defaults
+    eager: str = ""  # on a script only: graphs that eager runs, as TORCH_COMPILE_OVERRIDE_BACKENDS names them: ">=3"
+
+    @property
+    def key(self) -> str:
+        """The same for equal variations."""
+        return json.dumps([self.switch, self.config, self.unset, self.eager], sort_keys=True, default=repr)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One application of a subsystem, as a run made it."""
+
+    backend: str
+    subsystem: str
+    name: str = ""
+    line: str = ""  # of the user's code, where torch knows it
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What came of a variation; `what` says why an outcome other than passing or failing alike tells nothing."""
+
+    outcome: RunOutcome
+    what: str = ""
+    seconds: float = 0.0
+    applied: tuple[Applied, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the failure is still there."""
+        return self.outcome is RunOutcome.FAILS_ALIKE
+
+    @property
+    def passes(self) -> bool:
+        """Whether the failure is gone, and nothing else failed."""
+        return self.outcome is RunOutcome.PASSES
+
+    @property
+    def words(self) -> str:
+        """The outcome in words."""
+        return "fails as observed" if self.fails else "passes" if self.passes else self.what or "no verdict"
+
+
+class ExperimentRunner(ABC):
+    """Runs variations of `cell`, which fails with `target`."""
+
+    def __init__(self, cells: Cells, cell: Cell, target: Signature) -> None:
+        self.cells, self.cell, self.target = cells, cell, target
+
+    @abstractmethod
+    def run(self, variations: Sequence[Variation]) -> list[Experiment]:
+        """What came of each, in order."""
+
+    @abstractmethod
+    def capabilities(self) -> dict[str, Any]:
+        """What this torch lets one switch."""
+
+    @property
+    @abstractmethod
+    def subject(self) -> Subject:
+        """What a command to repeat an experiment by hand runs."""
+
+    @property
+    @abstractmethod
+    def users_config(self) -> Mapping[str, Any]:
+        """Settings of torch that the user has changed."""
+
+    @property
+    @abstractmethod
+    def users_variables(self) -> Mapping[str, str]:
+        """Environment variables that the user has set."""
+
+    @property
+    def capture(self) -> Capture | None:
+        """What is known of the captured graph, where that is what runs."""
+        return None
+
+    def _experiment(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Experiment:
+        applications = tuple(Applied(*words) for words in applied)
+        if verdict.status is Status.PASS:
+            return Experiment(RunOutcome.PASSES, "", verdict.seconds, applications)
+        if verdict.failure is None:
+            what = verdict.note or str(verdict.status)
+            return Experiment(RunOutcome.CANNOT_TELL, what, verdict.seconds, applications)
+        seen = signature_of(focused(verdict.failure, self.target))
+        if verdict.status is Status.FAIL and self.target.matches(seen, Strength.REBASED):
+            return Experiment(RunOutcome.FAILS_ALIKE, "", verdict.seconds, applications)
+        outcome = RunOutcome.INVALID if verdict.status is Status.INVALID else RunOutcome.FAILS_OTHERWISE
+        return Experiment(outcome, f"fails otherwise: {seen.summary()}", verdict.seconds, applications)
+
+
+class ProgramExperiments(ExperimentRunner):
+    """On the captured program."""
+
+    def __init__(self, cells: OnProgram, cell: Cell, target: Signature) -> None:
+        super().__init__(cells, cell, target)
+        self._program = cells
+
+    def run(self, variations: Sequence[Variation]) -> list[Experiment]:
+        """Ask the oracle for each variation of the program's recipe."""
+        runner = self._program
+        asked = [(self._text(variation), variation.switch) for variation in variations]
+        with open_oracle(runner.case, runner.options) as oracle:
+            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
+            return [self._experiment(verdict, applied) for verdict, applied in answers]
+
+    def _text(self, variation: Variation) -> str:
+        recipe = self.cell.recipe
+        own = {name: value for name, value in recipe.config.items() if name not in variation.unset}
+        env = {name: value for name, value in recipe.env.items() if name not in variation.unset}
+        recipe = recipe.with_(config={**own, **variation.config}, env=env)
+        program = replace(self._program.program, recipe=recipe)
+        return render(without_marks(program) if recipe.dynamic is False else program)
+
+    def capabilities(self) -> dict[str, Any]:
+        """Asked of the oracle that runs the programs."""
+        with open_oracle(self.cells.case, self.cells.options) as oracle:
+            return oracle.levers()
+
+    @property
+    def subject(self) -> Subject:
+        """The program, as a script."""
+        return replace(self.cells.case.file.subject, form="script", argv=(str(self._program.path),))
+
+    @property
+    def users_config(self) -> Mapping[str, Any]:
+        """The captured settings."""
+        return self.cell.recipe.config
+
+    @property
+    def users_variables(self) -> Mapping[str, str]:
+        """The captured variables."""
+        return self.cell.recipe.env
+
+    @property
+    def capture(self) -> Capture | None:
+        """What capture wrote down."""
+        return self.cells.case.read("capture/capture.json", Capture)
+
+
+class ScriptExperiments(ExperimentRunner):
+    """On the user's command, changed from outside by the probe."""
+
+    def __init__(self, cells: OnScript, cell: Cell, target: Signature) -> None:
+        super().__init__(cells, cell, target)
+        self._script = cells
+
+    def run(self, variations: Sequence[Variation]) -> list[Experiment]:
+        """Start the command once for each variation, several at the same time where `--jobs` allows."""
+        with self._script.threads(max(1, self.cells.options.jobs)) as pool:
+            return list(pool.map(self._run_one, variations))
+
+    def _run_one(self, variation: Variation) -> Experiment:
+        name = "trial-" + hashlib.sha256(variation.key.encode()).hexdigest()[:12]
+        variables = tuple(name for name in variation.unset if "." not in name)
+        verdict = self._script.verdict(self._override(variation), name, without=variables)
+        left_behind = self._script.case.path / "ablate" / name / "probe"
+        problem = probe_failure(left_behind)
+        if problem:
+            return Experiment(RunOutcome.CANNOT_TELL, problem, verdict.seconds)
+        return self._experiment(verdict, _applied(left_behind))
+
+    def _override(self, variation: Variation) -> dict[str, Any]:
+        own = self._script.recipe()
+        changed = {name: getattr(self.cell.recipe, name) for name in OVERRIDABLE}
+        override: dict[str, Any] = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        override["config"] = dict(variation.config)
+        override["defaults"] = [name for name in variation.unset if "." in name]
+        if variation.switch is not None:
+            override["switch"] = dict(variation.switch)
+        if variation.eager:
+            override["eager_graphs"] = variation.eager
+        return override
+
+    def capabilities(self) -> dict[str, Any]:
+        """Asked of a fresh interpreter."""
+        with fresh_oracle(self.cells.case) as fresh:
+            return fresh.levers()
+
+    @property
+    def subject(self) -> Subject:
+        """The user's command."""
+        return self.cells.case.file.subject
+
+    @property
+    def users_config(self) -> Mapping[str, Any]:
+        """Settings that the script was seen to change."""
+        return self._environment.config
+
+    @property
+    def users_variables(self) -> Mapping[str, str]:
+        """The variables of the environment."""
+        return self._environment.variables
+
+    @property
+    def _environment(self) -> Environment:
+        return self.cells.case.read("env.json", Environment)
+
+
+def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:
+    """The runner for what `cells` run on."""
+    if isinstance(cells, OnProgram):
+        return ProgramExperiments(cells, cell, target)
+    assert isinstance(cells, OnScript)
+    return ScriptExperiments(cells, cell, target)
+
+
+def _applied(probe: Path) -> list[list[str]]:
+    """The applications of that process of a script which made most."""
+    most: list[list[str]] = []
+    for path in sorted(probe.glob("applied-*.jsonl")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > len(most):
+            most = [json.loads(line) for line in lines]
+    return most
