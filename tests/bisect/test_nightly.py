@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
-from repro_kit.bisect.news import CaseRun, Event, Known, Memory, State, compare, grouped, remembered
+from repro_kit.bisect.news import CaseRun, Event, LastSeen, Memory, compare, grouped, remembered
 from repro_kit.builds.catalog import BuildSelection
 from repro_kit.builds.source import Ready
 from repro_kit.cli.main import main
 from repro_kit.commands import nightly
 from repro_kit.commands.bisect.bisect_subject import BuildSubject
-from repro_kit.commands.bisect.run_build import Seen, Showing
-from repro_kit.model.failure.failure import Kind
+from repro_kit.commands.bisect.run_build import BuildRun
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.ui import SilentUi
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
@@ -38,25 +39,29 @@ print("PASS")
 @pytest.mark.parametrize(
     ("before", "now", "event"),
     [
-        (None, (State.FAILS, FAILURE), Event.FIRST),
-        ((State.PASSES, None), (State.FAILS, FAILURE), Event.NEWLY_FAILS),
-        ((State.PASSES, None), (State.OTHER, ANOTHER), Event.NEWLY_FAILS),
-        ((State.FAILS, FAILURE), (State.PASSES, None), Event.FIXED),
-        ((State.FAILS, FAILURE), (State.OTHER, ANOTHER), Event.CHANGED),
-        ((State.OTHER, ANOTHER), (State.OTHER, ANOTHER), Event.STILL_FAILS),
-        ((State.PASSES, None), (State.PASSES, None), Event.STILL_PASSES),
-        ((State.FAILS, FAILURE), (State.UNKNOWN, None), Event.UNKNOWN),
+        (None, (RunOutcome.FAILS_ALIKE, FAILURE), Event.FIRST),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_ALIKE, FAILURE), Event.NEWLY_FAILS),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_OTHERWISE, ANOTHER), Event.NEWLY_FAILS),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.PASSES, None), Event.FIXED),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.FAILS_OTHERWISE, ANOTHER), Event.CHANGED),
+        ((RunOutcome.FAILS_OTHERWISE, ANOTHER), (RunOutcome.FAILS_OTHERWISE, ANOTHER), Event.STILL_FAILS),
+        ((RunOutcome.PASSES, None), (RunOutcome.PASSES, None), Event.STILL_PASSES),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.CANNOT_TELL, None), Event.UNKNOWN),
     ],
 )
 def test_what_has_become_of_a_case(before, now, event) -> None:
-    memory = Memory(cases={"a": Known("1", *before)} if before else {})
+    memory = Memory(cases={"a": LastSeen("1", *before)} if before else {})
     assert [it.event for it in compare(memory, [CaseRun("a", *now)])] == [event]
 
 
 def test_one_regression_is_one_report() -> None:
-    memory = Memory(cases={name: Known("1", State.PASSES) for name in "abcd"})
-    runs = [CaseRun(name, State.FAILS, FAILURE) for name in "ab"]
-    runs += [CaseRun("c", State.FAILS, ANOTHER), CaseRun("d", State.PASSES), CaseRun("e", State.PASSES)]
+    memory = Memory(cases={name: LastSeen("1", RunOutcome.PASSES) for name in "abcd"})
+    runs = [CaseRun(name, RunOutcome.FAILS_ALIKE, FAILURE) for name in "ab"]
+    runs += [
+        CaseRun("c", RunOutcome.FAILS_ALIKE, ANOTHER),
+        CaseRun("d", RunOutcome.PASSES),
+        CaseRun("e", RunOutcome.PASSES),
+    ]
     groups = grouped(compare(memory, runs))
     assert [(group.event, group.names) for group in groups] == [
         (Event.NEWLY_FAILS, ["a", "b"]),
@@ -67,9 +72,9 @@ def test_one_regression_is_one_report() -> None:
 
 
 def test_a_build_that_cannot_run_a_case_is_passed_over() -> None:
-    memory = Memory(cases={"a": Known("1", State.PASSES), "gone": Known("1", State.PASSES)})
-    memory = remembered(memory, [CaseRun("a", State.UNKNOWN)], "2")
-    assert dict(memory.cases) == {"a": Known("1", State.PASSES)}
+    memory = Memory(cases={"a": LastSeen("1", RunOutcome.PASSES), "gone": LastSeen("1", RunOutcome.PASSES)})
+    memory = remembered(memory, [CaseRun("a", RunOutcome.CANNOT_TELL)], "2")
+    assert dict(memory.cases) == {"a": LastSeen("1", RunOutcome.PASSES)}
     assert memory.build == "2"
 
 
@@ -108,23 +113,23 @@ def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_what_comes_and_goes_is_no_news() -> None:
     class Flaky:
-        def __init__(self, *showings: Showing) -> None:
-            self.showings = list(showings)
+        def __init__(self, *statuses: Status) -> None:
+            self.statuses = list(statuses)
 
-        def run(self, ready: Ready) -> Seen:
-            return Seen(self.showings.pop(0), signature=FAILURE)
+        def run(self, ready: Ready) -> BuildRun:
+            return BuildRun(self.statuses.pop(0), signature=FAILURE)
 
-    def settled(*showings: Showing) -> tuple[State, str]:
-        oracle = Flaky(*showings)
+    def settled(*statuses: Status) -> tuple[RunOutcome, str]:
+        oracle = Flaky(*statuses)
         subject = BuildSubject("repro.py", oracle, Path(), FAILURE)  # type: ignore[arg-type]
-        memory = Memory(cases={"a": Known("1", State.FAILS, FAILURE)})
+        memory = Memory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
         run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
-        assert not oracle.showings
+        assert not oracle.statuses
         return run.state, run.note
 
-    assert settled(Showing.FAILS) == (State.FAILS, "")
-    assert settled(Showing.PASSES, Showing.FAILS) == (State.FAILS, "comes and goes: in another run it passes")
-    assert settled(Showing.PASSES, Showing.CANNOT, Showing.PASSES) == (State.PASSES, "")
+    assert settled(Status.FAIL) == (RunOutcome.FAILS_ALIKE, "")
+    assert settled(Status.PASS, Status.FAIL) == (RunOutcome.FAILS_ALIKE, "comes and goes: in another run it passes")
+    assert settled(Status.PASS, Status.INFRA, Status.PASS) == (RunOutcome.PASSES, "")
 
 
 HANG = Signature(Kind.TIMEOUT)
@@ -133,20 +138,20 @@ HANG = Signature(Kind.TIMEOUT)
 @pytest.mark.parametrize(
     ("expected", "before", "state", "event"),
     [
-        (HANG, None, State.FAILS, Event.FIRST),
-        (HANG, Known("1", State.PASSES), State.FAILS, Event.NEWLY_FAILS),
-        (FAILURE, None, State.UNKNOWN, Event.UNKNOWN),  # it may only be slow
-        (FAILURE, Known("1", State.PASSES), State.OTHER, Event.NEWLY_FAILS),
-        (FAILURE, Known("1", State.FAILS, FAILURE), State.OTHER, Event.CHANGED),
-        (FAILURE, Known("1", State.OTHER, HANG), State.OTHER, Event.STILL_FAILS),
-        (None, None, State.UNKNOWN, Event.UNKNOWN),
-        (None, Known("1", State.PASSES), State.FAILS, Event.NEWLY_FAILS),
+        (HANG, None, RunOutcome.FAILS_ALIKE, Event.FIRST),
+        (HANG, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, Event.NEWLY_FAILS),
+        (FAILURE, None, RunOutcome.CANNOT_TELL, Event.UNKNOWN),  # it may only be slow
+        (FAILURE, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_OTHERWISE, Event.NEWLY_FAILS),
+        (FAILURE, LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE), RunOutcome.FAILS_OTHERWISE, Event.CHANGED),
+        (FAILURE, LastSeen("1", RunOutcome.FAILS_OTHERWISE, HANG), RunOutcome.FAILS_OTHERWISE, Event.STILL_FAILS),
+        (None, None, RunOutcome.CANNOT_TELL, Event.UNKNOWN),
+        (None, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, Event.NEWLY_FAILS),
     ],
 )
 def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event) -> None:
     class Hanging:
-        def run(self, ready: Ready) -> Seen:
-            return Seen(Showing.TIMED_OUT, "still running after 600 s")
+        def run(self, ready: Ready) -> BuildRun:
+            return BuildRun(Status.FAIL, "still running after 600 s", timed_out=True)
 
     subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
     memory = Memory(cases={"a": before} if before else {})
@@ -158,14 +163,14 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
 @pytest.mark.parametrize(
     ("before", "now", "option"),
     [
-        ((State.PASSES, None), (State.FAILS, FAILURE), ""),
-        ((State.PASSES, None), (State.OTHER, ANOTHER), "--any-failure"),
-        ((State.OTHER, ANOTHER), (State.PASSES, None), "--any-failure --find-fix"),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_ALIKE, FAILURE), ""),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_OTHERWISE, ANOTHER), "--any-failure"),
+        ((RunOutcome.FAILS_OTHERWISE, ANOTHER), (RunOutcome.PASSES, None), "--any-failure --find-fix"),
     ],
 )
 def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
     watch = nightly.Watch(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
-    news = compare(Memory(cases={"a": Known("1", *before)}), [CaseRun("a", *now)])[0]
+    news = compare(Memory(cases={"a": LastSeen("1", *before)}), [CaseRun("a", *now)])[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
     assert nightly._again(watch, news, good="1", bad="2") == " ".join([*filter(None, words), "--good 1 --bad 2"])
 

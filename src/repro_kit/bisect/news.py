@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.run_outcome import RunOutcome
 
 SCHEMA = 1
 
 
-class State(StrEnum):
-    """How a case does on a build."""
-
-    FAILS = "fails"  # as the case says
-    OTHER = "fails differently"
-    PASSES = "passes"
-    UNKNOWN = "cannot run"
+#: How a case does on a build, in words.
+WORDS = {
+    RunOutcome.FAILS_ALIKE: "fails",
+    RunOutcome.FAILS_OTHERWISE: "fails differently",
+    RunOutcome.PASSES: "passes",
+    RunOutcome.CANNOT_TELL: "cannot run",
+}
 
 
 class Event(StrEnum):
@@ -43,7 +44,7 @@ class CaseRun:
     """One case on one build."""
 
     name: str
-    state: State
+    state: RunOutcome
     signature: Signature | None = None
     detail: str = ""
     seconds: float = 0.0
@@ -57,11 +58,11 @@ class CaseRun:
 
 
 @dataclass(frozen=True)
-class Known:
+class LastSeen:
     """What the last build that could judge a case has shown."""
 
     build: str
-    state: State
+    state: RunOutcome
     signature: Signature | None = None
 
 
@@ -71,7 +72,7 @@ class Memory:
 
     schema: int = SCHEMA
     build: str | None = None  # the last one
-    cases: Mapping[str, Known] = field(default_factory=dict)
+    cases: Mapping[str, LastSeen] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class News:
 
     run: CaseRun
     event: Event
-    since: Known | None = None
+    since: LastSeen | None = None
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,21 @@ def remembered(memory: Memory, runs: Sequence[CaseRun], build: str) -> Memory:
     """What to keep after `build`: a case that could not run keeps what was known of it; one that is gone is dropped."""
     cases = {}
     for run in runs:
-        if run.state is not State.UNKNOWN:
-            cases[run.name] = Known(build, run.state, run.signature)
+        if run.state is not RunOutcome.CANNOT_TELL:
+            cases[run.name] = LastSeen(build, run.state, run.signature)
         elif run.name in memory.cases:
             cases[run.name] = memory.cases[run.name]
     return Memory(SCHEMA, build, cases)
 
 
-def _event(run: CaseRun, known: Known | None) -> Event:
-    if run.state is State.UNKNOWN:
+def _event(run: CaseRun, known: LastSeen | None) -> Event:
+    if run.state is RunOutcome.CANNOT_TELL:
         return Event.UNKNOWN
     if known is None:
         return Event.FIRST
-    if run.state is State.PASSES:
-        return Event.STILL_PASSES if known.state is State.PASSES else Event.FIXED
-    if known.state is State.PASSES:
+    if run.state is RunOutcome.PASSES:
+        return Event.STILL_PASSES if known.state is RunOutcome.PASSES else Event.FIXED
+    if known.state is RunOutcome.PASSES:
         return Event.NEWLY_FAILS
     return Event.STILL_FAILS if _alike(known.signature, run.signature) else Event.CHANGED
 

@@ -18,13 +18,13 @@ from repro_kit.bisect.news import (
     ALARMS,
     SCHEMA,
     TURNS,
+    WORDS,
     CaseRun,
     Event,
     Group,
-    Known,
+    LastSeen,
     Memory,
     News,
-    State,
     compare,
     grouped,
     remembered,
@@ -42,12 +42,13 @@ from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_place
 from repro_kit.commands.bisect.plan import Ask, plan
-from repro_kit.commands.bisect.run_build import Seen, Showing
+from repro_kit.commands.bisect.run_build import BuildRun
 from repro_kit.commands.bisect.suspect_commits import with_commits
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import write_atomic
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
@@ -160,7 +161,7 @@ def _opened(
             subjects[name] = stack.enter_context(subject)
         except ReproKitError as error:
             ui.warn(f"{name} is left out: {error}")
-            damaged.append(CaseRun(name, State.UNKNOWN, detail=str(error)))
+            damaged.append(CaseRun(name, RunOutcome.CANNOT_TELL, detail=str(error)))
     if not subjects:
         raise ReproKitError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
     return subjects, damaged
@@ -206,8 +207,8 @@ def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui:
         if not _turned(memory, run):
             return run
         again = _run(name, subject, ready, known, ui)
-        if again.state is not State.UNKNOWN and not _turned(memory, again):
-            return replace(again, note=f"comes and goes: in another run it {run.state}")
+        if again.state is not RunOutcome.CANNOT_TELL and not _turned(memory, again):
+            return replace(again, note=f"comes and goes: in another run it {WORDS[run.state]}")
     return run
 
 
@@ -216,35 +217,35 @@ def _turned(memory: Memory, run: CaseRun) -> bool:
     return news.event in TURNS
 
 
-def _run(name: str, subject: BuildSubject, ready: Ready, known: Known | None, ui: Ui) -> CaseRun:
+def _run(name: str, subject: BuildSubject, ready: Ready, known: LastSeen | None, ui: Ui) -> CaseRun:
     with ui.stage("case"):
         ui.progress(name)
         seen = subject.oracle.run(ready)
         state, signature = _judged(seen, subject.signature, known)
         run = CaseRun(name, state, signature, seen.reason, round(seen.seconds, 1))
-        ui.done(f"{name}: {state}{f' ({run.shown})' if run.shown else ''}")
+        ui.done(f"{name}: {WORDS[state]}{f' ({run.shown})' if run.shown else ''}")
     return run
 
 
-def _judged(seen: Seen, expected: Signature | None, known: Known | None) -> tuple[State, Signature | None]:
+def _judged(seen: BuildRun, expected: Signature | None, known: LastSeen | None) -> tuple[RunOutcome, Signature | None]:
     """How the case does, and its failure. A time-out is a hang where a build before ended in time, or the case is one.
 
     A case that has never ended in time may only be slow.
     """
     signature = seen.signature
-    if seen.showing is Showing.TIMED_OUT:
+    if seen.timed_out:
         hangs = expected is not None and expected.kind is Kind.TIMEOUT
         if not hangs and known is None:
-            return State.UNKNOWN, None
+            return RunOutcome.CANNOT_TELL, None
         signature = signature or Signature(Kind.TIMEOUT)
-    elif seen.showing is Showing.CANNOT:
-        return State.UNKNOWN, signature
-    elif seen.showing is Showing.PASSES:
-        return State.PASSES, signature
+    elif seen.status is Status.INFRA:
+        return RunOutcome.CANNOT_TELL, signature
+    elif seen.status is Status.PASS:
+        return RunOutcome.PASSES, signature
     if expected is None:
-        return State.FAILS, signature
+        return RunOutcome.FAILS_ALIKE, signature
     same = signature is not None and expected.matches(signature, Strength.CROSS_VERSION)
-    return State.FAILS if same else State.OTHER, signature
+    return RunOutcome.FAILS_ALIKE if same else RunOutcome.FAILS_OTHERWISE, signature
 
 
 def _bisected(
@@ -290,7 +291,7 @@ def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
     words += [word for package in where.packages for word in ("--with", package)]
     words += ["--python", watch.python] if watch.python else []
     words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
-    if State.OTHER in (news.run.state, news.since.state if news.since else None):
+    if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
         words.append("--any-failure")  # it is not the failure that the case is about
     words += ["--find-fix"] if news.event is Event.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])

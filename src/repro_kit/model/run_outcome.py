@@ -20,4 +20,10 @@ class RunOutcome(StrEnum):
         return _EARLIER.get(value) if isinstance(value, str) else None
 
 
-_EARLIER = {"alike": RunOutcome.FAILS_OTHERWISE}
+_EARLIER = {
+    "alike": RunOutcome.FAILS_OTHERWISE,
+    "fails": RunOutcome.FAILS_ALIKE,
+    "fails differently": RunOutcome.FAILS_OTHERWISE,
+    "passes": RunOutcome.PASSES,
+    "cannot run": RunOutcome.CANNOT_TELL,
+}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bisect import Mark
 from repro_kit.builds.source import Ready
-from repro_kit.commands.bisect.run_build import BuildOracle, Seen, Showing
-from repro_kit.model.failure.failure import Kind
+from repro_kit.commands.bisect.run_build import BuildOracle, BuildRun
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.reduce.flaky import repeats_for
 
@@ -102,7 +102,7 @@ def _told(found: Found) -> Found:
     return found
 
 
-def _one(seen: Seen, rules: Rules) -> Found:
+def _one(seen: BuildRun, rules: Rules) -> Found:
     """What a single run says."""
     signature, expected = seen.signature, rules.signature
     told = signature.summary() if signature else seen.reason
@@ -111,15 +111,14 @@ def _one(seen: Seen, rules: Rules) -> Found:
         bad = mark is Mark.BAD
         return Found(mark, reason, 1, int(bad), other, seen.seconds, signature if bad else None, seen.output)
 
-    match seen.showing:
-        case Showing.PASSES:
-            return found(Mark.GOOD, "it passes")
-        case Showing.CANNOT:
-            return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")
-        case Showing.TIMED_OUT if not rules.any_failure:
-            if expected is not None and expected.kind is Kind.TIMEOUT:
-                return found(Mark.BAD, f"it fails: {told}")
-            return found(rules.on_timeout, f"time-out ({seen.reason}), counted as {rules.on_timeout}")
+    if seen.timed_out and not rules.any_failure:
+        if expected is not None and expected.kind is Kind.TIMEOUT:
+            return found(Mark.BAD, f"it fails: {told}")
+        return found(rules.on_timeout, f"time-out ({seen.reason}), counted as {rules.on_timeout}")
+    if seen.status is Status.PASS:
+        return found(Mark.GOOD, "it passes")
+    if seen.status is Status.INFRA:
+        return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")
     if expected is None or rules.any_failure:
         return found(Mark.BAD, f"it fails: {told}")
     if signature is not None and expected.matches(signature, Strength.CROSS_VERSION):

@@ -6,13 +6,13 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from repro_kit.builds.source import Ready
 from repro_kit.bundle.repro.run_output import CANNOT_RUN, Ending, failure_in
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
+from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
@@ -24,25 +24,20 @@ TIMED_OUT = 124  # exit status of coreutils' `timeout`
 _TAIL = 400_000  # characters of output
 
 
-class Showing(StrEnum):
-    """How one run ended."""
-
-    PASSES = "passes"
-    FAILS = "fails"
-    TIMED_OUT = "timed out"
-    CANNOT = "cannot run"
-
-
 @dataclass(frozen=True)
-class Seen:
-    """One run on a build. A failure that tells nothing of itself has no signature."""
+class BuildRun:
+    """One run on a build: it passed, failed, or could not be made (`Status.INFRA`).
 
-    showing: Showing
+    A failure that tells nothing of itself has no signature.
+    """
+
+    status: Status
     reason: str = ""
     signature: Signature | None = None
     seconds: float = 0.0
     output: str = ""
     measured: float | None = None  # of a symptom
+    timed_out: bool = False
 
 
 class BuildOracle(Protocol):
@@ -50,7 +45,7 @@ class BuildOracle(Protocol):
 
     what: str  # in words, with a verb: "repro.py of train.repro.zip"
 
-    def run(self, ready: Ready) -> Seen:
+    def run(self, ready: Ready) -> BuildRun:
         """One run."""
         ...
 
@@ -64,16 +59,16 @@ class ReproOracle:
         self._directory = directory
         self._timeout = timeout
 
-    def run(self, ready: Ready) -> Seen:
+    def run(self, ready: Ready) -> BuildRun:
         """One run of `repro.py`."""
         run = run_repro(
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
         reading = run.reading
-        showing = {Ending.FAILS: Showing.FAILS, Ending.PASSES: Showing.PASSES}.get(reading.ending, Showing.CANNOT)
+        status = {Ending.FAILS: Status.FAIL, Ending.PASSES: Status.PASS}.get(reading.ending, Status.INFRA)
         if run.timed_out:
-            return Seen(Showing.TIMED_OUT, reading.reason, None, run.seconds, run.output)
-        return Seen(showing, reading.reason, reading.signature, run.seconds, run.output)
+            return BuildRun(Status.FAIL, reading.reason, None, run.seconds, run.output, timed_out=True)
+        return BuildRun(status, reading.reason, reading.signature, run.seconds, run.output)
 
 
 class CommandOracle:
@@ -90,7 +85,7 @@ class CommandOracle:
         self._cwd = cwd
         self.timeout = timeout
 
-    def run(self, ready: Ready) -> Seen:
+    def run(self, ready: Ready) -> BuildRun:
         """One run of the command, with the compiler's caches empty."""
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
         if ready.cwd is not None:
@@ -126,7 +121,7 @@ class CommandOracle:
         """The variables of the run; `place` is a directory that is there as long as it is looked at."""
         return env
 
-    def seen(self, run: Run, output: str, place: Path) -> Seen:
+    def seen(self, run: Run, output: str, place: Path) -> BuildRun:
         """What the run shows."""
         return read(run, output)
 
@@ -140,16 +135,14 @@ class CommandOracle:
                 shutil.copyfile(source, target)
 
 
-def read(run: Run, output: str) -> Seen:
+def read(run: Run, output: str) -> BuildRun:
     """What a run of a command shows."""
     if run.ok:
-        return Seen(Showing.PASSES, "", None, run.seconds, output)
+        return BuildRun(Status.PASS, "", None, run.seconds, output)
     if run.timed_out or run.exit_status == TIMED_OUT:
-        return Seen(
-            Showing.TIMED_OUT, exit_name(run), signature_of(failure_from_timeout(text=output)), run.seconds, output
-        )
+        signature = signature_of(failure_from_timeout(text=output))
+        return BuildRun(Status.FAIL, exit_name(run), signature, run.seconds, output, timed_out=True)
     if run.exit_status == CANNOT_RUN:
-        return Seen(Showing.CANNOT, "it exits with 125", None, run.seconds, output)
+        return BuildRun(Status.INFRA, "it exits with 125", None, run.seconds, output)
     failure = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
-    signature = signature_of(failure) if failure else None
-    return Seen(Showing.FAILS, exit_name(run), signature, run.seconds, output)
+    return BuildRun(Status.FAIL, exit_name(run), signature_of(failure) if failure else None, run.seconds, output)

@@ -10,7 +10,7 @@ from pathlib import Path
 from repro_kit.bisect import Judgement, Mark
 from repro_kit.bisect.state import State
 from repro_kit.builds.source import Ready, Source, UnusableError
-from repro_kit.commands.bisect.run_build import CommandOracle, Seen, Showing, read
+from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature, signature_of
@@ -67,7 +67,7 @@ class SymptomOracle(CommandOracle):
             seen = self.run(ready)
         finally:
             self.symptom = symptom
-        if seen.showing in (Showing.PASSES, Showing.FAILS) and seen.measured is not None:
+        if seen.status in (Status.PASS, Status.FAIL) and seen.measured is not None:
             return seen.measured
         raise UnusableError(seen.reason or "nothing could be measured")
 
@@ -78,7 +78,7 @@ class SymptomOracle(CommandOracle):
         measured = {"measure": list(probes(self.symptom))} if probes(self.symptom) else {}
         return probe_environment(env, "override", place / "probe", self.timeout, measured)
 
-    def seen(self, run: Run, output: str, place: Path) -> Seen:
+    def seen(self, run: Run, output: str, place: Path) -> BuildRun:
         """What was measured, against the limit."""
         if not run.ok:
             return read(run, output)
@@ -86,11 +86,11 @@ class SymptomOracle(CommandOracle):
         failure = verdict.failure
         match verdict.status:
             case Status.PASS:
-                return Seen(Showing.PASSES, verdict.note, None, run.seconds, output, measured=0.0)
+                return BuildRun(Status.PASS, verdict.note, None, run.seconds, output, measured=0.0)
             case Status.FAIL if failure is not None:
                 value = failure.measured.value if failure.measured else None
-                return Seen(Showing.FAILS, verdict.note, signature_of(failure), run.seconds, output, measured=value)
-        return Seen(Showing.CANNOT, verdict.note, None, run.seconds, output)
+                return BuildRun(Status.FAIL, verdict.note, signature_of(failure), run.seconds, output, measured=value)
+        return BuildRun(Status.INFRA, verdict.note, None, run.seconds, output)
 
 
 def with_reference(state: State, source: Source, oracle: SymptomOracle, ui: Ui) -> State:
