@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.variables import is_allowed, is_secret
 from repro_kit.reduce.first import needed
 from repro_kit.reduce.flaky import ALIKE
@@ -64,6 +65,9 @@ def find_needs(
     def ask(sets: Sequence[Sequence[int]]) -> list[bool]:
         return [fails(*_put_back([items[at] for at in each], variables, directory)) for each in sets]
 
+    def outcomes(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
+        return [RunOutcome.FAILS_ALIKE if failed else RunOutcome.PASSES for failed in ask(sets)]
+
     (all_of_it,) = ask([range(len(items))])
     if not all_of_it:
         return None
@@ -74,7 +78,7 @@ def find_needs(
             break
     else:
         group = list(range(len(items)))
-    kept, sure = needed(group, ask, budget=4 * math.ceil(math.log2(len(group) + 2)))
+    kept, sure = needed(group, outcomes, budget=4 * math.ceil(math.log2(len(group) + 2)))
     return Needs(tuple(items[at] for at in kept), sure) if all(ask([kept] * _CONFIRMED)) else None
 
 
