@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-_PLACE = Path(__file__).resolve().parents[1] / "src" / "repro_kit" / "bundle" / "words"
+_PLACE = Path(__file__).resolve().parents[1] / "src" / "repro_kit" / "bundle" / "privacy" / "words"
 _ROOT = Path(torch.__file__).parent
 _LEFT_OUT = ("testing/_internal", "test/", "_vendor", "include/", "share/", "bin/", "lib/")
 _OFTEN = 30  # occurrences from which a word is a common one

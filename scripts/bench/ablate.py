@@ -81,7 +81,7 @@ def by_hand(script: Path, place: Path) -> Cost:
             timed([sys.executable, script], place, probe_environment(env, "override", place / "probe", PATIENCE, cell))
         )
         shutil.rmtree(caches, ignore_errors=True)
-    return Cost(sum(it.seconds for it in costs), sum(it.cpu for it in costs), f"{len(costs)} runs")
+    return Cost(sum(cost.seconds for cost in costs), sum(cost.cpu for cost in costs), f"{len(costs)} runs")
 
 
 def with_repro_kit(case: Path, on: str, jobs: int, place: Path) -> Cost:

@@ -47,7 +47,7 @@ def run_all(commands: Sequence[Sequence[str]], scratch: Path, *, terminal: bool 
     subprocess.run(
         [sys.executable, __file__, str(asked), str(told)], cwd=scratch, env=env, check=True, stdin=subprocess.DEVNULL
     )
-    return [Told(**one) for one in json.loads(told.read_text())]
+    return [Told(**load) for load in json.loads(told.read_text())]
 
 
 class _Out(io.TextIOWrapper):

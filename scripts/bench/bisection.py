@@ -23,7 +23,7 @@ from collections.abc import Callable
 from math import ceil, log2
 from pathlib import Path
 
-from repro_kit.bisect import Ask, Mark, Question, next_step
+from repro_kit.bisect import JudgeNext, Mark, Question, next_step
 from repro_kit.bisect.store import read_state
 
 SIZES = (2, 10, 50, 100, 200, 400)
@@ -35,7 +35,7 @@ SEEDS = 5
 def judged(count: int, turn: int, broken: Callable[[int], bool]) -> int:
     """How many builds are judged in a range of `count` until the one where it turned is known."""
     question, marks = Question(count - 1), dict[int, Mark]()
-    while isinstance(step := next_step(question, marks), Ask):
+    while isinstance(step := next_step(question, marks), JudgeNext):
         at = step.index
         marks[at] = Mark.SKIP if broken(at) else Mark.BAD if at >= turn else Mark.GOOD
     return len(marks)
@@ -99,8 +99,8 @@ def overhead(count: int) -> None:
     print(f"\n{count} wheels, {len(steps)} judged; seconds a step (median):\n")
     print("| install | oracle | beside both |")
     print("|---|---|---|")
-    parts = ([getattr(it, f"{name}_seconds") for it in steps] for name in ("install", "oracle", "overhead"))
-    print("| " + " | ".join(f"{statistics.median(it):.2f}" for it in parts) + " |")
+    parts = ([getattr(step, f"{name}_seconds") for step in steps] for name in ("install", "oracle", "overhead"))
+    print("| " + " | ".join(f"{statistics.median(part):.2f}" for part in parts) + " |")
 
 
 def main() -> None:

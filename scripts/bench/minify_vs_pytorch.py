@@ -242,7 +242,7 @@ def print_summary(found: Mapping[str, tuple[Outcome, Outcome]]) -> None:
         print(f"\nMedian ratio of the times: {wall:.1f}×, of CPU seconds {cpu:.1f}× ({len(timed)} cases)")
     for at, tool in enumerate(("repro-kit", "PyTorch")):
         results = [both[at] for both in found.values() if both[at].statements is not None]
-        same, alone = sum(it.same for it in results), sum(it.alone for it in results)
+        same, alone = sum(result.same for result in results), sum(result.alone for result in results)
         if results:
             share = f"{same} ({100 * same / len(results):.0f} %) with the same signature"
             print(f"{tool}: {len(results)} results of {len(found)} cases; {share}; {alone} fail alike on their own")

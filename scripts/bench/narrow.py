@@ -19,7 +19,6 @@ import tempfile
 from pathlib import Path
 
 from ablate import timed
-
 from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import in_one_line

@@ -19,10 +19,8 @@ from unittest import mock
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "bundle"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
 from programs import FAILING
-from stories import story_of
-
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.case.case import STAGES, Case, StageRecord, Subject
@@ -33,6 +31,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
 from repro_kit.model.serialize import dumps
 from repro_kit.pipeline.registry import REGISTRY, settings_of
 from repro_kit.session.options import Options
+from stories import story_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Text that no option means.
@@ -186,11 +185,11 @@ def invocations(seed: int, count: int, known: Sequence[Path], *, heavy: bool) ->
 
 def _invocation(chance: random.Random, name: str, known: list[str]) -> list[str]:
     command: click.Command = importlib.import_module(f"repro_kit.cli.{name}").command
-    options = [it for it in command.params if isinstance(it, click.Option)]
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     words = [name]
     for option in chance.sample(options, min(len(options), chance.choice((0, 0, 1, 1, 2, 4)))):
         words += _option(chance, option, known)
-    if "--timeout" in {it for option in options for it in option.opts} and chance.random() < 0.8:
+    if "--timeout" in {opt for option in options for opt in option.opts} and chance.random() < 0.8:
         words += ["--timeout", "20"]
     form = chance.random()
     if form < 0.05:
@@ -211,7 +210,7 @@ def _option(chance: random.Random, option: click.Option, known: list[str]) -> li
     if option.name in ("oracle", "build"):
         value = chance.choice(_COMMANDS)
     elif well and isinstance(option.type, click.Choice):
-        value = chance.choice([str(it) for it in option.type.choices])
+        value = chance.choice([str(choice) for choice in option.type.choices])
     elif well and isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
         value = chance.choice(_NUMBERS)
     elif well and option.name in ("python", "pythons"):
@@ -224,7 +223,7 @@ def _option(chance: random.Random, option: click.Option, known: list[str]) -> li
 def damaged(seed: int, count: int, case: Path) -> Iterator[tuple[str, bytes]]:
     """`count` names of files in `case`, each with a content that is not what repro-kit writes."""
     chance = random.Random(seed)
-    names = sorted(str(it.relative_to(case)) for it in case.rglob("*") if it.is_file() and it.name != ".lock")
+    names = sorted(str(path.relative_to(case)) for path in case.rglob("*") if path.is_file() and path.name != ".lock")
     names = [name for name in names if name.endswith((".json", ".toml", ".py", ".jsonl"))]
     for at in range(count):
         name = names[at % len(names)]

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "reduce"))
-
-from synthetic import Synthetic, build
-from transformer import Shaped, transformer
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
 
 from repro_kit.program import Program
 from repro_kit.program.analysis import Base
 from repro_kit.reduce import Answer, Result, minify
+from synthetic import Synthetic, build
+from transformer import Shaped, transformer
 
 SIZES = (10, 30, 100, 300, 1000, 2000)
 CULPRITS = (1, 2, 4, 8)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from synthetic import Synthetic
-
 from repro_kit.program import Data, Function, Program, Statement, TensorInput
 from repro_kit.program.statement import tuple_of
 from repro_kit.program.values import TensorRecord, contiguous
+from synthetic import Synthetic
 
 Shape = tuple[int, ...]
 BATCH, LENGTH, HEADS, WIDTH, INNER = 2, 24, 4, 80, 320

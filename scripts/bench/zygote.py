@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
 
@@ -46,7 +46,7 @@ class Cost:
     rate: float
 
 
-def cost(oracle: Oracle, text: str, queries: int) -> Cost:
+def cost(oracle: ProgramOracle, text: str, queries: int) -> Cost:
     """Of `queries` runs, after some that warm caches."""
     list(oracle.check([text] * oracle.jobs, None))
     started = time.monotonic()

@@ -21,6 +21,27 @@ class Exit(IntEnum):
 class ReproKitError(Exception):
     """A problem the user can act on: one sentence naming what is wrong and what to do, shown without a traceback."""
 
-    def __init__(self, message: str, exit_code: Exit = Exit.USAGE) -> None:
+    def __init__(self, message: str, exit_code: Exit) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class UsageError(ReproKitError):
+    """Bad input: the command was refused, and nothing was changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Exit.USAGE)
+
+
+class StageError(ReproKitError):
+    """A stage or a step could not do its work; what was done before is kept."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Exit.FAILED)
+
+
+class CannotRunError(ReproKitError):
+    """This machine, this interpreter or this build cannot run what was asked for."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Exit.CANNOT_RUN)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
 
 LARGEST = 64 << 20  # bytes of a file that is read whole
@@ -59,7 +59,7 @@ def read_text(path: Path) -> str:
     try:
         return read_plain(path, LARGEST).decode("utf-8")
     except FileNotFoundError:
-        raise ReproKitError(f"{path} is missing; run the stage that writes it again.") from None
+        raise UsageError(f"{path} is missing; run the stage that writes it again.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ReproKitError(f"{path} cannot be read: {reason}.") from error
+        raise UsageError(f"{path} cannot be read: {reason}.") from error

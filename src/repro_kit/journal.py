@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Journal(Generic[T]):
             try:
                 self._open(path, decode, about)
             except OSError as error:
-                raise ReproKitError(f"Cannot use the journal {path}: {error.strerror}.") from error
+                raise UsageError(f"Cannot use the journal {path}: {error.strerror}.") from error
 
     def _open(self, path: Path, decode: Callable[[dict[str, Any]], T], about: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -43,7 +43,7 @@ def open_plain(path: Path) -> BufferedReader:
         if not kind:
             return os.fdopen(handle, "rb")
         os.close(handle)
-    raise ReproKitError(f"{path} is {kind}; give a plain file.")
+    raise UsageError(f"{path} is {kind}; give a plain file.")
 
 
 def read_plain(path: Path, most: int) -> bytes:
@@ -51,7 +51,7 @@ def read_plain(path: Path, most: int) -> bytes:
     with open_plain(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise ReproKitError(f"{path} is larger than {most / 2**20:g} MiB, which no such file is.")
+        raise UsageError(f"{path} is larger than {most / 2**20:g} MiB, which no such file is.")
     return data
 
 
@@ -61,4 +61,4 @@ def check_tree(directory: Path) -> None:
         for name in files:
             kind = no_file(Path(place, name))
             if kind in ("a pipe", "a device"):
-                raise ReproKitError(f"{Path(place, name)} is {kind}; take it out of {directory}.")
+                raise UsageError(f"{Path(place, name)} is {kind}; take it out of {directory}.")

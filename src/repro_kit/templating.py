@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -17,4 +17,4 @@ def templates_dir() -> Path:
     for directory in (_PACKAGE / "templates", _PACKAGE.parent.parent / "templates"):
         if (directory / "repro.py.j2").is_file():
             return directory
-    raise ReproKitError("This installation of repro-kit lacks its templates; install it again.", Exit.FAILED)
+    raise StageError("This installation of repro-kit lacks its templates; install it again.")

@@ -1,17 +1,13 @@
 """Tokens of services, private paths and addresses are gone from texts of every kind; what a report needs stays."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.bundle.privacy.redact import Redactor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 from private_addresses import HARMLESS, leaf_alone, planted
+from repro_kit.bundle.privacy.redact import Redactor
 from secret_samples import CONTEXTS, FORMS, left_of, sample
 
 

@@ -167,10 +167,10 @@ def test_failing_stage_does_not_end_the_rest(work, fakes, repro_kit):
     fakes.replace(
         "minify",
         """
-        from repro_kit.errors import ReproKitError
+        from repro_kit.errors import StageError
 
         def run(case, options, ui):
-            raise ReproKitError("No zygote.")
+            raise StageError("No zygote.")
         """,
     )
     result = repro_kit("collect", "train.py")

@@ -10,9 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 import strangers
-
 from repro_kit.cli import options as shared
 from repro_kit.cli.collect import command
 from repro_kit.cli.defaults import KEYS, read_defaults
@@ -158,7 +156,12 @@ def test_what_a_file_sets_is_announced_once_and_on_stderr(work, repro_kit, monke
 def test_every_option_of_every_command_is_declared_and_nothing_else():
     commands = [importlib.import_module(f"repro_kit.cli.{name}").command for name in COMMANDS]
     options = [param for it in commands for param in it.params if isinstance(param, click.Option)]
-    names = {name.removeprefix("--") for it in options for name in (*it.opts, *it.secondary_opts) if name[:2] == "--"}
+    names = {
+        name.removeprefix("--")
+        for option in options
+        for name in (*option.opts, *option.secondary_opts)
+        if name[:2] == "--"
+    }
     assert names - {"no-workarounds"} == SETTINGS.keys()
     assert all((it.source is Source.COMMAND) == (it.kind is None) for it in SETTINGS.values())
     assert all(it.does for it in SETTINGS.values() if it.source is not Source.PROJECT)

@@ -12,8 +12,9 @@ from repro_kit.cli.explain import COMPARED, SECTIONS
 from repro_kit.cli.main import cli
 from repro_kit.explain import compared
 from repro_kit.explain.sections import NAMES
+from root import ROOT
 
-LOG = Path(__file__).parent.parent / "trace" / "fixtures" / "insights" / "four_sizes_static.log"
+LOG = ROOT / "tests/trace/fixtures" / "insights" / "four_sizes_static.log"
 
 
 def run(*words: object) -> Result:

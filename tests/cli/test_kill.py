@@ -18,10 +18,11 @@ import pytest
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import Reduction
+from root import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+SRC = ROOT / "src"
 TEXT = """# repro-kit program 1
 import torch
 
@@ -142,7 +143,7 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Pat
     (text, one), (again, other) = whole.result(), killed.result()
     assert text == again
     assert (one.queries, one.statements_after, one.verified) == (other.queries, other.statements_after, other.verified)
-    assert [it.file for it in one.steps] == [it.file for it in other.steps]
+    assert [step.file for step in one.steps] == [step.file for step in other.steps]
     assert one.verified
 
 

@@ -6,13 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 import nasty
-
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.case.case import Case
 from repro_kit.case.results import Capture

@@ -1,17 +1,14 @@
 """A pipe, a device or a directory where a file is expected is one sentence, and is not waited for."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from hostile_files import bundle_of, sealed, write_special, write_zip
 from repro_kit.cli.main import cli
 from repro_kit.errors import ReproKitError
 from repro_kit.plain_file import check_tree, open_plain, read_plain
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
-from hostile_files import bundle_of, sealed, write_special, write_zip
 
 KINDS = ("pipe", "device", "endless", "socket", "directory", "loop", "dangling")
 COMMANDS = (

@@ -12,9 +12,9 @@ from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights
-from repro_kit.trace.insights.overview import Node, Overview
-from repro_kit.trace.insights.recompiles import Reason, Recompiled, Row, Table
-from repro_kit.trace.insights.shapes import Block, Blocked, DynamicShapes, Origin, Symbol
+from repro_kit.trace.insights.overview import Overview, OverviewNode
+from repro_kit.trace.insights.recompiles import Reason, Recompiled, RecompileRow, RecompileTable
+from repro_kit.trace.insights.shapes import Block, Blocked, DynamicShapes, Symbol, SymbolOrigin
 from repro_kit.trace.insights.specializations import Cause, Specialization
 from repro_kit.trace.places import CompileRef
 
@@ -56,8 +56,8 @@ def broken(kind: str, line: int, context: str = "", *, inner: Frame | None = Non
 def recompiled(*guards: str, sizes: bool = False, **more: object) -> Recompiled:
     reasons = tuple(Reason(guard, guard.size_related, 1) for guard in map(parse_guard, guards))
     refs = tuple(CompileRef(f"0/{at}") for at in range(3))
-    rows = tuple(Row(ref, (str(at + 3),)) for at, ref in enumerate(refs))
-    table = Table(("L['x'].size()[0]",), rows) if sizes else Table()
+    rows = tuple(RecompileRow(ref, (str(at + 3),)) for at, ref in enumerate(refs))
+    table = RecompileTable(("L['x'].size()[0]",), rows) if sizes else RecompileTable()
     return Recompiled("forward", CODE, 2, refs, reasons, table, **more)  # type: ignore[arg-type]
 
 
@@ -134,7 +134,7 @@ def test_sizes_become_dynamic_from_outside() -> None:
 
 
 def test_what_is_a_symbol_already_is_not_to_be_marked() -> None:
-    symbol = Symbol("s0", "L['x'].size()[0]", Origin.DYNAMIC, code=CODE)
+    symbol = Symbol("s0", "L['x'].size()[0]", SymbolOrigin.DYNAMIC, code=CODE)
     where = Frame(FILE, 7, "forward", "if x.shape[0] == 3:")
     special = Specialization(Cause.CODE, ("L['x'].size()[0]",), "3", where=where, code=CODE)
     shapes = DynamicShapes((symbol,))
@@ -153,7 +153,7 @@ def test_a_float_is_given_as_a_tensor() -> None:
 
 
 def test_a_learning_rate_is_changed_where_the_optimizer_is_made() -> None:
-    tree = tuple(Node(frame, depth) for depth, frame in enumerate(MAIN))
+    tree = tuple(OverviewNode(frame, depth) for depth, frame in enumerate(MAIN))
     insights = Insights(Overview(tree=tree), recompiles=(recompiled("self.param_groups[0]['lr'] == 0.09"),))
     (one,) = advice(insights)
     assert (
@@ -207,7 +207,7 @@ def test_0_and_1_are_sizes_like_others_when_unbacked() -> None:
 
 def test_a_violated_mark_becomes_a_wish() -> None:
     special = Specialization(Cause.VIOLATED, ("L['x'].size()[0]",), "3", code=CODE)
-    (one,) = advice(Insights(Overview(tree=(Node(MAIN[0], 0),)), specializations=(special,)))
+    (one,) = advice(Insights(Overview(tree=(OverviewNode(MAIN[0], 0),)), specializations=(special,)))
     assert one.edit is not None and "+    torch._dynamo.maybe_mark_dynamic(x, 0)" in one.edit.diff
 
 
@@ -227,7 +227,7 @@ def test_a_form_feed_ends_no_line() -> None:
 
 def test_of_several_marks_the_one_of_that_name_is_changed() -> None:
     special = Specialization(Cause.VIOLATED, ("L['x'].size()[0]",), "3", code=CODE)
-    insights = Insights(Overview(tree=(Node(MAIN[0], 0),)), specializations=(special,))
+    insights = Insights(Overview(tree=(OverviewNode(MAIN[0], 0),)), specializations=(special,))
     mark = "    torch._dynamo.mark_dynamic(x, 0)\n"
     (one,) = advice(insights, SOURCE.replace(mark, mark.replace("(x", "(mask") + mark))
     assert one.edit is not None and "+    torch._dynamo.maybe_mark_dynamic(x, 0)" in one.edit.diff

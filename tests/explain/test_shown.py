@@ -9,20 +9,21 @@ import pytest
 from rich.console import Console
 
 from repro_kit.cli.explain_terminal import draw_section, draw_sentences
-from repro_kit.commands.explain.run import Source, explain
+from repro_kit.commands.explain.run import TraceSource, explain
 from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.model.serialize import from_data
 from repro_kit.session.explained import Explained
 from repro_kit.trace import summarise
+from root import ROOT
 
-FIXTURES = Path(__file__).parent.parent / "trace" / "fixtures" / "insights"
+FIXTURES = ROOT / "tests/trace/fixtures" / "insights"
 LOGS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix in (".log", ".txt"))
 
 
 @cache
 def explained(name: str) -> Explained:
-    return explain(Source(FIXTURES / name, name), Path("/home/me"))
+    return explain(TraceSource(FIXTURES / name, name), Path("/home/me"))
 
 
 def drawn(name: str, width: int) -> str:
@@ -37,7 +38,7 @@ def drawn(name: str, width: int) -> str:
 
 
 def said(name: str) -> str:
-    return "\n".join(f"{it.mark} {it.text}" for it in explained(name).sentences)
+    return "\n".join(f"{sentence.mark} {sentence.text}" for sentence in explained(name).sentences)
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -52,7 +53,7 @@ def test_nothing_is_wider_than_the_terminal(name: str) -> None:
 def test_at_most_five_sentences(name: str) -> None:
     sentences = explained(name).sentences
     assert 1 <= len(sentences) <= 5
-    assert all(it.text.endswith(".") and it.section in (*NAMES, "") for it in sentences)
+    assert all(sentence.text.endswith(".") and sentence.section in (*NAMES, "") for sentence in sentences)
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -103,7 +104,7 @@ def test_the_try_at_the_limit_is_no_recompile() -> None:
     section = found.report(Path()).section("recompiles")
     assert section and section.summary.startswith("1 recompile of 1 function")
     counts = summarise(FIXTURES / "hit_limit.log").counts
-    assert sum(one.count for one in found.insights.recompiles) == counts.recompiles.value
+    assert sum(recompile.count for recompile in found.insights.recompiles) == counts.recompiles.value
 
 
 def test_breaks_of_one_line_are_at_one_place() -> None:

@@ -9,7 +9,6 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from result_types import Chance, numbers_in, result_types
 
 from repro_kit.case.case import Case, CaseFile, Subject
 from repro_kit.case.results import Observation, ObservedFailure
@@ -18,6 +17,7 @@ from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, 
 from repro_kit.model.failure.native import difference_in
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.serialize import dumps, from_data, loads, to_data
+from result_types import Chance, numbers_in, result_types
 
 TYPES = result_types()
 UNBOUNDED = """Tensor-likes are not close!

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import data, programs
 
 from repro_kit.program import Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import (
     Bypass,
-    Calls,
     DropMarks,
+    KeepCalls,
     Outputs,
     Preamble,
     Remove,
@@ -28,6 +27,7 @@ from repro_kit.program.edits import (
 from repro_kit.program.inputs import names_of
 from repro_kit.program.rebuild import rebuild
 from repro_kit.program.values import ScalarRecord, TensorRecord
+from strategies import data, programs
 
 RECORDS = st.sampled_from(
     [
@@ -59,7 +59,10 @@ def unbound(program: Program) -> Iterator[str]:
 
 def twice(program: Program) -> list[str]:
     """Names that are bound more than once where they may be bound once."""
-    groups = [[*it.params, *(one.target for one in it.statements if one.target)] for it in program.functions()]
+    groups = [
+        [*function.params, *(statement.target for statement in function.statements if statement.target)]
+        for function in program.functions()
+    ]
     groups.append([name for line in program.inputs for name in names_of(line)])
     return [name for names in groups for name, count in Counter(names).items() if count > 1]
 
@@ -68,8 +71,8 @@ def twice(program: Program) -> list[str]:
 def edits(draw, program: Program):
     """A few edits of every kind, as passes may propose them: in any order, about the same things, about nothing."""
     params, statements = program.graph.params, program.graph.statements
-    values = [*params, *(it.target for it in statements if it.target)]
-    tensors = [it.name for it in program.inputs if isinstance(it, TensorInput)]
+    values = [*params, *(statement.target for statement in statements if statement.target)]
+    tensors = [input_.name for input_ in program.inputs if isinstance(input_, TensorInput)]
     value = st.sampled_from(values)
     at = st.integers(0, len(values) - 1)
     changes = st.fixed_dictionaries(
@@ -86,7 +89,7 @@ def edits(draw, program: Program):
         st.builds(SetData, st.sampled_from(tensors), GENERATED) if tensors else st.nothing(),
         st.builds(SetRecipe, st.just("dynamic"), st.none() | st.booleans()),
         st.just(DropMarks()),
-        st.builds(Calls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
+        st.builds(KeepCalls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
         st.builds(Preamble, st.just("B = 2"), st.just(())),
         st.builds(resize, st.just({3: 2, 2: 1}), code=st.booleans()),
     ]
@@ -97,7 +100,7 @@ def edits(draw, program: Program):
 @given(st.data())
 def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> None:
     program = source.draw(programs())
-    values = [*program.graph.params, *(it.target for it in program.graph.statements if it.target)]
+    values = [*program.graph.params, *(statement.target for statement in program.graph.statements if statement.target)]
     metadata = source.draw(st.dictionaries(st.sampled_from(values), RECORDS, max_size=len(values)))
     base = Base(program)
     plan = planned(source.draw(edits(program)))
@@ -115,7 +118,7 @@ def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> Non
         assert bound.issuperset(call)
     assert built.live == tuple(sorted(built.live))
     assert len(built.live) == len(edited.graph.statements)
-    assert {it.name for it in edited.bodies} <= {it.name for it in program.bodies}
+    assert {body.name for body in edited.bodies} <= {body.name for body in program.bodies}
     assert size(edited) <= size(program)
 
 
@@ -128,6 +131,8 @@ def test_without_edits_only_what_is_dead_goes(source: st.DataObject) -> None:
     assert built is not None
     assert built.program.graph.returns == program.graph.returns
     gone = [it for at, it in enumerate(program.graph.statements) if at not in built.live]
-    left = {name for it in built.program.graph.statements for name in it.reads} | set(program.graph.outputs)
+    left = {name for statement in built.program.graph.statements for name in statement.reads} | set(
+        program.graph.outputs
+    )
     assert left.isdisjoint(it.target for it in gone if it.target)
     assert {at for group in base.states for at in group} <= set(built.live)

@@ -6,7 +6,7 @@ import pytest
 
 from repro_kit.program import Program, ScalarInput, parse, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Bypass, Calls, Outputs, Remove, SetRecipe, ToInput, apply
+from repro_kit.program.edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, ToInput, apply
 from repro_kit.program.effects import op_name
 from repro_kit.program.statement import Statement
 from repro_kit.program.values import ScalarRecord, TensorRecord, records
@@ -84,14 +84,14 @@ def program(body: str) -> Program:
 def lines(program: Program | None) -> list[str]:
     assert program is not None
     assert parse(render(program)) == program
-    return [it.line for it in program.graph.statements]
+    return [statement.line for statement in program.graph.statements]
 
 
 @pytest.mark.parametrize("body", [VMAP, JVP, AUTOCAST])
 def test_calls_for_effect_stay(body):
     base = program(body)
     stayed = lines(apply(base, [], {}))
-    assert stayed == [it.line for it in base.graph.statements if it.target != "dead"]
+    assert stayed == [statement.line for statement in base.graph.statements if statement.target != "dead"]
 
 
 def test_in_place_operations_stay_while_their_memory_is_read_or_an_input():
@@ -142,9 +142,9 @@ def test_a_bypass_follows_bypasses():
 
 def test_unused_inputs_go_from_every_place():
     base = program(SPLIT).with_(calls=(("x", "y"), ("y", "x")))
-    edited = apply(base, [Bypass({"a": "x"}), Calls((0,))], {})
+    edited = apply(base, [Bypass({"a": "x"}), KeepCalls((0,))], {})
     assert edited is not None
-    assert (edited.graph.params, edited.calls, [it.line for it in edited.inputs]) == (
+    assert (edited.graph.params, edited.calls, [input_.line for input_ in edited.inputs]) == (
         ("x",),
         (("x",),),
         ["x = torch.randn(4, 4)"],
@@ -157,7 +157,7 @@ def test_unused_bodies_go():
         "def inner(a):\n    return (a,)\n\n\ndef body(a):\n    z = wrap(inner, a)\n    return z\n\n\ndef graph",
     )
     base = parse(text.replace("c = b.sum()", "c = torch.ops.higher_order.cond(True, body, body, (b,))"))
-    assert [it.name for it in base.bodies] == ["inner", "body"]
+    assert [body.name for body in base.bodies] == ["inner", "body"]
     edited = apply(base, [Outputs(("b",))], {})
     assert edited is not None and edited.bodies == ()
 

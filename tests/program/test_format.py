@@ -6,13 +6,12 @@ import ast
 
 import pytest
 from hypothesis import given, settings
-from strategies import functions, programs
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import (
     Data,
-    Mark,
+    DynamicMark,
     OpaqueInput,
     Strided,
     TensorInput,
@@ -21,6 +20,7 @@ from repro_kit.program import (
     size,
     without_marks,
 )
+from strategies import functions, programs
 
 TEXT = '''"""Free text."""
 # repro-kit program 1
@@ -83,7 +83,7 @@ def test_what_a_text_means():
     assert program.preamble.startswith("# why\n@register\ndef my_backend") and "  verbatim" in program.preamble
     assert "def unused" in program.preamble
     assert [body.name for body in program.bodies] == ["body_0"]
-    assert [it.line for it in program.graph.statements] == [
+    assert [statement.line for statement in program.graph.statements] == [
         "mul = x * w",
         "mul += 1",
         "iadd = mul",
@@ -99,7 +99,7 @@ def test_what_a_text_means():
     assert program.inputs[2] == TensorInput(
         "x", Data("view", None, ("base",)), Strided((5, 4), (8, 1), 2), None, None, True
     )
-    assert isinstance(program.inputs[4], OpaqueInput) and isinstance(program.inputs[5], Mark)
+    assert isinstance(program.inputs[4], OpaqueInput) and isinstance(program.inputs[5], DynamicMark)
     assert without_marks(program).inputs == (*program.inputs[:5], program.inputs[6])
 
 

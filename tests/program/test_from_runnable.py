@@ -67,7 +67,7 @@ def test_what_an_artifact_means():
     assert program.graph.returns.text == "(where, arg1_1, None, seeds)"
     assert size(program) == 4
     assert program.graph.params[-1] == "constant_tensor_constant0" == program.calls[0][-1]
-    assert [it.line for it in program.inputs] == [
+    assert [input_.line for input_ in program.inputs] == [
         "primals_1 = 2",
         "primals_2 = None",
         "arg0_1 = torch.randn(27).as_strided((2, 6), (16, 2))",
@@ -168,7 +168,7 @@ def test_what_a_script_of_dynamo_s_graph_means():
         autocast=Autocast(),
         config={"inductor.cpp.inject_relu_bug_TESTING_ONLY": "accuracy"},
     )
-    assert [it.text for it in program.graph.statements][-1] == "torch.relu(l_x_)"
+    assert [statement.text for statement in program.graph.statements][-1] == "torch.relu(l_x_)"
     assert "requires_grad_()" in render(program)
 
 

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs" / "python-api.md"
+from root import ROOT
+
+DOCS = ROOT / "docs" / "python-api.md"
 
 
 def test_the_example_runs_without_torch(tmp_path: Path) -> None:

@@ -68,13 +68,13 @@ def test_what_is_needed_is_found_exactly(count: int, data: st.DataObject, width:
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         asked.extend(map(tuple, sets))
-        return [outcome(culprits <= set(it)) for it in sets]
+        return [outcome(culprits <= set(set_)) for set_ in sets]
 
     assert needed(range(count), ask, width) == (sorted(culprits), True)
 
 
 def test_a_budget_leaves_more_than_is_needed_and_says_so() -> None:
-    kept, sure = needed(range(64), lambda sets: [outcome({3, 40} <= set(it)) for it in sets], budget=5)
+    kept, sure = needed(range(64), lambda sets: [outcome({3, 40} <= set(set_)) for set_ in sets], budget=5)
     assert {3, 40} <= set(kept)
     assert not sure
 
@@ -87,7 +87,7 @@ def test_every_cure_is_found_by_groups(count: int, data: st.DataObject) -> None:
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         asked.extend(sets)
-        return [outcome(None if poison & set(it) else not cures & set(it)) for it in sets]
+        return [outcome(None if poison & set(set_) else not cures & set(set_)) for set_ in sets]
 
     groups = [range(at, min(at + 24, count)) for at in range(0, count, 24)]
     assert curing(groups, ask) == (sorted(cures), True)
@@ -95,4 +95,4 @@ def test_every_cure_is_found_by_groups(count: int, data: st.DataObject) -> None:
 
 
 def test_the_search_for_cures_ends_with_its_budget() -> None:
-    assert curing([[0, 1, 2, 3]], lambda sets: [outcome(0 not in it) for it in sets], budget=2) == ([], False)
+    assert curing([[0, 1, 2, 3]], lambda sets: [outcome(0 not in set_) for set_ in sets], budget=2) == ([], False)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import Synthetic, build
 
 from repro_kit.program import Program, render
 from repro_kit.reduce import Answer, CannotReduce, RunOutcome, minify
 from repro_kit.reduce.flaky import MISSED, chance_to_miss, repeats_for
+from synthetic import Synthetic, build
 
 LONE = build(40, {25: "bug0"})
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Synthetic, build, op_name
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
@@ -21,6 +20,7 @@ from repro_kit.program.edits import Outputs
 from repro_kit.program.values import TensorRecord
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome, minify
 from repro_kit.reduce.search import Limits, Search
+from synthetic import Synthetic, build, op_name
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
 
@@ -240,7 +240,7 @@ def test_settings_and_inputs_become_plain():
     result = minify(program.with_(inputs=inputs), Needs(["bug0"]))
     assert result.program.recipe == Recipe(config={"inductor.b": 2})
     assert result.program.preamble == "NEEDED = 1"
-    assert not any(isinstance(it, TensorInput) and it.requires_grad for it in result.program.inputs)
+    assert not any(isinstance(input_, TensorInput) and input_.requires_grad for input_ in result.program.inputs)
 
 
 def test_contexts_go_one_by_one_and_keep_what_they_need():
@@ -270,37 +270,37 @@ def test_threads_stay_where_one_is_not_enough(least: int, left: int | None):
 def test_progress_is_told():
     events: list[Event] = []
     result = minify(planted([10]), Synthetic(["bug0"]), on_event=events.append)
-    assert {it.kind for it in events[:-1]} == {"pass", "query", "accepted"}
+    assert {event.kind for event in events[:-1]} == {"pass", "query", "accepted"}
     assert (events[-1].kind, events[-1].stopped) == ("end", "fixpoint")
     assert events[-1].statements == result.statements_after == 1
-    assert sum(it.kind == "accepted" for it in events) == result.steps
+    assert sum(event.kind == "accepted" for event in events) == result.steps
 
 
 @pytest.mark.parametrize(("memory", "left"), [(None, 700), (1 << 30, 875)])
 def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory: int | None, left: int):
     class NeedsMuch(Synthetic):
         def fails(self, program: Program) -> bool:
-            return super().fails(program) and any(it.shape[0] >= 700 for it in program.inputs)
+            return super().fails(program) and any(input_.shape[0] >= 700 for input_ in program.inputs)
 
     program = planted([3]).with_(recipe=Recipe(memory=memory))
-    inputs = tuple(TensorInput(it.name, Data("randn", (1750, 3))) for it in program.inputs)
+    inputs = tuple(TensorInput(input_.name, Data("randn", (1750, 3))) for input_ in program.inputs)
     result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
-    assert [it.shape for it in result.program.inputs] == [(left, 1)]
+    assert [input_.shape for input_ in result.program.inputs] == [(left, 1)]
     assert result.queries < 60
 
 
 def test_sizes_shrink_as_far_as_the_failure_allows():
     class NeedsThree(Synthetic):
         def fails(self, program: Program) -> bool:
-            shapes = [it.shape or () for it in program.inputs if isinstance(it, TensorInput)]
+            shapes = [input_.shape or () for input_ in program.inputs if isinstance(input_, TensorInput)]
             return super().fails(program) and any(shape[-1:] == (3,) for shape in shapes)
 
         def fake_valid(self, programs):
-            return [all(it.shape != (1, 1) for it in program.inputs) for program in programs]
+            return [all(input_.shape != (1, 1) for input_ in program.inputs) for program in programs]
 
     oracle = NeedsThree(["bug0"])
     result = minify(planted([7]), oracle)
-    shapes = [it.shape for it in result.program.inputs if isinstance(it, TensorInput)]
+    shapes = [input_.shape for input_ in result.program.inputs if isinstance(input_, TensorInput)]
     assert shapes == [(1, 3)]
     assert oracle.fails(result.program)
 
@@ -358,7 +358,7 @@ class InBodies(Synthetic):
 def test_a_body_that_fails_alone_takes_the_place_of_its_operator() -> None:
     oracle = InBodies(["torch.bug"])
     result = minify(parse(BODIES), oracle)
-    assert [it.text for it in result.program.graph.statements] == ["torch.bug(c)"]
+    assert [statement.text for statement in result.program.graph.statements] == ["torch.bug(c)"]
     assert oracle.adopted == 1
 
 
@@ -366,7 +366,7 @@ def test_an_operator_that_is_needed_keeps_one_statement_in_one_body() -> None:
     result = minify(parse(BODIES), InBodies(["torch.bug", "cond("]))
     assert result.statements_after == 2
     (body,) = result.program.bodies
-    assert [it.text for it in body.statements] == ["torch.bug(a)"]
+    assert [statement.text for statement in body.statements] == ["torch.bug(a)"]
     assert len(body.params) == 1
     assert size(result.program) == 2
 
@@ -375,7 +375,7 @@ class Together(Synthetic):
     """Fails while the bug is there, and "left" and "right" are both there or both gone."""
 
     def fails(self, program: Program) -> bool:
-        names = {op_name(it) for it in program.graph.statements}
+        names = {op_name(statement) for statement in program.graph.statements}
         return "bug" in names and ("left" in names) == ("right" in names)
 
 
@@ -385,15 +385,15 @@ def test_two_statements_that_can_only_go_together_go() -> None:
         "def calls():\n    x = torch.randn(2, 3)\n    return [(x,)]\n"
     )
     result = minify(parse(text), Together([]))
-    assert [it.text for it in result.program.graph.statements] == ["torch.bug(x)"]
+    assert [statement.text for statement in result.program.graph.statements] == ["torch.bug(x)"]
 
 
 class Halved(Synthetic):
     """Fails while the bug gets one input of half precision, and another one."""
 
     def fails(self, program: Program) -> bool:
-        dtypes = [it.dtype for it in program.inputs if isinstance(it, TensorInput)]
-        found = {op_name(it) for it in program.graph.statements}
+        dtypes = [input_.dtype for input_ in program.inputs if isinstance(input_, TensorInput)]
+        found = {op_name(statement) for statement in program.graph.statements}
         return "bug" in found and "torch.float16" in dtypes and len(set(dtypes)) == 2
 
 
@@ -404,4 +404,4 @@ def test_inputs_are_of_the_default_dtype_where_they_can_be() -> None:
         "    return [(x, y)]\n"
     )
     lines = minify(parse(text), Halved([])).program.inputs
-    assert [it.dtype for it in lines if isinstance(it, TensorInput)] == ["torch.float16", None]
+    assert [line.dtype for line in lines if isinstance(line, TensorInput)] == ["torch.float16", None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from synthetic import Synthetic
 
 from repro_kit.program import Program, TensorInput, parse
 from repro_kit.reduce import Answer, RunOutcome, minify
 from repro_kit.reduce.neighbours import Neighbours, Removal, distance
+from synthetic import Synthetic
 
 TEXT = """import torch
 
@@ -36,7 +36,7 @@ class Half(Synthetic):
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for program in programs:
-            half = any(it.dtype == "torch.float16" for it in program.inputs if isinstance(it, TensorInput))
+            half = any(input_.dtype == "torch.float16" for input_ in program.inputs if isinstance(input_, TensorInput))
             yield Answer(RunOutcome.FAILS_ALIKE if half and self.fails(program) else RunOutcome.PASSES)
 
 
@@ -44,10 +44,10 @@ def test_every_single_removal_is_tried_and_none_fails() -> None:
     found = minify(parse(TEXT), Half(["bug0", "bug1"])).neighbours
     assert found.minimal
     assert found.complete
-    what = [it.what for it in found.removals]
+    what = [removal.what for removal in found.removals]
     assert any("bug0" in it for it in what)
     assert any("bug1" in it for it in what)
-    assert {it.outcome for it in found.removals} <= {RunOutcome.PASSES, None}
+    assert {removal.outcome for removal in found.removals} <= {RunOutcome.PASSES, None}
 
 
 def test_the_twin_passes_and_tells_what_matters() -> None:

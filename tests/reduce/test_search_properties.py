@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Synthetic, build, op_name
 
 from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.edits import Bypass, Remove, ToInput, apply
 from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome, minify
 from repro_kit.reduce.search import key_of
+from synthetic import Synthetic, build, op_name
 
 COUNT = 24
 PLACES = st.lists(st.integers(0, COUNT - 1), min_size=1, max_size=4, unique=True).map(sorted)
@@ -37,7 +37,7 @@ class AnyOf(Synthetic):
         self.groups = [{f"bug{number}" for number in group} for group in groups]
 
     def fails(self, program: Program) -> bool:
-        names = {op_name(it) for it in program.graph.statements}
+        names = {op_name(statement) for statement in program.graph.statements}
         return any(group <= names for group in self.groups)
 
 
@@ -132,7 +132,7 @@ def test_what_is_left_does_not_depend_on_the_number_of_jobs(places, seed, path):
     bugs = [f"bug{number}" for number in range(len(places))]
     program = build(COUNT, dict(zip(places, bugs, strict=True)), seed, chain=path)
     results = [minify(program, Synthetic(bugs, path=path, jobs=jobs)) for jobs in (1, 2, 4, 4)]
-    left = [[op_name(it) for it in one.program.graph.statements] for one in results]
+    left = [[op_name(statement) for statement in result.program.graph.statements] for result in results]
     assert left == [bugs] * 4
     assert render(results[2].program) == render(results[3].program)
 

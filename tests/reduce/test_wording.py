@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from synthetic import Synthetic
 
 from repro_kit.program import Program, Statement, parse, render
 from repro_kit.program.arguments import fewer_arguments, public_forms
 from repro_kit.reduce import Answer, RunOutcome, minify
+from synthetic import Synthetic
 
 TEXT = """import torch
 
@@ -42,7 +42,7 @@ class Needs(Synthetic):
             yield Answer(RunOutcome.FAILS_ALIKE if all(word in text for word in self.words) else RunOutcome.PASSES)
 
     def fake_valid(self, programs: Sequence[Program]) -> list[bool | None]:
-        return [not any(word in render(it) for word in self.invalid) for it in programs]
+        return [not any(word in render(program) for word in self.invalid) for program in programs]
 
 
 def statement(words: Sequence[str], invalid: Sequence[str] = ()) -> str:
@@ -83,10 +83,10 @@ def test_a_name_that_does_not_exist_is_never_run() -> None:
     ],
 )
 def test_public_names(private: str, public: str) -> None:
-    assert public in [it.text for it in public_forms(Statement("a", private))]
+    assert public in [public_form.text for public_form in public_forms(Statement("a", private))]
 
 
 def test_one_element_of_a_list_or_dict_less() -> None:
-    found = [it.text for it in fewer_arguments(Statement("a", "torch.cat([x, y], 1)"))]
+    found = [fewer_argument.text for fewer_argument in fewer_arguments(Statement("a", "torch.cat([x, y], 1)"))]
     assert {"torch.cat([x, y])", "torch.cat([x], 1)", "torch.cat([y], 1)", "torch.cat([], 1)"} <= set(found)
-    assert "f(x, {})" in [it.text for it in fewer_arguments(Statement("a", "f(x, {'a': 1})"))]
+    assert "f(x, {})" in [fewer_argument.text for fewer_argument in fewer_arguments(Statement("a", "f(x, {'a': 1})"))]

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from texts import program, spoiling
 
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import program, spoiling
 
 pytestmark = pytest.mark.torch
 

@@ -1,9 +1,9 @@
 """Where compiled values begin to differ from eager's, found by compiling with every value as an output."""
 
 import pytest
-from texts import program
 
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import program
 
 pytestmark = pytest.mark.torch
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from texts import failing_backend, program
 
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import failing_backend, program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -77,7 +77,7 @@ def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Pat
                 name: status for name, (_, status) in KINDS.items()
             }
         assert me.children(recursive=True) == [guard, watcher, server], "the server was never started anew"
-        assert [it.name for it in scratch.iterdir()] == ["server.txt"]
+        assert [path.name for path in scratch.iterdir()] == ["server.txt"]
         assert (server.num_fds(), me.num_fds()) == before[:2]
         assert server.memory_info().rss < before[2] + (20 << 20)
     assert not me.children(recursive=True)
@@ -95,4 +95,4 @@ def test_a_server_that_is_killed_leaves_nothing_of_its_queries(tmp_path: Path, m
     assert (verdict.status, started.read_text()) == (Status.INFRA, "xx")
     left = [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1001"]]
     assert not psutil.wait_procs(left, timeout=10)[1], "what was killed may take a moment to be gone"
-    assert [it.name for it in tmp_path.iterdir()] == ["started"]
+    assert [path.name for path in tmp_path.iterdir()] == ["started"]

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from texts import program, spoiling
 
 from repro_kit.model.failure.failure import Kind, Phase, Status, Verdict
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import program, spoiling
 
 pytestmark = pytest.mark.torch
 

@@ -13,13 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import hard_to_kill
+from hard_to_kill import start, wait_until
 from repro_kit.errors import ReproKitError
 from repro_kit.runner import kept
 from repro_kit.runner.launch import Run, launch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
-import hard_to_kill
-from hard_to_kill import start, wait_until
 
 
 @pytest.fixture

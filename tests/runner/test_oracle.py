@@ -9,15 +9,15 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from texts import failing_backend, program, spoiling
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import failing_backend, program, spoiling
 
 pytestmark = pytest.mark.torch
 
@@ -36,7 +36,7 @@ def mine(gm, example_inputs):
 """
 
 
-def check(oracle: Oracle, text: str, inputs: Path | None = None, timeout: float = 60) -> Verdict:
+def check(oracle: ProgramOracle, text: str, inputs: Path | None = None, timeout: float = 60) -> Verdict:
     (verdict,) = oracle.check([text], inputs, timeout=timeout)
     return verdict
 

@@ -26,7 +26,7 @@ def test_a_file_that_goes_while_the_cache_is_copied_is_left_out(tmp_path: Path, 
     monkeypatch.setattr(shutil, "copy2", copy_slowly)
     with private_caches(tmp_path / "case", "python", copy_of=cache) as env:
         copied = Path(env["TORCHINDUCTOR_CACHE_DIR"])
-        assert [str(it.relative_to(copied)) for it in copied.rglob("*")] == ["kernel.so"]
+        assert [str(path.relative_to(copied)) for path in copied.rglob("*")] == ["kernel.so"]
     assert not copied.exists()
 
 
@@ -45,7 +45,7 @@ def test_a_private_cache_has_the_probes_of_the_compiler_and_nothing_else(tmp_pat
     (known / "ab" / "other_CxxBuild").mkdir()  # another process is at it
     with private_caches(tmp_path / "case", "/venv/bin/python") as env:
         cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
-        assert [it.relative_to(cache).as_posix() for it in cache.rglob("*") if it.is_file()] == ["ab/probe.so"]
+        assert [path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.is_file()] == ["ab/probe.so"]
     with private_caches(tmp_path / "case", "/other/bin/python") as env:
         assert not list(Path(env["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
 
@@ -60,7 +60,7 @@ def test_headers_that_are_being_written_are_not_handed_on(tmp_path: Path, monkey
         os.utime(known / name, (time.time() - age,) * 2)
     give_headers(tmp_path / "run")
     given = tmp_path / "run" / "torchinductor_me" / "precompiled_headers"
-    assert [it.name for it in given.iterdir()] == ["old.h.gch"]
+    assert [path.name for path in given.iterdir()] == ["old.h.gch"]
 
 
 def test_what_was_not_used_for_long_goes(tmp_path: Path, monkeypatch) -> None:

@@ -1,15 +1,15 @@
 from repro_kit.program.graph_record import GraphRecord, InputRecord
-from repro_kit.runner.recorded import Event, Recorded
+from repro_kit.runner.recorded import Recorded, RecordedEvent
 
 
 def graph(number: int, compile_id: str = "0/0") -> GraphRecord:
     return GraphRecord(number, 1, compile_id, inputs=(InputRecord("tensor", "x", shape=(2,)),))
 
 
-def events(*words: str) -> tuple[Event, ...]:
+def events(*words: str) -> tuple[RecordedEvent, ...]:
     """`"compile-begin 0"` → an event of graph 0."""
     pairs = [word.split() for word in words]
-    return tuple(Event(name, int(number), float(at)) for at, (name, number) in enumerate(pairs))
+    return tuple(RecordedEvent(name, int(number), float(at)) for at, (name, number) in enumerate(pairs))
 
 
 def test_a_graph_that_failed_comes_before_one_that_was_left_open_and_the_last_backward() -> None:
@@ -30,7 +30,7 @@ def test_nothing_points_at_graphs_that_ended_well() -> None:
 
 
 def test_a_call_of_torch_compile_is_of_no_graph() -> None:
-    called = Event("compile-call", None, 0.0, settings={"backend": "eager", "dynamic": True, "mode": None})
+    called = RecordedEvent("compile-call", None, 0.0, settings={"backend": "eager", "dynamic": True, "mode": None})
     recorded = Recorded(1, (), (called,))
     assert recorded.suspects() == []
     assert recorded.compile_settings()["backend"] == "eager"
@@ -42,10 +42,10 @@ def test_calls_keep_their_order_and_the_first_has_the_inputs_of_the_graph() -> N
         1,
         (graph(0), graph(1, "0/1")),
         (
-            Event("call-begin", 0, 0.0),
-            Event("call-begin", 1, 1.0),
-            Event("call-begin", 0, 2.0, call=1, inputs=later),
-            Event("call-begin", 0, 3.0, call=2, problem="TypeError: a subclass"),
+            RecordedEvent("call-begin", 0, 0.0),
+            RecordedEvent("call-begin", 1, 1.0),
+            RecordedEvent("call-begin", 0, 2.0, call=1, inputs=later),
+            RecordedEvent("call-begin", 0, 3.0, call=2, problem="TypeError: a subclass"),
         ),
     )
     assert [(number, inputs[0].shape) for number, inputs in recorded.calls_of([0, 1])] == [

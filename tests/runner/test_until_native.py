@@ -1,10 +1,10 @@
 """A program that gets as far as a native compiler has passed, where the failure comes before."""
 
 import pytest
-from texts import program
 
 from repro_kit.model.failure.failure import Kind, Phase, Status
 from repro_kit.runner.zygote import ZygoteOracle
+from texts import program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

@@ -22,7 +22,7 @@ HIGHER_ORDER = FIXTURES / "insights" / "higher_order.log"
 def test_list_names_kind_compile_and_a_path_each():
     found = list(listed(read(FIXTURES / "backward_error.log")))
     runnables = [one for one in found if one.kind == "fx_graph_runnable"]
-    assert [(str(one.compile), one.index, str(one.path)) for one in runnables] == [
+    assert [(str(runnable.compile), runnable.index, str(runnable.path)) for runnable in runnables] == [
         ("0/0", 0, "fx_graph_runnable/0_0.py"),
         ("0/0", 1, "fx_graph_runnable/0_0_1.py"),
     ]
@@ -123,8 +123,8 @@ def test_chrome_trace_is_json_with_a_process_a_log(tmp_path):
     for rank in (0, 1):
         (tmp_path / f"{rank}.log").write_text(text.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
     events = json.loads(b"".join(chrome_trace(read(tmp_path))))["traceEvents"]
-    assert [one["args"]["name"].split(",")[0] for one in events if one["ph"] == "M"] == ["rank 0", "rank 1"]
-    begun = [one for one in events if one["ph"] == "B"]
+    assert [event["args"]["name"].split(",")[0] for event in events if event["ph"] == "M"] == ["rank 0", "rank 1"]
+    begun = [event for event in events if event["ph"] == "B"]
     assert {one["pid"] for one in begun} == {0, 1} and begun[0]["name"] == "dynamo" and begun[0]["ts"] > 0
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.trace.insights import Insights, gather
-from repro_kit.trace.insights.overview import State
+from repro_kit.trace.insights.overview import OverviewState
 
 HEAD = "V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:2350] "
 HERE = Path(__file__).parent
@@ -124,14 +124,17 @@ def record(data: dict, payload: str) -> str:
 def told(insights: Insights) -> dict:
     """The gist of `insights`, in the form of `EXPECTED`."""
     found = {
-        "states": " ".join(one.state for one in insights.overview.compiles),
+        "states": " ".join(compile_.state for compile_ in insights.overview.compiles),
         "breaks": {(one.code, one.extra_graphs) for one in insights.breaks},
         "recompiles": {
             (reason.guard.kind, reason.guard.source, reason.guard.expected)
-            for one in insights.recompiles
-            for reason in one.reasons
+            for recompile in insights.recompiles
+            for reason in recompile.reasons
         },
-        "specializations": {(one.cause.value, one.sources[0], one.value) for one in insights.specializations},
+        "specializations": {
+            (specialization.cause.value, specialization.sources[0], specialization.value)
+            for specialization in insights.specializations
+        },
         "blocked": {(one.source, one.setting.value) for one in insights.shapes.blocked},
     }
     return {key: value for key, value in found.items() if value}
@@ -144,7 +147,9 @@ def test_recorded_trace(case):
     assert from_data(to_data(insights), Insights) == insights
     assert insights.problems.damaged == insights.problems.stray == 0
     places = [one.where for one in (*insights.breaks, *insights.specializations, *insights.failures) if one.where]
-    places += [one.guard.where for it in insights.recompiles for one in it.reasons if one.guard.where]
+    places += [
+        reason.guard.where for recompile in insights.recompiles for reason in recompile.reasons if reason.guard.where
+    ]
     assert all(place.line and place.file.startswith(("/home/me/", "/venv/")) for place in places)
 
 
@@ -216,7 +221,7 @@ def test_symbols_with_source_range_and_what_made_them():
     (one,) = symbols.symbols
     assert (one.source, one.hints, one.range) == ("L['x'].size()[0]", ("4",), "[2, int_oo]")
     assert one.origin == "automatic dynamic" and symbols.suggested == ("L['x']",)
-    origins = {one.origin.value for one in gather(FIXTURES / "unbacked_check.log").shapes.symbols}
+    origins = {symbol.origin.value for symbol in gather(FIXTURES / "unbacked_check.log").shapes.symbols}
     assert origins == {"unbacked"}
     (learned,) = gather(FIXTURES / "pgo_warm.log").shapes.symbols
     assert learned.origin == "PGO" and learned.source == "L['x'].size()[0]"
@@ -243,13 +248,13 @@ def triton_poi_fused_add_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):
 
 def test_guards_by_source_and_line_with_shapes_apart():
     guards = gather(FIXTURES / "size_equals_or_bounded.log").guards
-    assert {one.text for one in guards.shapes} == {
+    assert {shape.text for shape in guards.shapes} == {
         "L['x'].size()[0] != 10", "2 <= L['x'].size()[0] <= 30", "31 <= L['x'].size()[0]",
     }  # fmt: skip
-    bound = next(one for one in guards.shapes if one.text.startswith("31"))
+    bound = next(shape for shape in guards.shapes if shape.text.startswith("31"))
     assert bound.where.code == "if x.size()[0] <= 30:" and bound.where.file == "/home/me/insight_cases.py"
-    tensors = [one for one in guards.groups if one.name == "TENSOR_MATCH"]
-    assert {one.source for one in tensors} == {"L['x']"} and guards.dynamic[0].sizes == "[None]"
+    tensors = [group for group in guards.groups if group.name == "TENSOR_MATCH"]
+    assert {tensor.source for tensor in tensors} == {"L['x']"} and guards.dynamic[0].sizes == "[None]"
     assert guards.costly[0].latency_us >= guards.costly[-1].latency_us > 0
     assert guards.total == sum(one.count for one in (*guards.groups, *guards.shapes))
 
@@ -270,7 +275,7 @@ def test_similar_graphs():
 
 def test_settings_that_are_not_at_their_default():
     overview = gather(FIXTURES / "hit_limit.log").overview
-    assert {(one.name, one.value, one.default) for one in overview.settings} == {
+    assert {(setting.name, setting.value, setting.default) for setting in overview.settings} == {
         ("torch._dynamo.config.automatic_dynamic_shapes", "False", "True"),
         ("torch._dynamo.config.recompile_limit", "2", "8"),
     }
@@ -281,7 +286,7 @@ def test_tree_lists_stack_frames_from_the_root_downwards():
     overview = gather(FIXTURES / "breaks_on_item.log").overview
     nodes = [(node.depth, node.frame.function, [ref.compile_id for ref in node.compiles]) for node in overview.tree]
     assert nodes[0] == (0, "<module>", []) and (2, "f", ["0/0"]) in nodes
-    assert overview.states() == {State.OK: 1, State.BROKEN: 1} and overview.ops == 2
+    assert overview.states() == {OverviewState.OK: 1, OverviewState.BROKEN: 1} and overview.ops == 2
 
 
 def test_failures_say_what_and_where():
@@ -303,7 +308,7 @@ def test_ranks_that_diverge(tmp_path):
         (tmp_path / f"rank_{rank}.log").write_text(log.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
     ranks = gather(tmp_path).ranks
     assert ranks.ranks == (0, 1, 2) and ranks.compiles == {0: 4, 1: 4, 2: 2}
-    found = {(one.what, one.compile_id): one.groups for one in ranks.divergences}
+    found = {(divergence.what, divergence.compile_id): divergence.groups for divergence in ranks.divergences}
     assert found["compiles", "0/3"] == (("compiled", (0, 1)), ("not compiled", (2,)))
     assert [ranks for _, ranks in found["graph", "0/1"]] == [(0, 1), (2,)]
     assert ("graph", "0/0") not in found

@@ -35,7 +35,7 @@ EXPECTED = {
 
 def check(case: str, trace: Path) -> None:
     outcomes, failures = EXPECTED[case]
-    assert [one.outcome.value for one in compile_ids(read(trace))] == outcomes
+    assert [compile_id_.outcome.value for compile_id_ in compile_ids(read(trace))] == outcomes
     found = compile_failures(read(trace))
     assert [(one.type, one.soft, one.backward) for one in found] == failures
     assert all(one.text and one.reason for one in found)
@@ -82,7 +82,9 @@ def test_the_same_id_on_two_ranks_is_two_compiles(tmp_path):
     text = (FIXTURES / "backend_error.log").read_text()
     (tmp_path / "rank_0.log").write_text(text.replace('"frame_id"', '"rank": 0, "frame_id"'))
     (tmp_path / "rank_1.log").write_text(text.replace('"frame_id"', '"rank": 1, "frame_id"'))
-    assert [(one.compile_id, one.rank) for one in compile_failures(read(tmp_path))] == [("0/0", 0), ("0/0", 1)]
+    assert [
+        (compile_failure.compile_id, compile_failure.rank) for compile_failure in compile_failures(read(tmp_path))
+    ] == [("0/0", 0), ("0/0", 1)]
 
 
 def test_an_error_without_metrics_counts_and_has_a_name(tmp_path):

@@ -16,9 +16,9 @@ def of(tmp_path, text):
 
 def reasons(insights):
     return [
-        (one.guard.kind, one.guard.source, one.guard.text, one.count)
-        for it in insights.recompiles
-        for one in it.reasons
+        (reason.guard.kind, reason.guard.source, reason.guard.text, reason.count)
+        for recompile in insights.recompiles
+        for reason in recompile.reasons
     ]
 
 
@@ -27,23 +27,25 @@ def test_text_tells_what_the_trace_of_the_same_program_tells(case):
     text, trace = gather(FIXTURES / f"{case}.txt"), gather(FIXTURES / f"{case}.log")
     assert text.text and not trace.text
     assert reasons(text) == reasons(trace)
-    assert [(one.name, one.count, one.hit, one.limit) for one in text.recompiles] == [
-        (one.name, one.count, one.hit, one.limit) for one in trace.recompiles
+    assert [(recompile.name, recompile.count, recompile.hit, recompile.limit) for recompile in text.recompiles] == [
+        (recompile.name, recompile.count, recompile.hit, recompile.limit) for recompile in trace.recompiles
     ]
     if case != "duck_shaped":  # the size that took the other's symbol is not logged
-        assert [[row.values for row in one.values.rows] for one in text.recompiles] == [
-            [row.values for row in one.values.rows] for one in trace.recompiles
+        assert [[row.values for row in recompile.values.rows] for recompile in text.recompiles] == [
+            [row.values for row in recompile.values.rows] for recompile in trace.recompiles
         ]
     assert [(one.kind, one.code, one.where, one.hints) for one in text.breaks] == [
         (one.kind, one.code, one.where, one.hints) for one in trace.breaks
     ]
-    assert {one.text for one in text.guards.shapes} == {one.text for one in trace.guards.shapes}
+    assert {shape.text for shape in text.guards.shapes} == {shape.text for shape in trace.guards.shapes}
     assert text.guards.total == trace.guards.total and text.guards.costly[0].latency_us > 0
-    assert {(one.source, one.range, one.hints) for one in text.shapes.symbols} == {
-        (one.source, one.range, one.hints) for one in trace.shapes.symbols
+    assert {(symbol.source, symbol.range, symbol.hints) for symbol in text.shapes.symbols} == {
+        (symbol.source, symbol.range, symbol.hints) for symbol in trace.shapes.symbols
     }
-    assert {(one.cause, one.sources, one.value) for one in text.specializations} == {
-        (one.cause, one.sources, one.value) for one in trace.specializations
+    assert {
+        (specialization.cause, specialization.sources, specialization.value) for specialization in text.specializations
+    } == {
+        (specialization.cause, specialization.sources, specialization.value) for specialization in trace.specializations
     }
 
 
@@ -62,7 +64,9 @@ def test_recompiles_of_torch_2_2(tmp_path):
     )
     (one,) = insights.recompiles
     assert (one.name, one.code.file, one.code.line, one.count) == ("forward", "/data/resnet.py", 266, 2)
-    assert [(it.guard.source, it.count) for it in one.reasons] == [("L['x'].size()[0]", 3)] and one.size_related
+    assert [(reason.guard.source, reason.count) for reason in one.reasons] == [
+        ("L['x'].size()[0]", 3)
+    ] and one.size_related
 
 
 def test_recompiles_of_a_rank_with_ids(tmp_path):
@@ -94,7 +98,7 @@ tensor([2., 2., 2., 2.])
     )
     (one,) = insights.recompiles
     assert one.compiles[-1].compile_id == "2/2" and one.name == "fn"
-    size, value = sorted(one.reasons, key=lambda it: it.guard.kind)
+    size, value = sorted(one.reasons, key=lambda reason: reason.guard.kind)
     assert size.guard.source == "L['x'].size()[0]" and size.against == ("2/1",)
     assert value.guard.source == "L['c']" and value.guard.where.code == "return x + c" and value.guard.where.line == 3
 
@@ -110,7 +114,9 @@ def test_ranks_that_interleave_their_lines(tmp_path):
         "    - 1/0: tensor 'L['x']' size mismatch at index 0. expected 4, actual 5",
     ]
     insights = of(tmp_path, "".join(f"{head} {line}\n" for line in lines for head in heads))
-    assert sorted((one.compiles[-1].rank, one.reasons[0].guard.actual) for one in insights.recompiles) == [
+    assert sorted(
+        (recompile.compiles[-1].rank, recompile.reasons[0].guard.actual) for recompile in insights.recompiles
+    ) == [
         (0, "5"),
         (1, "5"),
     ]
@@ -160,11 +166,11 @@ def test_guards_as_a_list(tmp_path):
 """,
     )
     assert insights.guards.total == 3
-    assert {(one.kind, one.source) for one in insights.guards.groups} == {
+    assert {(group.kind, group.source) for group in insights.guards.groups} == {
         ("dynamic marking", "L['x']"),
         ("type", "L['n']"),
     }
-    assert [one.text for one in insights.guards.shapes] == ["2 <= L['x'].size()[0]"]
+    assert [shape.text for shape in insights.guards.shapes] == ["2 <= L['x'].size()[0]"]
 
 
 def test_text_that_tells_nothing_is_no_insight(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.model.serialize import from_data, to_data
-from repro_kit.trace.diff import Difference, Fate, difference
+from repro_kit.trace.diff import Fate, TraceDifference, difference
 from repro_kit.trace.insights import gather
 
 FIXTURES = Path(__file__).parent / "fixtures" / "insights"
@@ -18,8 +18,8 @@ def of(name):
 @pytest.mark.parametrize("name", sorted(path.stem for path in FIXTURES.glob("*.log")))
 def test_a_trace_does_not_differ_from_itself(name):
     found = difference(of(name), of(name))
-    assert found == Difference(phases=found.phases)
-    assert all(one.before == one.after for one in found.phases) and found.phases[0].phase == "all"
+    assert found == TraceDifference(phases=found.phases)
+    assert all(phase.before == phase.after for phase in found.phases) and found.phases[0].phase == "all"
 
 
 def test_one_graph_for_all_sizes_against_one_a_size():
@@ -27,11 +27,11 @@ def test_one_graph_for_all_sizes_against_one_a_size():
     (frame,) = found.frames
     assert (frame.fate, frame.name, len(frame.before), len(frame.after)) == (Fate.CHANGED, "<lambda>", 4, 1)
     assert not frame.recompiles_more and frame.ops == (8, 2)
-    settings = {one.what: (one.fate, one.after) for one in found.settings}
+    settings = {setting.what: (setting.fate, setting.after) for setting in found.settings}
     assert settings["torch._dynamo.config.assume_static_by_default"] == (Fate.APPEARED, "False")
     assert settings["torch._dynamo.config.automatic_dynamic_shapes"] == (Fate.VANISHED, "")
-    assert any(one.fate == Fate.APPEARED and "size=[None, None]" in one.what for one in found.guards)
-    assert from_data(to_data(found), Difference) == found
+    assert any(guard.fate == Fate.APPEARED and "size=[None, None]" in guard.what for guard in found.guards)
+    assert from_data(to_data(found), TraceDifference) == found
 
 
 def test_more_recompiles_say_why():
@@ -42,7 +42,7 @@ def test_more_recompiles_say_why():
 
 def test_frames_and_breaks_that_appear_and_vanish():
     found = difference(of("breaks_on_item"), of("breaks_on_data"))
-    assert {(one.fate, one.code.line) for one in found.frames if one.name == "f"} == {
+    assert {(frame.fate, frame.code.line) for frame in found.frames if frame.name == "f"} == {
         (Fate.VANISHED, of("breaks_on_item").overview.compiles[0].code.line),
         (Fate.APPEARED, of("breaks_on_data").overview.compiles[0].code.line),
     }

@@ -1,11 +1,7 @@
 """Every promise of docs/security.md, provoked at the small size of `scripts/bench/trust.py`."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 import trust
 
 

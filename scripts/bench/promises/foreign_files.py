@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 import tomli_w
+
 from attempts import Told, run_all
 from hostile_files import (
     BESIDE,
@@ -28,7 +29,6 @@ from hostile_files import (
     write_zip,
 )
 from hostile_text import CHARACTERS, SEQUENCES, raw_in
-
 from promises import Row
 from repro_kit.builds.source import Ready
 from repro_kit.case.case import Case, Subject
@@ -217,7 +217,9 @@ def _trace() -> bytes:
         ({"create_symbol": {"symbol": "s0", "val": "2", "source": "L['x']", "user_stack": [frame]}, **at}, ""),
         ({"compilation_metrics": metrics, **at}, ""),
     )
-    lines = [b"V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:1] " + orjson.dumps(_summed(*it)) for it in records]
+    lines = [
+        b"V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:1] " + orjson.dumps(_summed(*record)) for record in records
+    ]
     return b"\n".join(
         line + b"".join(b"\n\t" + part.encode() for part in payload.splitlines())
         for line, (_, payload) in zip(lines, records, strict=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import nasty
 from nasty import Ran
-
 from promises import Row
 
 _SEED = 20_300_101

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import hard_to_kill
 import psutil
 
+import hard_to_kill
 from promises import Row
 from repro_kit.case.case import Case
 from repro_kit.case.results import BundleResult

@@ -12,9 +12,8 @@ from unittest.mock import patch
 
 from promises import Row
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "bundle"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "helpers"))
 import private_values as planted
-
 from repro_kit.bundle.privacy.vocabulary import words_of_torch
 from repro_kit.session.options import Options
 

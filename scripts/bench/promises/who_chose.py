@@ -13,7 +13,6 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import strangers
-
 from promises import Row
 from repro_kit.cli.defaults import read_defaults
 from repro_kit.cli.settings import SETTINGS, Source

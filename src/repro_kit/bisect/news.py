@@ -21,7 +21,7 @@ WORDS = {
 }
 
 
-class Event(StrEnum):
+class NewsEvent(StrEnum):
     """What has become of a case since the last build that could judge it; the most urgent first."""
 
     NEWLY_FAILS = "newly fails"
@@ -34,9 +34,9 @@ class Event(StrEnum):
 
 
 #: What a person must look at.
-ALARMS = (Event.NEWLY_FAILS, Event.CHANGED)
+ALARMS = (NewsEvent.NEWLY_FAILS, NewsEvent.CHANGED)
 #: What a bisection can tell more about.
-TURNS = (Event.NEWLY_FAILS, Event.CHANGED, Event.FIXED)
+TURNS = (NewsEvent.NEWLY_FAILS, NewsEvent.CHANGED, NewsEvent.FIXED)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LastSeen:
 
 
 @dataclass(frozen=True)
-class Memory:
+class NightlyMemory:
     """What is kept between runs."""
 
     schema: int = SCHEMA
@@ -80,7 +80,7 @@ class News:
     """One case, what has become of it, and since which build."""
 
     run: CaseRun
-    event: Event
+    event: NewsEvent
     since: LastSeen | None = None
 
 
@@ -88,7 +88,7 @@ class News:
 class Group:
     """Cases that changed alike, with one signature: one regression is one report."""
 
-    event: Event
+    event: NewsEvent
     news: tuple[News, ...]
     bisected: str = ""  # the answer, in one sentence
     answer: str = ""  # the same as Markdown
@@ -108,7 +108,7 @@ class Group:
         return signature.summary() if signature else first.run.detail
 
 
-def compare(memory: Memory, runs: Sequence[CaseRun]) -> list[News]:
+def compare(memory: NightlyMemory, runs: Sequence[CaseRun]) -> list[News]:
     """What has become of each case since it was last judged."""
     return [News(run, _event(run, memory.cases.get(run.name)), memory.cases.get(run.name)) for run in runs]
 
@@ -122,12 +122,12 @@ def grouped(news: Sequence[News]) -> list[Group]:
             groups.append([one])
         else:
             place.append(one)
-    order = list(Event)
+    order = list(NewsEvent)
     found = [Group(group[0].event, tuple(group)) for group in groups]
     return sorted(found, key=lambda group: order.index(group.event))
 
 
-def remembered(memory: Memory, runs: Sequence[CaseRun], build: str) -> Memory:
+def remembered(memory: NightlyMemory, runs: Sequence[CaseRun], build: str) -> NightlyMemory:
     """What to keep after `build`: a case that could not run keeps what was known of it; one that is gone is dropped."""
     cases = {}
     for run in runs:
@@ -135,19 +135,19 @@ def remembered(memory: Memory, runs: Sequence[CaseRun], build: str) -> Memory:
             cases[run.name] = LastSeen(build, run.state, run.signature)
         elif run.name in memory.cases:
             cases[run.name] = memory.cases[run.name]
-    return Memory(SCHEMA, build, cases)
+    return NightlyMemory(SCHEMA, build, cases)
 
 
-def _event(run: CaseRun, known: LastSeen | None) -> Event:
+def _event(run: CaseRun, known: LastSeen | None) -> NewsEvent:
     if run.state is RunOutcome.CANNOT_TELL:
-        return Event.UNKNOWN
+        return NewsEvent.UNKNOWN
     if known is None:
-        return Event.FIRST
+        return NewsEvent.FIRST
     if run.state is RunOutcome.PASSES:
-        return Event.STILL_PASSES if known.state is RunOutcome.PASSES else Event.FIXED
+        return NewsEvent.STILL_PASSES if known.state is RunOutcome.PASSES else NewsEvent.FIXED
     if known.state is RunOutcome.PASSES:
-        return Event.NEWLY_FAILS
-    return Event.STILL_FAILS if _alike(known.signature, run.signature) else Event.CHANGED
+        return NewsEvent.NEWLY_FAILS
+    return NewsEvent.STILL_FAILS if _alike(known.signature, run.signature) else NewsEvent.CHANGED
 
 
 def _belongs(one: News, other: News) -> bool:

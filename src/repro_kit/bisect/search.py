@@ -45,14 +45,14 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Ask:
+class JudgeNext:
     """The build to judge next, and why this one."""
 
     index: int
     why: str
 
 
-class Ending(StrEnum):
+class SearchEnding(StrEnum):
     """How a search ends."""
 
     FOUND = "found"
@@ -64,10 +64,10 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """The answer: `old` is the last build of the old kind, `new` the first one of the new kind, where known."""
 
-    ending: Ending
+    ending: SearchEnding
     old: int | None = None
     new: int | None = None
     skipped: tuple[int, ...] = ()  # between them, and of no use
@@ -75,7 +75,7 @@ class Outcome:
     contradictions: tuple[int, ...] = ()  # old ones that are newer than `new`
 
 
-def next_step(question: Question, marks: Marks) -> Ask | Outcome:
+def next_step(question: Question, marks: Marks) -> JudgeNext | SearchOutcome:
     """What to judge next, or the answer."""
     if question.find_fix and question.first is not None:  # the failing end first: it shows what is looked for
         start = _older_end(question, marks, question.last)
@@ -93,10 +93,10 @@ def next_step(question: Question, marks: Marks) -> Ask | Outcome:
     skipped = [index for index in inside if marks.get(index) is Mark.SKIP]
     if untried and len(skipped) < question.patience:
         among = f"in the middle of the {len(inside)} builds between" if len(inside) > 1 else "the only one between"
-        return Ask(_middle(untried), among)
+        return JudgeNext(_middle(untried), among)
     after = range(high + 1, question.last + 1)
-    return Outcome(
-        Ending.RANGE if skipped or untried else Ending.FOUND,
+    return SearchOutcome(
+        SearchEnding.RANGE if skipped or untried else SearchEnding.FOUND,
         low,
         high,
         tuple(skipped),
@@ -108,16 +108,16 @@ def next_step(question: Question, marks: Marks) -> Ask | Outcome:
 def following(question: Question, marks: Marks) -> list[int]:
     """The builds that may be asked for next, whatever the present one turns out to be."""
     ask = next_step(question, marks)
-    if isinstance(ask, Outcome):
+    if isinstance(ask, SearchOutcome):
         return []
     steps = (next_step(question, {**marks, ask.index: mark}) for mark in (question.old, question.new))
-    return list(dict.fromkeys(step.index for step in steps if isinstance(step, Ask)))
+    return list(dict.fromkeys(step.index for step in steps if isinstance(step, JudgeNext)))
 
 
 def steps_left(question: Question, marks: Marks) -> int:
     """About how many builds are still to be judged."""
     step = next_step(question, marks)
-    if isinstance(step, Outcome):
+    if isinstance(step, SearchOutcome):
         return 0
     first = question.first or 0
     news = [index for index, mark in marks.items() if mark is question.new and first < index <= question.last]
@@ -129,44 +129,46 @@ def steps_left(question: Question, marks: Marks) -> int:
     return unverified + (ceil(log2(untried + 1)) if untried else 0)
 
 
-def _newer_end(question: Question, marks: Marks) -> int | Ask | Outcome:
+def _newer_end(question: Question, marks: Marks) -> int | JudgeNext | SearchOutcome:
     """The newest build of use, which must be of the new kind."""
     for index in range(question.last, (question.first or 0) - 1, -1):
         mark = marks.get(index)
         if mark is None:
-            return Ask(index, "to verify the newer end" if index == question.last else "since newer ones are of no use")
+            return JudgeNext(
+                index, "to verify the newer end" if index == question.last else "since newer ones are of no use"
+            )
         if mark is question.new:
             return index
         if mark is question.old:
-            return Outcome(Ending.NEW_IS_OLD, old=index)
+            return SearchOutcome(SearchEnding.NEW_IS_OLD, old=index)
         if _gives_up(question, question.last - index + 1):
             break
-    return Outcome(Ending.NO_NEW_END)
+    return SearchOutcome(SearchEnding.NO_NEW_END)
 
 
-def _older_end(question: Question, marks: Marks, new: int) -> int | Ask | Outcome:
+def _older_end(question: Question, marks: Marks, new: int) -> int | JudgeNext | SearchOutcome:
     """The oldest build of use, which must be of the old kind."""
     first = question.first or 0
     for index in range(first, new):
         mark = marks.get(index)
         if mark is None:
-            return Ask(index, "to verify the older end" if index == first else "since older ones are of no use")
+            return JudgeNext(index, "to verify the older end" if index == first else "since older ones are of no use")
         if mark is question.old:
             return index
         if mark is question.new:
-            return Outcome(Ending.OLD_IS_NEW, new=index)
+            return SearchOutcome(SearchEnding.OLD_IS_NEW, new=index)
         if _gives_up(question, index - first + 1):
             break
-    return Outcome(Ending.NO_OLD_END, new=new)
+    return SearchOutcome(SearchEnding.NO_OLD_END, new=new)
 
 
-def _expanded(question: Question, marks: Marks, new: int) -> int | Ask | Outcome:
+def _expanded(question: Question, marks: Marks, new: int) -> int | JudgeNext | SearchOutcome:
     """A build of the old kind, looked for backwards in steps that double, down to the oldest of use."""
     wanted = list(_backwards(new))
     for index in wanted:
         mark = marks.get(index)
         if mark is None:
-            return Ask(index, f"{new - index} back, in search of one that is still {question.old}")
+            return JudgeNext(index, f"{new - index} back, in search of one that is still {question.old}")
         if mark is question.old:
             return index
     known = [index for index in range(new) if marks.get(index) is question.new]
@@ -174,12 +176,12 @@ def _expanded(question: Question, marks: Marks, new: int) -> int | Ask | Outcome
     for index in range(oldest):  # the oldest is of no use: the ones after it
         mark = marks.get(index)
         if mark is None:
-            return Ask(index, "since older ones are of no use")
+            return JudgeNext(index, "since older ones are of no use")
         if mark is question.old:
             return index
         if _gives_up(question, index + 1):
             break
-    return Outcome(Ending.OLD_IS_NEW if oldest == 0 else Ending.NO_OLD_END, new=oldest)
+    return SearchOutcome(SearchEnding.OLD_IS_NEW if oldest == 0 else SearchEnding.NO_OLD_END, new=oldest)
 
 
 def _backwards(new: int) -> Iterable[int]:

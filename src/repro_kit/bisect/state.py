@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class State:
+class BisectState:
     """All that is known. `good` and `bad` are names of builds; without the older one, it is looked for backwards."""
 
     schema: int
@@ -64,13 +64,13 @@ class State:
         places = {build.name: index for index, build in enumerate(self.range)}
         return {places[name]: it.mark for name, it in self.current.items() if name in places}
 
-    def with_judgement(self, judgement: Judgement) -> State:
+    def with_judgement(self, judgement: Judgement) -> BisectState:
         """The state with one more judgement."""
         return replace(self, judgements=(*self.judgements, judgement))
 
-    def without(self, name: str) -> State:
+    def without(self, name: str) -> BisectState:
         """The state that knows nothing of build `name`."""
-        return replace(self, judgements=tuple(it for it in self.judgements if it.build != name))
+        return replace(self, judgements=tuple(judgement for judgement in self.judgements if judgement.build != name))
 
     @property
     def _old(self) -> str | None:

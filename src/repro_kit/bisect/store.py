@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from repro_kit.bisect.state import SCHEMA, State
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.bisect.state import SCHEMA, BisectState
+from repro_kit.errors import UsageError
 from repro_kit.files import write_atomic
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
@@ -17,21 +17,21 @@ STATE = "state.json"
 _LARGEST = 64 << 20  # bytes of it
 
 
-def read_state(place: Path) -> State | None:
+def read_state(place: Path) -> BisectState | None:
     """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
     path = place / STATE
     try:
         data = orjson.loads(read_plain(path, _LARGEST))
         if data["schema"] > SCHEMA:
-            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade, or start anew with --fresh.")
-        return from_data(data, State)
+            raise UsageError(f"{path} was written by a newer repro-kit; upgrade, or start anew with --fresh.")
+        return from_data(data, BisectState)
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ReproKitError(f"{path} is damaged; start anew with --fresh.", Exit.USAGE) from error
+        raise UsageError(f"{path} is damaged; start anew with --fresh.") from error
 
 
-def write_state(place: Path, state: State) -> None:
+def write_state(place: Path, state: BisectState) -> None:
     """Write the state, whole or not at all."""
     write_atomic(place / STATE, dumps(state))
 

@@ -11,9 +11,9 @@ from urllib.parse import unquote, urlsplit
 
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
-from repro_kit.bisect.state import State
+from repro_kit.bisect.state import BisectState
 from repro_kit.builds.installed import installed
-from repro_kit.builds.source import BuildCommand, Source
+from repro_kit.builds.source import BuildCommand, BuildSource
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants
 from repro_kit.builds.wheels.index import PYPI, index_files
@@ -22,7 +22,7 @@ from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.builds.wheels.wheel_cache import WheelCache
 from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 _GIB = 1024**3
 
@@ -62,7 +62,7 @@ def settle_source(axis: PackageEnds, where: BuildSelection, target: Target) -> B
     """The source that the ends speak of where none was named: days and nightly versions are nightlies."""
     given = [where.nightly, where.index, where.wheels, where.clone, len(where.pythons) > 1 or None]
     if sum(it is not None for it in given) > 1:
-        raise ReproKitError("Give one source of builds: --nightly, --index-url, --wheels, --git or several --python.")
+        raise UsageError("Give one source of builds: --nightly, --index-url, --wheels, --git or several --python.")
     if any(it is not None for it in given) or axis.package != "torch":
         return where
     words = [word for word in (axis.good, axis.bad) if word]
@@ -87,8 +87,8 @@ def source_in_words(axis: PackageEnds, where: BuildSelection) -> str:
 
 def built_beside(where: BuildSelection) -> list[str]:
     """What else a build is made of: judgements do not hold for another."""
-    told = [f"with {without_credentials(it)}" for it in where.packages]
-    told += [f"constraints {it}" for it in where.constraints]
+    told = [f"with {without_credentials(package)}" for package in where.packages]
+    told += [f"constraints {constraint}" for constraint in where.constraints]
     return [*told, f"built by {where.build.command}"] if where.build.command else told
 
 
@@ -100,8 +100,8 @@ def default_index() -> str:
 
 
 def open_source(
-    axis: PackageEnds, where: BuildSelection, target: Target, place: Path, *, find_fix: bool, known: State | None
-) -> Source:
+    axis: PackageEnds, where: BuildSelection, target: Target, place: Path, *, find_fix: bool, known: BisectState | None
+) -> BuildSource:
     """The source that the selection names; `known` is the state of a search to go on from."""
     if len(where.pythons) > 1:
         return InterpreterSource(where.pythons, axis.package, os.environ)
@@ -145,7 +145,7 @@ def open_source(
 
 
 def _wheels(
-    axis: PackageEnds, where: BuildSelection, target: Target, *, find_fix: bool, known: State | None
+    axis: PackageEnds, where: BuildSelection, target: Target, *, find_fix: bool, known: BisectState | None
 ) -> Sequence[Build]:
     """The builds, oldest first: those known from before, where both ends are among them, else listed anew."""
     words = (axis.good, axis.bad)
@@ -153,7 +153,7 @@ def _wheels(
         return known.builds
     index = nightly_index(where.nightly) if where.nightly else where.index or default_index()
     if where.offline and not where.wheels and urlsplit(index).scheme != "file":
-        raise ReproKitError(
+        raise UsageError(
             f"The builds of {axis.package} were never listed here, which takes the network; leave out --offline once, "
             "or give --wheels."
         )
@@ -164,7 +164,7 @@ def _wheels(
     oldest = _OLDEST_TORCH if axis.package == "torch" else None
     wanted = [build for build in listed if is_fitting(build, pre=pre, named=words, oldest=oldest)]
     if not wanted:
-        raise ReproKitError(_none(axis, where, target, files))
+        raise UsageError(_none(axis, where, target, files))
     old = axis.bad if find_fix else axis.good
     since = (old if is_day(old) else day_of(old)) if old else None
     if since and where.nightly and not is_wheel(old):
@@ -198,10 +198,10 @@ def _as_url(word: str) -> str:
     try:
         scheme, path = urlsplit(word).scheme, Path(unquote(urlsplit(word).path))
     except ValueError as error:
-        raise ReproKitError(f"{without_credentials(word)} is no URL ({error}).") from error
+        raise UsageError(f"{without_credentials(word)} is no URL ({error}).") from error
     if scheme not in ("", "file"):
         return word
     path = (path if scheme else Path(word)).absolute()
     if not path.is_file():
-        raise ReproKitError(f"{word} is not there.")
+        raise UsageError(f"{word} is not there.")
     return path.as_uri()

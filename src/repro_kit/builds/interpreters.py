@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 
 def default_python(env: Mapping[str, str]) -> str:
@@ -39,7 +39,7 @@ def interpreter_of(given: str | None, cwd: Path, env: Mapping[str, str], guess: 
     found = _in_environment(place) if place.is_dir() else executable(str(Path(given).expanduser()), cwd, env)
     if found is None:
         wrong = "is not executable" if place.is_file() else "does not exist" if not place.exists() else "has no python"
-        raise ReproKitError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
+        raise UsageError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
     return found
 
 

@@ -13,7 +13,7 @@ from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.nightly_index import platform_of
 from repro_kit.builds.wheels.wheel_cache import default_cache
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import CannotRunError
 from repro_kit.runner.scratch import scratch
 from repro_kit.ui import Ui
 
@@ -37,6 +37,6 @@ def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
                 ui.done(f"torch {build.shown}")
                 yield ready.python
         except UnusableError as error:
-            raise ReproKitError(f"torch {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
+            raise CannotRunError(f"torch {build.shown} does not install: {error}.") from error
         finally:
             source.close()

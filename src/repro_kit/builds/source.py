@@ -35,7 +35,7 @@ class BuildCommand:
     timeout: float = 7200.0
 
 
-class Source(Protocol):
+class BuildSource(Protocol):
     """Builds of one piece of software."""
 
     what: str  # "torch nightlies for cpu"

@@ -10,7 +10,7 @@ from functools import cached_property
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.runner import kept
 
 _ASK = """
@@ -58,8 +58,8 @@ def target_of(python: str) -> Target:
         answer.check_returncode()
         told = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise ReproKitError(f"{python} does not work as a Python interpreter; give --python PATH.") from error
+        raise UsageError(f"{python} does not work as a Python interpreter; give --python PATH.") from error
     if told["implementation"] != "cpython":
-        raise ReproKitError(f"{python} is {told['implementation']}; builds are made for CPython, give --python PATH.")
+        raise UsageError(f"{python} is {told['implementation']}; builds are made for CPython, give --python PATH.")
     major, minor, patch = told["version"]
     return Target(python, told["base"], (major, minor, patch), told["free"])

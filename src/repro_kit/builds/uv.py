@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.runner import kept
 
 #: Variables that would lead uv or an interpreter to the user's own environment.
@@ -62,8 +62,8 @@ class Uv:
         """
         command = ["pip", "install", "--quiet", "--python", python, *self._choices(wants)]
         direct = [requirement] if requirement else []
-        requirements = [*direct, *(_written(it, wants) for it in wants.packages)]
-        pinned = [it for it in wants.packages if "==" in it or "@" in it]
+        requirements = [*direct, *(_written(package, wants) for package in wants.packages)]
+        pinned = [package for package in wants.packages if "==" in package or "@" in package]
         ways = [[*command, *_overrides(pinned, place / "overrides.txt"), *requirements]]
         if pinned and direct:
             ways.append([*command, *_overrides([*pinned, *direct], place / "overrides-all.txt"), *requirements])
@@ -122,7 +122,7 @@ def _overrides(requirements: Sequence[str], file: Path) -> list[str]:
     """The options that make `requirements` count against what packages ask for."""
     if not requirements:
         return []
-    file.write_text("".join(f"{it}\n" for it in requirements), encoding="utf-8")
+    file.write_text("".join(f"{requirement}\n" for requirement in requirements), encoding="utf-8")
     return ["--override", str(file)]
 
 
@@ -145,14 +145,11 @@ def _written(package: str, wants: Wants) -> str:
 def _refuse_to_blame_the_build(text: str, place: Path) -> None:
     """Raise ReproKitError for what would befall any build: no network, no space."""
     if _NO_SPACE.search(text):
-        raise ReproKitError(
-            f"The disk is full at {place}; free some space (or lower --cache-size) and run it again to go on.",
-            Exit.FAILED,
+        raise StageError(
+            f"The disk is full at {place}; free some space (or lower --cache-size) and run it again to go on."
         )
     if _NO_NETWORK.search(text):
-        raise ReproKitError(
-            f"The network does not answer ({_told(text)}); run it again to go on, or with --offline.", Exit.FAILED
-        )
+        raise StageError(f"The network does not answer ({_told(text)}); run it again to go on, or with --offline.")
 
 
 def _told(text: str) -> str:
@@ -171,5 +168,5 @@ def _program() -> str:
     except (ImportError, FileNotFoundError):
         found = shutil.which("uv")
     if found is None:
-        raise ReproKitError("uv is not installed; `pip install uv` (environments are made with it).", Exit.FAILED)
+        raise StageError("uv is not installed; `pip install uv` (environments are made with it).")
     return found

@@ -59,7 +59,7 @@ def without_private(facts: Facts, redact: Callable[[str], str]) -> Facts:
     """`facts` for texts: redacted before anything is cut or wrapped, since a piece of a secret is not known as one."""
     failure = facts.failure
     if failure is not None:
-        exceptions = tuple(replace(it, message=redact(it.message)) for it in failure.exceptions)
+        exceptions = tuple(replace(exception, message=redact(exception.message)) for exception in failure.exceptions)
         failure = replace(failure, exceptions=exceptions, text=redact(failure.text))
     signature = replace(facts.signature, message=redact(facts.signature.message))
     return replace(facts, signature=signature, failure=failure)

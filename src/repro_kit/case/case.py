@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import orjson
 import tomli_w
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -80,7 +80,7 @@ class Case:
             case.accept()
             case.save()
         except OSError as error:
-            raise ReproKitError(
+            raise UsageError(
                 f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
             ) from error
         return case
@@ -91,18 +91,18 @@ class Case:
         try:
             data = tomllib.loads(read_plain(path / CASE_FILE, LARGEST >> 4).decode("utf-8"))
         except FileNotFoundError:
-            raise ReproKitError(f"{path} is not a case: it has no case.toml.") from None
+            raise UsageError(f"{path} is not a case: it has no case.toml.") from None
         except (OSError, ValueError, RecursionError) as error:
-            raise ReproKitError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
+            raise UsageError(f"{path}/case.toml cannot be read ({error}); collect the case anew.") from error
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
-            raise ReproKitError(
+            raise UsageError(
                 f"{path} was written by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
         check_tree(path)
         try:
             return cls(path, from_data(data, CaseFile))
         except ValueError as error:
-            raise ReproKitError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
+            raise UsageError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
 
     @property
     def is_own(self) -> bool:
@@ -174,9 +174,9 @@ class Case:
         try:
             return from_data(orjson.loads(read_plain(path, LARGEST)), cls)
         except FileNotFoundError:
-            raise ReproKitError(f"{path} is missing; run the stage that writes it first.") from None
+            raise UsageError(f"{path} is missing; run the stage that writes it first.") from None
         except (OSError, ValueError) as error:
-            raise ReproKitError(f"{path} is damaged; run its stage again.", Exit.USAGE) from error
+            raise UsageError(f"{path} is damaged; run its stage again.") from error
 
     def has(self, name: str) -> bool:
         """Whether file `name` is there."""

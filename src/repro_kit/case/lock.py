@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 LOCK = ".lock"
 
@@ -30,7 +30,7 @@ def alone(place: Path) -> Iterator[None]:
     try:
         descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise ReproKitError(
+        raise UsageError(
             f"Cannot write {place}: {error.strerror}; make it writable, or choose another place with --output."
         ) from error
     try:
@@ -46,7 +46,7 @@ def _lock(descriptor: int, place: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ReproKitError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
+        raise UsageError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
             raise

@@ -10,7 +10,7 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import missing
 from repro_kit.cli.work import case_or_subject, work
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.ablation.evidence import STEPS
 
 
@@ -18,7 +18,7 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     """The steps as given; raises ReproKitError for one that there is not."""
     for name in filter(None, (value or "").split(",")):
         if name not in (*STEPS[1:], "auto"):
-            raise ReproKitError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
+            raise UsageError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
     return value
 
 
@@ -64,9 +64,9 @@ def command(
     repro-kit ablate --plan train.repro
     repro-kit ablate --expect layer=inductor train.py
     """
-    from repro_kit.cli.ablation import Report, show_plan
+    from repro_kit.cli.ablation import AblationReport, show_plan
 
-    report = Report.asked(expect, against, markdown)
+    report = AblationReport.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)
     if ctx.params["workarounds"] is None:
         job = replace(job, options=replace(job.options, workarounds=True))

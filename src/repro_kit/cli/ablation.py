@@ -10,7 +10,7 @@ import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
 from repro_kit.cli.work import Job
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.diff import changes
 from repro_kit.model.ablation.expectation import Expectation, parse_expectation
@@ -18,13 +18,13 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 
 if TYPE_CHECKING:
-    from repro_kit.pipeline.run import Ending
+    from repro_kit.pipeline.run import StageEnding
 
 _FILE = "ablation.json"
 
 
 @dataclass(frozen=True)
-class Report:
+class AblationReport:
     """What is done with the ablation once it is there."""
 
     expectations: tuple[Expectation, ...] = ()
@@ -32,15 +32,15 @@ class Report:
     markdown: bool = False
 
     @classmethod
-    def asked(cls, expect: tuple[str, ...], against: str | None, markdown: bool) -> Report:
+    def asked(cls, expect: tuple[str, ...], against: str | None, markdown: bool) -> AblationReport:
         """As the command line asks for it. Raises ReproKitError for what cannot be understood or read."""
         try:
             expectations = tuple(map(parse_expectation, expect))
         except ValueError as error:
-            raise ReproKitError(f"--expect: {error}") from error
+            raise UsageError(f"--expect: {error}") from error
         return cls(expectations, read_ablation(Path(against)) if against else None, markdown)
 
-    def __call__(self, job: Job, ending: Ending) -> Ending:
+    def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Show it; an expectation that is not met makes the command fail."""
         if ending.exit_code is not Exit.OK or not job.case.has(_FILE):
             return ending
@@ -51,7 +51,7 @@ class Report:
             from repro_kit.bundle.pages.ablation_markdown import markdown
 
             job.ui.print(markdown(ablation))
-        unmet = [why for it in self.expectations if (why := it.unmet(ablation))]
+        unmet = [why for expectation in self.expectations if (why := expectation.unmet(ablation))]
         return type(ending)(Exit.FAILED, " ".join(unmet)) if unmet else ending
 
 
@@ -61,7 +61,7 @@ def show_plan(job: Job) -> None:
     from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 
     if not job.case.has("observe/run.json"):
-        raise ReproKitError(
+        raise UsageError(
             f"{job.case.path} was not observed yet, so there is nothing to plan on; ablate without --plan."
         )
     work = planned(job.case, job.options, job.ui)
@@ -79,13 +79,11 @@ def read_ablation(path: Path) -> Ablation:
             data = read_plain(path / _FILE if path.is_dir() else path, LARGEST_SHOWN)
         return from_data(orjson.loads(data), Ablation)
     except ReproKitError as error:
-        raise ReproKitError(f"--against: {error}") from error
+        raise UsageError(f"--against: {error}") from error
     except OSError as error:
-        raise ReproKitError(f"--against: {path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"--against: {path} cannot be read: {error.strerror}.") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ReproKitError(
-            f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle."
-        ) from error
+        raise UsageError(f"--against: {path} holds no ablation; give an ablation.json, a case or a bundle.") from error
 
 
 def _compare(before: Ablation, after: Ablation, job: Job) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from repro_kit.cli.echo import echo, echo_json
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 
 _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
@@ -82,9 +82,9 @@ class CaseCommand(ReproCommand):
 
     def error_data(self, message: str, exit_code: int) -> dict[str, Any]:
         """An outcome without results."""
-        from repro_kit.pipeline.summary import Outcome
+        from repro_kit.pipeline.summary import CaseSummary
 
-        return Outcome(Exit(exit_code), error=message).as_json()
+        return CaseSummary(Exit(exit_code), error=message).as_json()
 
 
 class SubjectCommand(CaseCommand):
@@ -124,11 +124,11 @@ def _check_text(args: Sequence[str]) -> None:
     try:
         here = str(Path.cwd())
     except OSError as error:
-        raise ReproKitError(f"The current directory cannot be used: {error.strerror}; go to another one.") from error
+        raise UsageError(f"The current directory cannot be used: {error.strerror}; go to another one.") from error
     for word, what in ((here, "The current directory"), *((word, "The argument") for word in args)):
         wrong = "has a NUL character" if "\0" in word else "" if _is_utf8(word) else "is not valid UTF-8"
         if wrong:
-            raise ReproKitError(f"{what} {word!r} {wrong}; rename it.")
+            raise UsageError(f"{what} {word!r} {wrong}; rename it.")
 
 
 def _is_utf8(word: str) -> bool:

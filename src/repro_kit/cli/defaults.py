@@ -11,7 +11,7 @@ from typing import Any
 
 from repro_kit.cli.settings import SETTINGS, Setting, Source
 from repro_kit.cli.trusted import project_file, user_file, user_path
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 
 #: The options that a file may set, and what kind of value each has.
 KEYS: dict[str, type] = {name: it.kind for name, it in SETTINGS.items() if it.kind is not None}
@@ -74,14 +74,14 @@ def _toml(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ReproKitError(f"{shown(path)} cannot be read: {error}.") from error
+        raise UsageError(f"{shown(path)} cannot be read: {error}.") from error
 
 
 def _table(path: Path, content: bytes) -> list[tuple[str, Any]]:
     tool = _toml(path, content).get("tool")
     table = tool.get("repro-kit", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise ReproKitError(f"{shown(path)}: tool.repro-kit must be a table.")
+        raise UsageError(f"{shown(path)}: tool.repro-kit must be a table.")
     return list(table.items())
 
 
@@ -92,12 +92,12 @@ def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
         instead = f"give --{key} on the command line"
         if setting.source is Source.USER:
             instead += f", or set it in {user_path()}"
-        raise ReproKitError(
+        raise UsageError(
             f"{shown(path)}: a project may not set {key} = {value!r}, which {setting.does or 'names code'}; {instead}."
         )
     default = _checked(path, key, value, cwd)
     if key == "output" and not (cwd / default.value).resolve().is_relative_to(path.parent):
-        raise ReproKitError(
+        raise UsageError(
             f"{shown(path)}: a project may not set output = {value!r}, which lies outside of it; "
             "give --output on the command line."
         )
@@ -114,20 +114,20 @@ def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
     expected = KEYS.get(key)
     where = f"{shown(path)}: [tool.repro-kit]" if path.name == "pyproject.toml" else f"{shown(path)}:"
     if expected is None and key in SETTINGS:
-        raise ReproKitError(f"{where} {key} is for the command line alone; it {SETTINGS[key].does}.")
+        raise UsageError(f"{where} {key} is for the command line alone; it {SETTINGS[key].does}.")
     if expected is None:
-        raise ReproKitError(f"{where} has no key {key!r}; it knows {', '.join(KEYS)}.")
+        raise UsageError(f"{where} has no key {key!r}; it knows {', '.join(KEYS)}.")
     fits = type(value) is expected or (expected is float and type(value) is int)
     if not fits:
-        raise ReproKitError(f"{where} {key} must be {_NAMES[expected]}, not {value!r}.")
+        raise UsageError(f"{where} {key} must be {_NAMES[expected]}, not {value!r}.")
     if expected in (int, float) and not 0 < value < math.inf:
-        raise ReproKitError(f"{where} {key} must be greater than 0, not {value!r}.")
+        raise UsageError(f"{where} {key} must be greater than 0, not {value!r}.")
     if expected is str and "\0" in value:
-        raise ReproKitError(f"{where} {key} has a NUL character.")
+        raise UsageError(f"{where} {key} has a NUL character.")
     if key == "check":
         _check_symptom(where, value)
     if key == "trace" and value not in ("yes", "no", "redacted"):
-        raise ReproKitError(f'{where} trace must be "yes", "no" or "redacted", not {value!r}.')
+        raise UsageError(f'{where} trace must be "yes", "no" or "redacted", not {value!r}.')
     if key in ("python", "output") and os.sep in value:
         value = str(path.parent / Path(value).expanduser())  # relative to the file, not to where one happens to be
     return Default(key, value, path)
@@ -139,4 +139,4 @@ def _check_symptom(where: str, value: str) -> None:
     try:
         parse_symptom(value)
     except ReproKitError as error:
-        raise ReproKitError(f"{where} check: {error}") from error
+        raise UsageError(f"{where} check: {error}") from error

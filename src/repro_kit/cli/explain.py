@@ -12,7 +12,7 @@ from repro_kit.cli.command import SubjectCommand, form_of
 from repro_kit.cli.work import case_or_subject
 
 if TYPE_CHECKING:
-    from repro_kit.commands.explain.run import Source
+    from repro_kit.commands.explain.run import TraceSource
     from repro_kit.ui import Ui
 
 #: As in explain/sections and explain/compared, which take longer to import.
@@ -122,7 +122,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
 
 def _refuse_two_answers(params: dict[str, Any]) -> None:
     """Raises ReproKitError when options ask for answers that one call does not give."""
-    from repro_kit.errors import ReproKitError
+    from repro_kit.errors import UsageError
 
     asked = {
         "--list": params["list_"],
@@ -132,20 +132,20 @@ def _refuse_two_answers(params: dict[str, Any]) -> None:
     }
     several = [name for name, there in asked.items() if there]
     if len(several) > 1:
-        raise ReproKitError(f"{' and '.join(several)} do not go together; ask one after the other.")
+        raise UsageError(f"{' and '.join(several)} do not go together; ask one after the other.")
     shown = [name for name, there in (("--section", params["section"]), ("--html", params["html"])) if there]
     if shown and (params["list_"] or _takes_output(params)):
-        raise ReproKitError(f"{' and '.join(shown)} show what the trace says, not what {several[0]} asks for.")
+        raise UsageError(f"{' and '.join(shown)} show what the trace says, not what {several[0]} asks for.")
 
 
 def _takes_output(params: dict[str, Any]) -> bool:
     return bool(params["kinds"] or params["ids"])
 
 
-def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
+def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource:
     """The trace that the command line names, or that a run of its script makes."""
     from repro_kit.commands.explain.run import source_of_case
-    from repro_kit.errors import ReproKitError
+    from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
 
     path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
@@ -154,10 +154,10 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> Source:
         job = case_or_subject(ctx, subject)
         return source_of_case(job.case, job.options, ui, as_it_is=path is not None)
     if try_:
-        raise ReproKitError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+        raise UsageError(f"--try runs the script again, and {path} is a log; give the script in its place.")
     idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
     if idle:
-        raise ReproKitError(f"There is no run of {path} that {' and '.join(idle)} could be for.")
+        raise UsageError(f"There is no run of {path} that {' and '.join(idle)} could be for.")
     return _there(path)
 
 
@@ -166,17 +166,17 @@ def _given(ctx: click.Context, name: str) -> bool:
     return given and ctx.params[name] is not None  # --artifact has taken its --output away
 
 
-def _there(path: Path) -> Source:
+def _there(path: Path) -> TraceSource:
     """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
     from repro_kit.case.case import Case
-    from repro_kit.commands.explain.run import Source, source_of_case
-    from repro_kit.errors import ReproKitError
+    from repro_kit.commands.explain.run import TraceSource, source_of_case
+    from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
     from repro_kit.session.options import Options
     from repro_kit.ui import SilentUi
 
     if not is_case(path):
         if not path.exists():
-            raise ReproKitError(f"{path} does not exist; give a log, a directory of logs, or a case.")
-        return Source(path, str(path))
+            raise UsageError(f"{path} does not exist; give a log, a directory of logs, or a case.")
+        return TraceSource(path, str(path))
     return source_of_case(Case.open(path), Options(), SilentUi(), as_it_is=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from repro_kit.cli.explain_terminal import draw_section, draw_sentences
 from repro_kit.commands.explain import artifacts
-from repro_kit.commands.explain.run import Source, insights_of
-from repro_kit.errors import ReproKitError
+from repro_kit.commands.explain.run import TraceSource, insights_of
+from repro_kit.errors import UsageError
 from repro_kit.explain.compared import report as compared_report
 from repro_kit.explain.page import page
-from repro_kit.explain.report import Report
+from repro_kit.explain.report import ExplainReport
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.tlparse import tlparse, write_html
 from repro_kit.session.explained import Explained, context_of
@@ -25,12 +25,14 @@ def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str]
     ui.result(explained.as_json())
 
 
-def show_difference(ui: Ui, source: Source, other: Source, cwd: Path, names: Sequence[str], html: Path | None) -> None:
+def show_difference(
+    ui: Ui, source: TraceSource, other: TraceSource, cwd: Path, names: Sequence[str], html: Path | None
+) -> None:
     """In what `source` differs from `other`, which comes first. Raises ReproKitError when they cannot be compared."""
     before, after = insights_of(other), insights_of(source)
     if before.text != after.text:
         text, trace = (other, source) if before.text else (source, other)
-        raise ReproKitError(
+        raise UsageError(
             f"{text.name} is text of TORCH_LOGS, which tells less than the trace {trace.name}; give two of a kind."
         )
     found = difference(before, after)
@@ -38,17 +40,17 @@ def show_difference(ui: Ui, source: Source, other: Source, cwd: Path, names: Seq
     ui.result(to_data(found))
 
 
-def show_kinds(ui: Ui, source: Source) -> None:
+def show_kinds(ui: Ui, source: TraceSource) -> None:
     """The artifacts of a trace by kind."""
     kinds = artifacts.kinds_in(source.trace)
     if not kinds:
-        raise ReproKitError(f"{source.trace} holds no artifacts.")
-    rows = [[one.kind, str(one.count), f"{one.size / 1024:.0f} KiB", ", ".join(one.compiles)] for one in kinds]
+        raise UsageError(f"{source.trace} holds no artifacts.")
+    rows = [[kind.kind, str(kind.count), f"{kind.size / 1024:.0f} KiB", ", ".join(kind.compiles)] for kind in kinds]
     ui.table("", ["kind", "number", "size", "compiles"], rows)
     ui.result({"artifacts": to_data(kinds)})
 
 
-def write_artifacts(ui: Ui, source: Source, kinds: Sequence[str], ids: Sequence[str], directory: Path) -> None:
+def write_artifacts(ui: Ui, source: TraceSource, kinds: Sequence[str], ids: Sequence[str], directory: Path) -> None:
     """Write artifacts below `directory`, and say where each is."""
     written = artifacts.write_artifacts(source.trace, kinds, ids, directory)
     for one in written:
@@ -56,28 +58,28 @@ def write_artifacts(ui: Ui, source: Source, kinds: Sequence[str], ids: Sequence[
     ui.result({"written": to_data(written)})
 
 
-def write_perfetto(ui: Ui, source: Source, file: Path) -> None:
+def write_perfetto(ui: Ui, source: TraceSource, file: Path) -> None:
     """Write the phases for Perfetto."""
     artifacts.write_perfetto(source.trace, file)
     ui.note(f"For https://ui.perfetto.dev: {file}")
 
 
-def write_tlparse(ui: Ui, source: Source, directory: Path) -> None:
+def write_tlparse(ui: Ui, source: TraceSource, directory: Path) -> None:
     """Write tlparse's pages. Raises ReproKitError when it is not installed."""
     program = tlparse()
     if program is None:
-        raise ReproKitError("tlparse is not installed: pip install 'repro-kit[tlparse]'.")
+        raise UsageError("tlparse is not installed: pip install 'repro-kit[tlparse]'.")
     logs = sorted(source.trace.glob("*.log")) if source.trace.is_dir() else [source.trace]
     write_html(program, logs, directory)
     ui.note(f"tlparse's pages: {directory / 'index.html' if len(logs) == 1 else directory}")
 
 
-def _show(ui: Ui, report: Report, names: Sequence[str], html: Path | None) -> None:
+def _show(ui: Ui, report: ExplainReport, names: Sequence[str], html: Path | None) -> None:
     """The sentences; the sections called `names` (``all``: those that say something), else how to get at them."""
     known = [it.name for it in report.sections]
     unknown = [name for name in names if name not in (*known, "all")]
     if unknown:
-        raise ReproKitError(f"There is no section {', '.join(unknown)} here; there are {', '.join(known)}.")
+        raise UsageError(f"There is no section {', '.join(unknown)} here; there are {', '.join(known)}.")
     if html is not None:
         _write(html, page(report))
     ui.show(draw_sentences(report.sentences, ui.symbol))
@@ -96,4 +98,4 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ReproKitError(f"Cannot write {path}: {error.strerror}.") from error
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from error

@@ -9,13 +9,13 @@ import webbrowser
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, StageError, UsageError
 from repro_kit.runner import kept
 
 if TYPE_CHECKING:
     from repro_kit.bundle.story.story import Story
     from repro_kit.cli.work import Job
-    from repro_kit.pipeline.run import Ending
+    from repro_kit.pipeline.run import StageEnding
 
 _SECONDS = 120
 
@@ -30,9 +30,9 @@ class Filing:
     def check(self) -> None:
         """Raises ReproKitError when `gh` was asked for and is not installed."""
         if self.gh and shutil.which("gh") is None:
-            raise ReproKitError("--gh needs GitHub's command `gh` (https://cli.github.com); without it, use --open.")
+            raise UsageError("--gh needs GitHub's command `gh` (https://cli.github.com); without it, use --open.")
 
-    def __call__(self, job: Job, ending: Ending) -> Ending:
+    def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Show where the issue goes, or file it; nothing is sent without a yes."""
         made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.dry_run
         if not (made and (self.open or self.gh)):
@@ -68,8 +68,8 @@ def _create(job: Job, story: Story, body: str) -> None:
     try:
         done = kept.run(words, input=body, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ReproKitError(f"gh did not file the issue ({error}); use --open.", Exit.FAILED) from error
+        raise StageError(f"gh did not file the issue ({error}); use --open.") from error
     if done.returncode != 0:
         why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        raise ReproKitError(f"gh did not file the issue ({why}); use --open.", Exit.FAILED)
+        raise StageError(f"gh did not file the issue ({why}); use --open.")
     ui.note(f"Filed: {done.stdout.strip()}. Attach the bundle there; labels that fit: {', '.join(labels_of(story))}.")

@@ -10,7 +10,7 @@ from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import run_one
 from repro_kit.cli.work import case_or_subject, program_case
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 
 @click.command("minify", cls=SubjectCommand, short_help="Reduce the program.")
@@ -52,10 +52,10 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     from repro_kit.model.serialize import to_data
 
     if len(words) != 1:
-        raise ReproKitError("--history needs one case: repro-kit minify --history train.repro")
+        raise UsageError("--history needs one case: repro-kit minify --history train.repro")
     case = Case.open(Path(words[0]))
     if not case.has("minify/minify.json"):
-        raise ReproKitError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
+        raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
     steps = case.read("minify/minify.json", Reduction).steps
     ui = shared.make_ui(shared.merged(ctx))
     rows = [
@@ -66,4 +66,4 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
         for at, it in enumerate(steps)
     ]
     ui.table("", ["step", "pass", "statements", "queries", "seconds", "script"], rows)
-    ui.result([to_data(it) for it in steps])
+    ui.result([to_data(step) for step in steps])

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from repro_kit.cli.defaults import Default, read_defaults, shown
 from repro_kit.cli.echo import echo
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.session.options import Options
 
@@ -176,11 +176,11 @@ def merged(ctx: click.Context) -> dict[str, Any]:
 
 def _fitting(ctx: click.Context, default: Default) -> Any:
     """The value of a default, which must be one that the command line may give, too."""
-    param = next(it for it in ctx.command.params if it.name == default.name)
+    param = next(parameter for parameter in ctx.command.params if parameter.name == default.name)
     try:
         return param.type_cast_value(ctx, default.value)
     except click.BadParameter as error:
-        raise ReproKitError(f"{shown(default.path)}: {default.key}: {error.message}") from error
+        raise UsageError(f"{shown(default.path)}: {default.key}: {error.message}") from error
 
 
 def _check_oracle(values: dict[str, Any]) -> None:
@@ -215,4 +215,4 @@ def _check_axes(axes: tuple[str, ...]) -> None:
         try:
             parse_axis(axis)
         except ValueError as error:
-            raise ReproKitError(f"--axis: {error}") from error
+            raise UsageError(f"--axis: {error}") from error

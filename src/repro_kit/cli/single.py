@@ -10,10 +10,12 @@ import click
 from repro_kit.cli.work import Job, work
 
 if TYPE_CHECKING:
-    from repro_kit.pipeline.run import Ending
+    from repro_kit.pipeline.run import StageEnding
 
 
-def run_one(ctx: click.Context, job: Job, name: str, report: Callable[[Job, Ending], Ending] | None = None) -> None:
+def run_one(
+    ctx: click.Context, job: Job, name: str, report: Callable[[Job, StageEnding], StageEnding] | None = None
+) -> None:
     """Run stage `name` on the job's case, after those it needs and the case lacks; `report` has the last word."""
     work(ctx, job, [*missing(job, name), name], again=[name], report=report)
 

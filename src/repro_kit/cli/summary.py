@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repro_kit.errors import Exit
-from repro_kit.pipeline.summary import Outcome
+from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import Ui
 
 BUG_FORM = "https://github.com/pytorch/pytorch/issues/new?template=pt2-bug-report.yml"
@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-def show(ui: Ui, outcome: Outcome, sentence: str, names: Sequence[str]) -> None:
+def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> None:
     """Print the summary; `sentence` is the pipeline's own word where it ended early, `names` the stages asked for."""
     if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
         ui.error(sentence)
@@ -31,7 +31,7 @@ def show(ui: Ui, outcome: Outcome, sentence: str, names: Sequence[str]) -> None:
         ui.print(f"The case: {outcome.case}")
 
 
-def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     if outcome.failure:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
     yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is not known")
@@ -53,7 +53,7 @@ def _lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "also", _others(outcome)
 
 
-def _size(outcome: Outcome) -> str:
+def _size(outcome: CaseSummary) -> str:
     if outcome.level == "script":
         why = f": {outcome.reason}" if outcome.reason and outcome.verified else ""
         return f"not minimized, the bundle runs the script{why}"
@@ -64,13 +64,13 @@ def _size(outcome: Outcome) -> str:
     return f"{after} statement{'s' * (after != 1)}{from_}{', 1-minimal' if outcome.minimal else ''}"
 
 
-def _verified(outcome: Outcome) -> str:
+def _verified(outcome: CaseSummary) -> str:
     if outcome.verified:
         return "yes: repro.py fails the same way in a fresh process, and passes without torch.compile"
     return f"NO: {outcome.reason or 'repro.py was not seen to fail the same way'}"
 
 
-def _others(outcome: Outcome) -> str:
+def _others(outcome: CaseSummary) -> str:
     known = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:5])
     more = len(outcome.others) - 5
     return f"other failures, take one with {known}" + (f"; and {more} more" if more > 0 else "")

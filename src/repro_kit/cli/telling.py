@@ -31,9 +31,11 @@ def tell(story: Story, ui: Ui) -> None:
     if story.chain and story.chain.links:
         ui.panel("Evidence", [(link.step, link.told) for link in story.chain.links])
     if story.chain and story.chain.flips:
-        ui.panel("Settings that make it pass", [(f"{it.name}={it.value}", it.limits) for it in story.chain.flips])
+        ui.panel(
+            "Settings that make it pass", [(f"{flip.name}={flip.value}", flip.limits) for flip in story.chain.flips]
+        )
     if story.workarounds:
-        ui.panel("Workarounds", [(it.name, it.cost) for it in story.workarounds])
+        ui.panel("Workarounds", [(workaround.name, workaround.cost) for workaround in story.workarounds])
     if story.insights:
         ui.panel("Trace", [("", sentence) for sentence in story.insights])
     program = readable(story.program) if len(story.program) <= _LONGEST else None
@@ -45,7 +47,7 @@ def tell(story: Story, ui: Ui) -> None:
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:
-        ui.panel("Checked", [(it.name, aspect_words(it)) for it in story.aspects])
+        ui.panel("Checked", [(aspect.name, aspect_words(aspect)) for aspect in story.aspects])
 
 
 def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 _LARGEST = 1 << 20  # bytes of a file of settings
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -57,9 +57,9 @@ def user_file() -> SettingsFile | None:
         content, why = _read(path, os.O_NOFOLLOW)
         why = why or next((problem for at in path.parents if (problem := _shared(at))), "")
     except (OSError, RuntimeError) as error:
-        raise ReproKitError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     if why:
-        raise ReproKitError(f"{path} cannot be trusted: {why}; make it yours alone (chmod go-w), or remove it.")
+        raise UsageError(f"{path} cannot be trusted: {why}; make it yours alone (chmod go-w), or remove it.")
     return SettingsFile(path, content)
 
 

@@ -16,12 +16,12 @@ from click.core import ParameterSource
 
 from repro_kit.cli.command import form_of
 from repro_kit.cli.options import make_options, make_ui, merged
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.session.options import Options
 
 if TYPE_CHECKING:
     from repro_kit.case.case import Case
-    from repro_kit.pipeline.run import Ending
+    from repro_kit.pipeline.run import StageEnding
     from repro_kit.ui import Ui
 
 _OPTIONS = "options.json"
@@ -46,7 +46,7 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
         if len(words) > 1:
             words_before = shlex.join([*words[1:], words[0]])
-            raise ReproKitError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
+            raise UsageError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
         if not is_case(Path(words[0])):
             return _watched(ctx, Path(words[0]))
         return existing_case(ctx, Path(words[0]))
@@ -63,13 +63,13 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
-        raise ReproKitError(f"--fresh needs the command itself, not its case {path}.")
+        raise UsageError(f"--fresh needs the command itself, not its case {path}.")
     Case.open(path)  # what is no case gets no lock
     ctx.with_resource(alone(path))
     case = Case.open(path)
     subject = case.file.subject
     if ctx.params.get("python") not in (None, subject.python):
-        raise ReproKitError(f"{path} is about {subject.python}; collect anew to use another interpreter.")
+        raise UsageError(f"{path} is about {subject.python}; collect anew to use another interpreter.")
     ui = make_ui(values)
     agree(case, ui)
     if subject.form != "command":
@@ -87,7 +87,7 @@ def _watched(ctx: click.Context, path: Path) -> Job:
 
     values = merged(ctx)
     if values["output"] not in (None, str(path)):
-        raise ReproKitError(f"{path} becomes the case itself; leave --output out.")
+        raise UsageError(f"{path} becomes the case itself; leave --output out.")
     options, ui = make_options(values), make_ui(values)
     ctx.with_resource(alone(path))
     case = take_up(path, values["python"], options, ui)
@@ -160,14 +160,14 @@ def work(
     names: Sequence[str],
     *,
     again: Sequence[str] = (),
-    report: Callable[[Job, Ending], Ending] | None = None,
+    report: Callable[[Job, StageEnding], StageEnding] | None = None,
 ) -> None:
     """Run the stages, show the summary (or the JSON), and leave with the exit code.
 
     `report` has the last word on how it ended.
     """
     from repro_kit.cli.summary import show
-    from repro_kit.pipeline.run import Ending, collect
+    from repro_kit.pipeline.run import StageEnding, collect
     from repro_kit.pipeline.summary import outcome
 
     case, ui = job.case, job.ui
@@ -179,10 +179,10 @@ def work(
         ending = collect(case, job.options, ui, names, again=again)
         ending = report(job, ending) if report is not None else ending
     except KeyboardInterrupt:
-        ending = Ending(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
+        ending = StageEnding(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
         error = "interrupted"
     except ReproKitError as problem:
-        ending = Ending(problem.exit_code, str(problem))
+        ending = StageEnding(problem.exit_code, str(problem))
     if ending.exit_code in (Exit.FAILED, Exit.USAGE):
         error = ending.sentence or _failed(case, names)
     result = outcome(

@@ -20,11 +20,11 @@ from repro_kit.bisect.news import (
     TURNS,
     WORDS,
     CaseRun,
-    Event,
     Group,
     LastSeen,
-    Memory,
     News,
+    NewsEvent,
+    NightlyMemory,
     compare,
     grouped,
     remembered,
@@ -41,10 +41,10 @@ from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sid
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_place
-from repro_kit.commands.bisect.plan import Ask, plan
+from repro_kit.commands.bisect.plan import SearchRequest, plan
 from repro_kit.commands.bisect.run_build import BuildRun
 from repro_kit.commands.bisect.suspect_commits import with_commits
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature, Strength
@@ -90,7 +90,7 @@ class Summary:
     @property
     def sentence(self) -> str:
         """The run in one sentence."""
-        counts = {event: sum(len(it.news) for it in self.groups if it.event is event) for event in Event}
+        counts = {event: sum(len(group.news) for group in self.groups if group.event is event) for event in NewsEvent}
         told = [f"{event}: {count}" for event, count in counts.items() if count]
         return f"{self.build.shown}; {', '.join(told)}."
 
@@ -102,10 +102,10 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
     """
     names = list(subjects_in(watch.folder))
     if not names:
-        raise ReproKitError(f"{watch.folder} holds no case, bundle or unpacked bundle.")
+        raise UsageError(f"{watch.folder} holds no case, bundle or unpacked bundle.")
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
-        raise ReproKitError("Nothing was run; give --yes if you trust what is in the folder.")
+        raise UsageError("Nothing was run; give --yes if you trust what is in the folder.")
     make_place(watch.place)
     with alone(watch.place), ExitStack() as stack:
         memory = read_memory(watch.place)
@@ -127,25 +127,25 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
 def subjects_in(folder: Path) -> Iterator[str]:
     """Cases with a bundle, bundles and unpacked bundles in `folder`; a case goes before its own archive."""
     if not folder.is_dir():
-        raise ReproKitError(f"{folder} is not a directory; give one that holds cases or bundles.")
+        raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
     for path in sorted(folder.iterdir()):
         unpacked = any((path / place).is_file() for place in ("repro.py", "bundle/repro.py"))
         if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
             yield path.name
 
 
-def read_memory(place: Path) -> Memory:
+def read_memory(place: Path) -> NightlyMemory:
     """What the runs before have left in `place`. Raises ReproKitError when it cannot be read."""
     path = place / _MEMORY
     try:
         data = orjson.loads(read_plain(path, _LARGEST))
         if data.get("schema", SCHEMA) > SCHEMA:
-            raise ReproKitError(f"{path} was written by a newer repro-kit; upgrade.")
-        return from_data(data, Memory)
+            raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
+        return from_data(data, NightlyMemory)
     except FileNotFoundError:
-        return Memory()
+        return NightlyMemory()
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ReproKitError(f"{path} is damaged; remove it to start anew.") from error
+        raise UsageError(f"{path} is damaged; remove it to start anew.") from error
 
 
 def _opened(
@@ -163,15 +163,15 @@ def _opened(
             ui.warn(f"{name} is left out: {error}")
             damaged.append(CaseRun(name, RunOutcome.CANNOT_TELL, detail=str(error)))
     if not subjects:
-        raise ReproKitError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
+        raise UsageError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
     return subjects, damaged
 
 
 def _run_all(
-    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: Memory, ui: Ui
+    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
 ) -> tuple[Build, list[CaseRun]]:
     """The newest build (or the one that was named), and every case on it."""
-    asked = Ask("every case", command="")
+    asked = SearchRequest("every case", command="")
     axis = PackageEnds(watch.package, bad=watch.build)
     shutil.rmtree(watch.place / "envs", ignore_errors=True)  # what a kill has left
     with ui.stage("build"), _no_alarm():
@@ -183,7 +183,7 @@ def _run_all(
                 ui.done(f"{watch.package} {build.shown}")
                 return build, [_settled(name, subject, ready, memory, ui) for name, subject in subjects.items()]
         except UnusableError as error:
-            raise ReproKitError(f"{watch.package} {build.shown} does not install: {error}.", Exit.CANNOT_RUN) from error
+            raise CannotRunError(f"{watch.package} {build.shown} does not install: {error}.") from error
         finally:
             source.close()
 
@@ -196,10 +196,10 @@ def _no_alarm() -> Iterator[None]:
     except ReproKitError as error:
         if error.exit_code is not Exit.FAILED:
             raise
-        raise ReproKitError(str(error), Exit.CANNOT_RUN) from error
+        raise CannotRunError(str(error)) from error
 
 
-def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui: Ui) -> CaseRun:
+def _settled(name: str, subject: BuildSubject, ready: Ready, memory: NightlyMemory, ui: Ui) -> CaseRun:
     """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
     known = memory.cases.get(name)
     run = _run(name, subject, ready, known, ui)
@@ -212,7 +212,7 @@ def _settled(name: str, subject: BuildSubject, ready: Ready, memory: Memory, ui:
     return run
 
 
-def _turned(memory: Memory, run: CaseRun) -> bool:
+def _turned(memory: NightlyMemory, run: CaseRun) -> bool:
     (news,) = compare(memory, [run])
     return news.event in TURNS
 
@@ -255,14 +255,14 @@ def _bisected(
     first = group.news[0]
     if group.event not in TURNS or first.since is None or first.since.build == build.name:
         return group
-    fixed = group.event is Event.FIXED
+    fixed = group.event is NewsEvent.FIXED
     subject = subjects[first.run.name]
     ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
     place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
     signature = first.since.signature if fixed else first.run.signature
     again = _again(watch, first, good=ends["good"], bad=ends["bad"])
-    asked = Ask(subject.what, find_fix=fixed, signature=signature, command=again)
-    rules = Rules(others=Mark.GOOD if group.event is Event.CHANGED else Mark.SKIP)
+    asked = SearchRequest(subject.what, find_fix=fixed, signature=signature, command=again)
+    rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
     try:
         state, source = plan(PackageEnds(watch.package, **ends), asked, watch.where, target, place, None)
         bisection = Bisection(place, state, source, subject.oracle, rules, ui)
@@ -281,7 +281,7 @@ def _bisected(
 
 def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
     """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
-    if news.event is Event.CHANGED:
+    if news.event is NewsEvent.CHANGED:
         return ""
     where = watch.where
     words = ["repro-kit", "bisect", str(watch.folder / news.run.name), "--package", watch.package]
@@ -293,13 +293,13 @@ def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
     words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
     if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
         words.append("--any-failure")  # it is not the failure that the case is about
-    words += ["--find-fix"] if news.event is Event.FIXED else []
+    words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
 
 
 def _write(summary: Summary, place: Path) -> None:
     for name in ("nightly.md", "nightly.html"):
-        text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=Event)
+        text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=NewsEvent)
         write_atomic(place / name, text.encode())
 
 

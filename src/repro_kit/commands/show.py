@@ -10,7 +10,7 @@ from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.bundle.story.story import STORY, Story, is_told, read_story
 from repro_kit.case.case import Case
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
 from repro_kit.stages.bundle.describe import Said, tell
@@ -24,7 +24,7 @@ def story_at(target: Path) -> Story:
     if target.is_dir():
         return read_story(_files(target), str(target))
     if not target.exists():
-        raise ReproKitError(f"{target} does not exist; give a case or a bundle.")
+        raise UsageError(f"{target} does not exist; give a case or a bundle.")
     return read_story(archive.read(target, is_told), str(target))
 
 
@@ -49,7 +49,7 @@ def _files(directory: Path) -> dict[str, bytes]:
         for name in filter(is_told, named):
             files[name] = read_plain(named[name], archive.LARGEST_SHOWN)
             if sum(map(len, files.values())) > archive.MOST_SHOWN:
-                raise ReproKitError(f"{directory} holds more than {archive.MOST_SHOWN >> 20} MiB of text to show.")
+                raise UsageError(f"{directory} holds more than {archive.MOST_SHOWN >> 20} MiB of text to show.")
         return files
     except OSError as error:
-        raise ReproKitError(f"Cannot read {directory}: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {directory}: {error.strerror}.") from error

@@ -14,9 +14,9 @@ from typing import Any
 
 from repro_kit.builds.interpreters import default_python
 from repro_kit.builds.newest import newest_nightly
-from repro_kit.bundle.repro.run_output import Ending
+from repro_kit.bundle.repro.run_output import ReproEnding
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.scratch import scratch
@@ -30,7 +30,7 @@ from repro_kit.visible import visible
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
-class Answer(StrEnum):
+class VerifyAnswer(StrEnum):
     """What verify says."""
 
     SAME = "SAME"
@@ -41,14 +41,14 @@ class Answer(StrEnum):
 
 
 EXITS = {
-    Answer.SAME: Exit.OK,
-    Answer.OTHER: Exit.FAILED,
-    Answer.FIXED: Exit.NOTHING_FAILED,
-    Answer.CANNOT_RUN: Exit.CANNOT_RUN,
-    Answer.REFUSED: Exit.USAGE,
+    VerifyAnswer.SAME: Exit.OK,
+    VerifyAnswer.OTHER: Exit.FAILED,
+    VerifyAnswer.FIXED: Exit.NOTHING_FAILED,
+    VerifyAnswer.CANNOT_RUN: Exit.CANNOT_RUN,
+    VerifyAnswer.REFUSED: Exit.USAGE,
 }
 #: Of several answers, the one that decides the exit code.
-_WORST = (Answer.REFUSED, Answer.OTHER, Answer.CANNOT_RUN, Answer.FIXED, Answer.SAME)
+_WORST = (VerifyAnswer.REFUSED, VerifyAnswer.OTHER, VerifyAnswer.CANNOT_RUN, VerifyAnswer.FIXED, VerifyAnswer.SAME)
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Result:
+class Verification:
     """The answer, and what it rests on; `verify --json` prints it."""
 
-    answer: Answer
+    answer: VerifyAnswer
     sentence: str
     seconds: float = 0.0
     expected: str | None = None  # signature, in words
@@ -105,18 +105,18 @@ def verify(targets: Sequence[Path], how: How, options: Options, ui: Ui) -> Exit:
     return EXITS[worst]
 
 
-def _one_of_many(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+def _one_of_many(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Verification:
     try:
         return _one(target, python, how, options, ui)
     except ReproKitError as error:
         ui.warn(str(error))
-        refused = Answer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else Answer.REFUSED
-        return Result(refused, str(error), target=str(target))
+        refused = VerifyAnswer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else VerifyAnswer.REFUSED
+        return Verification(refused, str(error), target=str(target))
 
 
-def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Result:
+def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Verification:
     if not target.exists():
-        raise ReproKitError(f"{target} does not exist; give a bundle, a case or a repro.py.")
+        raise UsageError(f"{target} does not exist; give a bundle, a case or a repro.py.")
     interpreter = python or _python_for(target, ui)
     with opened(target) as bundle:
         claim = claim_of(bundle.whole, target)
@@ -129,13 +129,13 @@ def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -
                 if number:
                     ui.progress(f"running repro.py of {target.name}, time {number + 1} of up to {claim.repeats}")
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
-                if run.reading.ending is not Ending.PASSES:
+                if run.reading.ending is not ReproEnding.PASSES:
                     break
             result = _judge(run, claim, _here(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
         ui.note(difference)
-    if result.answer is not Answer.SAME:
+    if result.answer is not VerifyAnswer.SAME:
         ui.detail(visible(run.output[-4000:]))
     return result
 
@@ -175,34 +175,34 @@ def _here(python: str) -> Here:
         told = next(line for line in run.output.splitlines() if line.startswith("{"))
         return Here(**json.loads(told))
     except (StopIteration, ValueError, TypeError):
-        raise ReproKitError(
-            f"{python} does not work as a Python interpreter; give --python PATH.", Exit.CANNOT_RUN
-        ) from None
+        raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
 
-def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Result:
+def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Verification:
     reading = run.reading
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None
     found = visible(reading.signature.summary()) if reading.signature else None
 
-    def answer(what: Answer, sentence: str, unlike: Sequence[str] = ()) -> Result:
+    def answer(what: VerifyAnswer, sentence: str, unlike: Sequence[str] = ()) -> Verification:
         seconds = round(run.seconds, 1)
-        return Result(what, visible(sentence), seconds, expected, found, tuple(unlike), differences, target)
+        return Verification(what, visible(sentence), seconds, expected, found, tuple(unlike), differences, target)
 
     match reading.ending:
-        case Ending.PASSES:
+        case ReproEnding.PASSES:
             often = f" in {claim.repeats} of {claim.repeats} runs" if claim.repeats > 1 else ""
-            return answer(Answer.FIXED, f"it passes with torch {here.torch}{often}")
-        case Ending.CANNOT_RUN | Ending.BROKEN:
-            return answer(Answer.CANNOT_RUN, here.problem or reading.reason)
+            return answer(VerifyAnswer.FIXED, f"it passes with torch {here.torch}{often}")
+        case ReproEnding.CANNOT_RUN | ReproEnding.BROKEN:
+            return answer(VerifyAnswer.CANNOT_RUN, here.problem or reading.reason)
     if claim.signature is None:
-        return answer(Answer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should")
+        return answer(
+            VerifyAnswer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should"
+        )
     if is_same(reading, claim.signature, strength):
-        return answer(Answer.SAME, f"it fails with torch {here.torch} as the bundle says: {expected}")
+        return answer(VerifyAnswer.SAME, f"it fails with torch {here.torch} as the bundle says: {expected}")
     unlike = [visible(it) for it in _unlike(claim.signature, reading.signature)]
-    return answer(Answer.OTHER, f"it fails, but differently: {found or reading.reason}", unlike)
+    return answer(VerifyAnswer.OTHER, f"it fails, but differently: {found or reading.reason}", unlike)
 
 
 def _unlike(expected: Signature, found: Signature | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from repro_kit.explain.judge import Ruling, Trial, amount, better
-from repro_kit.explain.suggestion import Change, Suggestion
+from repro_kit.explain.suggestion import AppliedChange, Suggestion
 
 _MOST = 4  # trials after the first
 
@@ -18,7 +18,7 @@ def combined(helpful: Sequence[Trial], run: Callable[[tuple[Suggestion, ...]], T
     if len(chosen) < 2:
         return []
     best = chosen[0]
-    together = run(tuple(it for trial in chosen for it in trial.suggestions))
+    together = run(tuple(suggestion for trial in chosen for suggestion in trial.suggestions))
     if _wins(together, best):
         return [together]
     found: list[Trial] = []
@@ -29,11 +29,11 @@ def combined(helpful: Sequence[Trial], run: Callable[[tuple[Suggestion, ...]], T
     return found
 
 
-def change_of(suggestions: Sequence[Suggestion]) -> Change:
+def change_of(suggestions: Sequence[Suggestion]) -> AppliedChange:
     """All their changes in one."""
-    joined = Change()
-    for it in suggestions:
-        joined = joined.joined(it.change or Change())
+    joined = AppliedChange()
+    for suggestion in suggestions:
+        joined = joined.joined(suggestion.change or AppliedChange())
     return joined
 
 
@@ -46,7 +46,7 @@ def _worth_joining(trials: Sequence[Trial]) -> list[Trial]:
     kept = list(trials[:1])
     for trial in trials[1:]:
         after = trials[0].after
-        left = after is not None and any(amount(it.aim, after) for it in trial.suggestions)
+        left = after is not None and any(amount(suggestion.aim, after) for suggestion in trial.suggestions)
         if left and not any(change_of(it.suggestions).contradicts(change_of(trial.suggestions)) for it in kept):
             kept.append(trial)
     return kept

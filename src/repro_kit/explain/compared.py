@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro_kit.explain.context import Context, compiled_name, counted, listed, seconds
-from repro_kit.explain.report import Report, Sentence
+from repro_kit.explain.report import ExplainReport, Sentence
 from repro_kit.explain.view import Block, Item, Section, Table, Words
-from repro_kit.trace.diff import Change, Difference, Fate, FrameChange, Seconds
+from repro_kit.trace.diff import Fate, FrameChange, Seconds, TraceChange, TraceDifference
 
 _ROWS = 60
 #: Groups of changes: field, title, what one of them is called.
@@ -22,19 +22,19 @@ _GROUPS = (
 )
 
 
-def report(difference: Difference, context: Context, names: tuple[str, str]) -> Report:
+def report(difference: TraceDifference, context: Context, names: tuple[str, str]) -> ExplainReport:
     """The differences between the traces `names` (before, after); `context` is of the second."""
     sections = [_frames(context, difference.frames)]
     left = {"guards": difference.guards_left_out}
     sections += [_changes(name, title, getattr(difference, name), left.get(name, 0)) for name, title, _ in _GROUPS]
     sections.append(_times(difference.phases))
-    return Report(" against ".join(reversed(names)), tuple(_sentences(context, difference)), tuple(sections))
+    return ExplainReport(" against ".join(reversed(names)), tuple(_sentences(context, difference)), tuple(sections))
 
 
-def _sentences(context: Context, difference: Difference) -> list[Sentence]:
+def _sentences(context: Context, difference: TraceDifference) -> list[Sentence]:
     found = [_compiled(context, difference.frames)] if difference.frames else []
     for name, _, noun in _GROUPS[:5]:
-        changes: Sequence[Change] = getattr(difference, name)
+        changes: Sequence[TraceChange] = getattr(difference, name)
         if changes:
             told = listed((_told(change) for change in changes), 2)
             many = counted(len(changes), f"{noun} differs", f"{noun}s differ")
@@ -51,9 +51,11 @@ def _sentences(context: Context, difference: Difference) -> list[Sentence]:
 def _compiled(context: Context, frames: Sequence[FrameChange]) -> Sentence:
     words = []
     for fate in Fate:
-        names = [f"`{compiled_name(one.name)}`" for one in frames if one.fate == fate and not one.recompiles_more]
+        names = [
+            f"`{compiled_name(frame.name)}`" for frame in frames if frame.fate == fate and not frame.recompiles_more
+        ]
         words += [f"{listed(names, 3)} {fate}"] if names else []
-    more = [one for one in frames if one.recompiles_more]
+    more = [frame for frame in frames if frame.recompiles_more]
     words += [f"`{compiled_name(one.name)}` is compiled {len(one.before)} → {len(one.after)} times" for one in more[:3]]
     return Sentence(
         "!", f"{counted(len(frames), 'function differs', 'functions differ')}: {'; '.join(words)}.", "frames"
@@ -68,7 +70,7 @@ def _most(phases: Sequence[Seconds]) -> str:
     return f", most of it in {one.phase} ({seconds(one.before)} → {seconds(one.after)})"
 
 
-def _told(change: Change) -> str:
+def _told(change: TraceChange) -> str:
     if change.fate is Fate.CHANGED:
         return f"{change.what}: {change.before} → {change.after}"
     return f"{change.what} {change.fate}"
@@ -76,13 +78,13 @@ def _told(change: Change) -> str:
 
 def _frames(context: Context, frames: Sequence[FrameChange]) -> Section:
     items = []
-    for one in frames:
-        blocks: list[Block] = [Words(f"compiles: {_states(one.before)} → {_states(one.after)}")]
-        if one.graphs_differ and one.before and one.after:
-            blocks.append(Words(f"its graphs differ: {one.ops[0]} → {one.ops[1]} ops"))
-        blocks += [Words(f"compiled again for {reason}") for reason in one.reasons]
-        place = context.place(one.code)
-        items.append(Item(f"{compiled_name(one.name)}: {one.fate}", (place,) if place else (), tuple(blocks)))
+    for frame in frames:
+        blocks: list[Block] = [Words(f"compiles: {_states(frame.before)} → {_states(frame.after)}")]
+        if frame.graphs_differ and frame.before and frame.after:
+            blocks.append(Words(f"its graphs differ: {frame.ops[0]} → {frame.ops[1]} ops"))
+        blocks += [Words(f"compiled again for {reason}") for reason in frame.reasons]
+        place = context.place(frame.code)
+        items.append(Item(f"{compiled_name(frame.name)}: {frame.fate}", (place,) if place else (), tuple(blocks)))
     return Section("frames", "Functions", counted(len(items), "difference") if items else "the same", tuple(items))
 
 
@@ -90,10 +92,10 @@ def _states(states: Sequence[str]) -> str:
     return listed(states) if states else "none"
 
 
-def _changes(name: str, title: str, changes: Sequence[Change], left_out: int) -> Section:
+def _changes(name: str, title: str, changes: Sequence[TraceChange], left_out: int) -> Section:
     if not changes:
         return Section(name, title, "the same")
-    rows = [(str(it.fate), it.what, it.before, it.after) for it in changes[:_ROWS]]
+    rows = [(str(change.fate), change.what, change.before, change.after) for change in changes[:_ROWS]]
     total = len(changes) + left_out
     if total > len(rows):
         rows.append(("", f"… {total - len(rows)} more", "", ""))

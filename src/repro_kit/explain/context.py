@@ -84,7 +84,7 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
 
 def listed(items: Iterable[object], most: int = 6) -> str:
     """``a, b, c and 4 more``."""
-    texts = [str(it) for it in items]
+    texts = [str(item) for item in items]
     if len(texts) <= most + 1:
         return ", ".join(texts)
     return f"{', '.join(texts[:most])} and {len(texts) - most} more"

@@ -18,7 +18,14 @@ _MOST_LINES = 80
 
 def first_specialization(insights: Insights) -> Specialization | None:
     """The first one that the code decided on, where it was compiled again or the trace names no line of the user's."""
-    found = next((it for it in insights.specializations if it.cause == Cause.CODE and it.symbol), None)
+    found = next(
+        (
+            specialization
+            for specialization in insights.specializations
+            if specialization.cause == Cause.CODE and specialization.symbol
+        ),
+        None,
+    )
     if found is None or (found.where and not recompiles_of(insights, found)):
         return None
     return found
@@ -28,9 +35,9 @@ def recompiles_of(insights: Insights, one: Specialization) -> list[str]:
     """The compile ids that came about since `one` is a constant: a guard on what it was made of failed."""
     refs = [
         str(ref)
-        for it in insights.recompiles
-        if it.code == one.code
-        for reason in it.reasons
+        for recompile in insights.recompiles
+        if recompile.code == one.code
+        for reason in recompile.reasons
         if whole_source(reason.guard.source) in one.sources
         for ref in reason.compiles
     ]

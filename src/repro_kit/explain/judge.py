@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from repro_kit.explain.results import Results, compare
 from repro_kit.explain.suggestion import Aim, Suggestion
-from repro_kit.model.measure.calls import Measured, Steady, steady
+from repro_kit.model.measure.calls import MeasuredRun, Steady, steady
 
 _SLOWER = 1.5  # times the steady-state time: less is noise on most machines
 _FASTER_COMPILE = 0.8
@@ -30,8 +30,8 @@ class Trial:
     suggestions: tuple[Suggestion, ...]
     ruling: Ruling
     reason: str
-    before: Measured | None = None
-    after: Measured | None = None
+    before: MeasuredRun | None = None
+    after: MeasuredRun | None = None
     steady: Steady | None = None
     results: Results | None = None
 
@@ -44,12 +44,14 @@ class Trial:
         return (after.failures + after.limit_hits + after.graph_breaks, after.compiles, len(self.suggestions))
 
 
-def judge(suggestions: tuple[Suggestion, ...], before: Measured, after: Measured, again: Measured | None) -> Trial:
+def judge(
+    suggestions: tuple[Suggestion, ...], before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None
+) -> Trial:
     """Rule on `suggestions`; `again` is the second run of the script as it was."""
     results = compare(before, after, again)
     time = steady(before, after)
     against = _against(before, after, results, time, _noise(before, again))
-    aims = list(dict.fromkeys(it.aim for it in suggestions))
+    aims = list(dict.fromkeys(suggestion.aim for suggestion in suggestions))
     gains = [gain for aim in aims if (gain := _gain(aim, before, after, again))]
     ruling = Ruling.HELPS if gains and not against else Ruling.WITHDRAWN
     missing = "; ".join(_no_gain(aim, before, after) for aim in aims)
@@ -63,12 +65,12 @@ def better(one: Trial, two: Trial) -> bool:
     return one.score < two.score
 
 
-def _noise(before: Measured, again: Measured | None) -> float:
+def _noise(before: MeasuredRun, again: MeasuredRun | None) -> float:
     found = steady(before, again) if again else None
     return max(found.ratio, 1 / found.ratio) if found and found.ratio else 1.0
 
 
-def _against(before: Measured, after: Measured, results: Results, time: Steady | None, noise: float) -> str:
+def _against(before: MeasuredRun, after: MeasuredRun, results: Results, time: Steady | None, noise: float) -> str:
     if results.same is False:
         return results.sentence
     if after.failures > before.failures:
@@ -82,7 +84,7 @@ def _against(before: Measured, after: Measured, results: Results, time: Steady |
     return ""
 
 
-def _gain(aim: Aim, before: Measured, after: Measured, again: Measured | None) -> str:
+def _gain(aim: Aim, before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None) -> str:
     """What `after` lowers, in words. What one of two runs as it was does without is no gain: it comes and goes.
 
     Recompiles and times are less in the second run anyway, whose caches and profile are warm.
@@ -93,13 +95,13 @@ def _gain(aim: Aim, before: Measured, after: Measured, again: Measured | None) -
     return f"{one:g} → {two:g} {aim}" if enough else ""
 
 
-def _no_gain(aim: Aim, before: Measured, after: Measured) -> str:
+def _no_gain(aim: Aim, before: MeasuredRun, after: MeasuredRun) -> str:
     if aim in _STEADY and amount(aim, after) < amount(aim, before):
         return f"a second run as it is does without some of the {amount(aim, before)} {aim}, too"
     return f"still {amount(aim, after)} {aim}"
 
 
-def amount(aim: Aim, measured: Measured) -> float:
+def amount(aim: Aim, measured: MeasuredRun) -> float:
     """The number that `aim` is about."""
     match aim:
         case Aim.GRAPH_BREAKS:

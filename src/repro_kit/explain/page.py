@@ -8,12 +8,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from repro_kit import __version__
-from repro_kit.explain.report import Report
+from repro_kit.explain.report import ExplainReport
 from repro_kit.explain.view import Code, Table, Words
 from repro_kit.templating import templates_dir
 
 
-def page(report: Report) -> str:
+def page(report: ExplainReport) -> str:
     """`report` as HTML."""
     return _environment().get_template("explain.html.j2").render(report=report, version=__version__)
 

@@ -21,7 +21,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Report:
+class ExplainReport:
     """What is known of one trace."""
 
     subject: str

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.explain.context import counted
-from repro_kit.model.measure.calls import Call, Digest, Measured
+from repro_kit.model.measure.calls import Digest, MeasuredCall, MeasuredRun
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
 
@@ -26,7 +26,7 @@ class Results:
     sentence: str
 
 
-def compare(before: Measured, after: Measured, again: Measured | None = None) -> Results:
+def compare(before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None = None) -> Results:
     """Compare what compiled calls returned and what the script printed.
 
     `again` is a second run of the script as it was: what differs between that and `before` is no evidence. Of a script
@@ -66,7 +66,7 @@ def compare(before: Measured, after: Measured, again: Measured | None = None) ->
     return Results(True, f"the same: {' and '.join(told)}{note}")
 
 
-def _first_difference(before: Sequence[Call], after: Sequence[Call]) -> str | None:
+def _first_difference(before: Sequence[MeasuredCall], after: Sequence[MeasuredCall]) -> str | None:
     for number, (one, two) in enumerate(zip(before, after, strict=False), 1):
         if one.name != two.name:
             return f"call {number} is of {two.name}, before of {one.name}"

@@ -11,7 +11,7 @@ from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.breaks import cost, title
 from repro_kit.explain.sections.recompiles import times, wanted
 from repro_kit.explain.sections.specializations import WORDS, named
-from repro_kit.trace.insights.overview import State
+from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.recompiles import Recompiled
 
 _MOST = 5
@@ -32,7 +32,7 @@ def _compiled(context: Context) -> Iterator[Sentence]:
     if not overview.compiles:
         return
     if context.insights.text:
-        codes = {one.code for one in overview.compiles}
+        codes = {compile_.code for compile_ in overview.compiles}
         told = f"{counted(len(overview.compiles), 'compile')} of {counted(len(codes), 'function')}"
         yield Sentence(
             "·", f"A text of TORCH_LOGS, of {told}: times, graphs and inputs would be in TORCH_TRACE.", "overview"
@@ -53,10 +53,10 @@ def _compiled(context: Context) -> Iterator[Sentence]:
 
 
 _OTHERS = {
-    State.EAGER: "left to eager",
-    State.EMPTY: "of them empty",
-    State.OPEN: "begun and not finished",
-    State.FAILED: "failed",
+    OverviewState.EAGER: "left to eager",
+    OverviewState.EMPTY: "of them empty",
+    OverviewState.OPEN: "begun and not finished",
+    OverviewState.FAILED: "failed",
 }
 
 
@@ -69,7 +69,7 @@ def _failed(context: Context) -> Iterator[Sentence]:
         more = f"; {counted(len(failures) - 1, 'other failure')}" if len(failures) > 1 else ""
         yield Sentence(
             "✗",
-            f"{counted(sum(it.count for it in failures), 'compile')} failed{at}: {one.type}: {reason}{more}.",
+            f"{counted(sum(failure.count for failure in failures), 'compile')} failed{at}: {one.type}: {reason}{more}.",
             "failures",
         )
 
@@ -102,7 +102,9 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
     if one.hit:
         text += f", and hit the limit of {one.limit}: it runs in eager where none fits"
     others = list({(it.name, it.code): it for it in found if it.code is None or it.code != one.code}.values())
-    text += f"; {listed((f'`{compiled_name(it.name)}` {times(it)} times' for it in others), 3)}" if others else ""
+    text += (
+        f"; {listed((f'`{compiled_name(other.name)}` {times(other)} times' for other in others), 3)}" if others else ""
+    )
     yield Sentence("✗" if one.hit else "!", f"{text}.", "recompiles")
 
 
@@ -180,7 +182,7 @@ def _advised(advice: tuple[Trial, ...]) -> Iterator[Sentence]:
             "·", f"{counted(len(advice), 'suggestion was', 'suggestions were')} tried, and none helped.", "advice"
         )
         return
-    what = " and ".join(_quietly(it.what) for it in best.suggestions)
+    what = " and ".join(_quietly(suggestion.what) for suggestion in best.suggestions)
     told = f"tried: {best.reason}" if best.ruling is Ruling.HELPS else best.suggestions[0].place
     place = f" ({told})" if told else ""
     more = len(helps) + len(untried) - 1

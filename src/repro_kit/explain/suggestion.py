@@ -23,7 +23,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class AppliedChange:
     """How a suggestion is applied to an unmodified script.
 
     `config` are settings of torch (``dynamo.capture_scalar_outputs``), `functions` are added to settings that are sets
@@ -35,20 +35,20 @@ class Change:
     functions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def joined(self, other: Change) -> Change:
+    def joined(self, other: AppliedChange) -> AppliedChange:
         """Both at once; where they contradict each other, `other`."""
         functions = {
             name: tuple(dict.fromkeys((*self.functions.get(name, ()), *other.functions.get(name, ()))))
             for name in {**self.functions, **other.functions}
         }
-        return Change(
+        return AppliedChange(
             _with_lists(self.env, other.env),
             {**self.config, **other.config},
             functions,
             {**self.arguments, **other.arguments},
         )
 
-    def contradicts(self, other: Change) -> bool:
+    def contradicts(self, other: AppliedChange) -> bool:
         """Whether both set the same thing to different values; lists of sources go together."""
         pairs = ((self.env, other.env), (self.config, other.config), (self.arguments, other.arguments))
         return any(one[key] != two[key] for one, two in pairs for key in {*one} & {*two} if key not in _JOINED)
@@ -80,7 +80,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Edit:
+class SourceEdit:
     """A change of the user's source: the file, and the change as a diff."""
 
     file: str
@@ -98,8 +98,8 @@ class Suggestion:
     why: str
     section: str
     aim: Aim
-    change: Change | None = None
-    edit: Edit | None = None
+    change: AppliedChange | None = None
+    edit: SourceEdit | None = None
     place: str = ""  # file:line
     note: str = ""  # what to know before taking it
     untried: str = "needs an edit"  # why it is not tried, where there is no `change`

@@ -35,12 +35,14 @@ def _define(cls: type, definitions: dict[str, Any]) -> None:
     hints = get_type_hints(cls)
     fields = dataclasses.fields(cls)
     needed = [
-        it.name for it in fields if it.default is dataclasses.MISSING and it.default_factory is dataclasses.MISSING
+        field.name
+        for field in fields
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
     definitions[cls.__name__] = {
         "type": "object",
         "description": (cls.__doc__ or "").strip().partition("\n")[0],
-        "properties": {it.name: _of(hints[it.name], definitions) for it in fields},
+        "properties": {field.name: _of(hints[field.name], definitions) for field in fields},
         "required": needed,
         "additionalProperties": False,
     }
@@ -55,7 +57,7 @@ def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_of(it, definitions) for it in arguments]}
+        return {"anyOf": [_of(argument, definitions) for argument in arguments]}
     if origin in (tuple, list):
         return _sequence(arguments, definitions)
     if origin is dict:
@@ -77,5 +79,5 @@ def _number(kind: str, mark: str, text: dict[str, Any], definitions: dict[str, A
 def _sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
     if len(arguments) == 1 or arguments[-1] is ...:
         return {"type": "array", "items": _of(arguments[0], definitions)}
-    items = [_of(it, definitions) for it in arguments]
+    items = [_of(argument, definitions) for argument in arguments]
     return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}

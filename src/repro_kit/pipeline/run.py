@@ -13,7 +13,7 @@ from pathlib import Path
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
 from repro_kit.case.lock import alone
 from repro_kit.case.results import BundleResult
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.scratch import remove_abandoned
@@ -29,7 +29,7 @@ _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was inte
 
 
 @dataclass(frozen=True)
-class Ending:
+class StageEnding:
     """How the pipeline ended, and the sentence for the user where it ended early."""
 
     exit_code: Exit
@@ -38,7 +38,7 @@ class Ending:
 
 def collect(
     case: Case, options: Options, ui: Ui, names: Sequence[str] = STAGES, *, again: Collection[str] = ()
-) -> Ending:
+) -> StageEnding:
     """Run stages `names` on `case`: those of `again` in any case, the others where their result is missing or stale.
 
     A stage that fails is noted in the case, and the rest does what still can be done. Raises KeyboardInterrupt when
@@ -54,7 +54,7 @@ def collect(
                 continue
             reason = _why_not(case, stage)
             if reason and name in again:
-                raise ReproKitError(f"Cannot {name} {case.path}: {reason}.", Exit.FAILED)
+                raise StageError(f"Cannot {name} {case.path}: {reason}.")
             if reason:
                 ui.past(name, f"skipped: {reason}")
                 _record(case, StageRecord(name, "skipped", reason, settings=settings))
@@ -62,10 +62,10 @@ def collect(
             try:
                 record = _run(case, stage, options, ui, settings)
             except Stop as stop:
-                return Ending(stop.exit_code, stop.sentence)
+                return StageEnding(stop.exit_code, stop.sentence)
             if record.status == "failed" and not stage.needs:
-                return Ending(Exit.FAILED, record.note)
-    return Ending(_exit_code(case, names))
+                return StageEnding(Exit.FAILED, record.note)
+    return StageEnding(_exit_code(case, names))
 
 
 def _clear_up(case: Case, options: Options) -> None:
@@ -143,7 +143,7 @@ def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
     except OSError as error:
         full = disk_full(error, case.path)
         if ending is None:
-            raise full or ReproKitError(f"Cannot write the case {case.path}: {error.strerror}.", Exit.FAILED) from error
+            raise full or StageError(f"Cannot write the case {case.path}: {error.strerror}.") from error
 
 
 def _record(case: Case, record: StageRecord) -> None:

@@ -27,7 +27,7 @@ class Other:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseSummary:
     """The result of a command on a case; docs/cli.md explains each field to users (`as_json`)."""
 
     exit: Exit
@@ -62,7 +62,7 @@ class Outcome:
 
 def outcome(
     case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
-) -> Outcome:
+) -> CaseSummary:
     """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
     observation = _result(case, "observe", "observe/run.json", Observation)
     capture = _result(case, "capture", "capture/capture.json", Capture)
@@ -81,10 +81,10 @@ def outcome(
         capture.note if capture else "",
         *(ablation.notes if ablation else ()),
         reduction.note if reduction else "",
-        *(f"another failure met while reducing: {it}" for it in (reduction.others if reduction else ())),
+        *(f"another failure met while reducing: {other}" for other in (reduction.others if reduction else ())),
         *notes,
     ]
-    return Outcome(
+    return CaseSummary(
         exit=exit_code,
         seconds=round(seconds, 1),
         error=error,

@@ -1,6 +1,6 @@
 """One tensor graph as straight-line Python: parse, render, edit. Pure text; torch is not needed."""
 
-from repro_kit.program.inputs import Data, Input, Mark, OpaqueInput, ScalarInput, Strided, TensorInput
+from repro_kit.program.inputs import Data, DynamicMark, Input, OpaqueInput, ScalarInput, Strided, TensorInput
 from repro_kit.program.parse import parse
 from repro_kit.program.program import Function, Program, size, without_marks
 from repro_kit.program.render import render
@@ -8,9 +8,9 @@ from repro_kit.program.statement import Statement
 
 __all__ = [
     "Data",
+    "DynamicMark",
     "Function",
     "Input",
-    "Mark",
     "OpaqueInput",
     "Program",
     "ScalarInput",

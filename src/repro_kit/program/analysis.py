@@ -20,7 +20,7 @@ class Base:
         self.params = frozenset(program.graph.params)
         self.index = {it.target: at for at, it in enumerate(self.statements) if it.target is not None}
         local = self.params | set(self.index)
-        self.reads = [tuple(name for name in it.reads if name in local) for it in self.statements]
+        self.reads = [tuple(name for name in statement.reads if name in local) for statement in self.statements]
         self.outputs = tuple(name for name in program.graph.outputs if name in local)
         self.effects: Sequence[Effects] = [self._effects(at) for at in range(len(self.statements))]
 

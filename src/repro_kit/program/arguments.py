@@ -93,7 +93,7 @@ def with_statements(program: Program, name: str, new: dict[str, Statement]) -> P
     def change(function: Function) -> Function:
         if function.name != name:
             return function
-        return function.with_(statements=tuple(new.get(it.line, it) for it in function.statements))
+        return function.with_(statements=tuple(new.get(statement.line, statement) for statement in function.statements))
 
     graph = change(program.graph)
-    return program.with_(graph=graph, bodies=reached([change(it) for it in program.bodies], graph))
+    return program.with_(graph=graph, bodies=reached([change(body) for body in program.bodies], graph))

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -57,4 +57,4 @@ def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
             result = _CALLS[name](*(evaluate(arg, symbols) for arg in args))
             return float(result) if isinstance(result, float) else int(result)
-    raise ReproKitError(f"The size {ast.unparse(node)} cannot be evaluated.", Exit.FAILED)
+    raise StageError(f"The size {ast.unparse(node)} cannot be evaluated.")

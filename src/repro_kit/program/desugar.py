@@ -64,8 +64,8 @@ def helpers(code: str) -> str:
 
 def regions(statements: Iterable[ast.stmt]) -> set[str]:
     """Names of the bodies that `statements` (raw) call by `invoke_subgraph`: these are marked by a decorator."""
-    calls = [part for it in statements for part in ast.walk(it) if isinstance(part, ast.Call)]
-    return {ast.unparse(it.args[0]) for it in calls if ast.unparse(it.func) == _PREFIX + "invoke_subgraph"}
+    calls = [part for statement in statements for part in ast.walk(statement) if isinstance(part, ast.Call)]
+    return {ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func) == _PREFIX + "invoke_subgraph"}
 
 
 class _HigherOrder(ast.NodeTransformer):
@@ -97,7 +97,7 @@ def _wrap(node: ast.Call) -> ast.AST:
 
 def _autograd_function(node: ast.Call) -> ast.AST:
     # autograd_function_apply(forward body, backward body, *arguments, indices of special outputs)
-    special = {it.arg: ast.literal_eval(it.value) for it in node.keywords}
+    special = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
     if special.get("non_differentiable_idx") or special.get("dirty_idx"):
         return node
     return ast.Call(func=_dotted("AutogradFunction.apply"), args=node.args, keywords=[])

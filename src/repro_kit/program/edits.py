@@ -126,7 +126,7 @@ class DropMarks:
 
 
 @dataclass(frozen=True)
-class Calls:
+class KeepCalls:
     """Only these calls (by position) are made."""
 
     kept: tuple[int, ...]

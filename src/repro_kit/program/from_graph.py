@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
 from repro_kit.program.desugar import desugar, helpers, regions
@@ -201,9 +201,8 @@ class _Builder:
 
 def _import_line(name: str, record: NameRecord) -> str:
     if record.module == "__main__" or record.module is None or (record.name and "." in record.name):
-        raise ReproKitError(
-            f"The graph calls {record.name or name}, which is defined in the user's code and cannot be carried.",
-            Exit.FAILED,
+        raise StageError(
+            f"The graph calls {record.name or name}, which is defined in the user's code and cannot be carried."
         )
     if record.name is None:
         return f"import {record.module} as {name}"
@@ -240,7 +239,7 @@ def _source(record: InputRecord, *, flat: bool) -> str:
 
 def _scalar(record: InputRecord) -> str:
     if record.kind == "other":
-        raise ReproKitError(f"Input {record.name} is {record.value}, which a program cannot carry.", Exit.FAILED)
+        raise StageError(f"Input {record.name} is {record.value}, which a program cannot carry.")
     return repr(record.value)
 
 
@@ -251,7 +250,7 @@ def _dynamic_dims(record: InputRecord) -> list[int]:
 def _only_function(code: str) -> ast.FunctionDef:
     node = ast.parse(code.strip() + "\n").body[0]
     if not isinstance(node, ast.FunctionDef):
-        raise ReproKitError("The captured graph's code is not one function.", Exit.FAILED)
+        raise StageError("The captured graph's code is not one function.")
     return node
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program.arithmetic import evaluate
 from repro_kit.program.format import STANDARD_IMPORTS
@@ -41,14 +41,14 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise ReproKitError(f"The artifact is not valid Python (line {error.lineno}).", Exit.FAILED) from None
+        raise StageError(f"The artifact is not valid Python (line {error.lineno}).") from None
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "Repro" not in classes or "load_args" not in functions:
-        raise ReproKitError("The file is no fx_graph_runnable: it has no class Repro with a load_args.", Exit.FAILED)
+        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args.")
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods:
-        raise ReproKitError("The artifact's class Repro has no forward.", Exit.FAILED)
+        raise StageError("The artifact's class Repro has no forward.")
     attributes = _attributes(methods.get("__init__"))
     forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
@@ -58,7 +58,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
         graph=graph,
         bodies=bodies(classes, "Repro"),
         inputs=(*reader.lines, *constants),
-        calls=((*reader.arguments, *(it.line.split(" = ")[0] for it in constants)),),
+        calls=((*reader.arguments, *(constant.line.split(" = ")[0] for constant in constants)),),
         recipe=_recipe(tree, reader),
         imports=_imports(tree.body, graph),
     )
@@ -67,7 +67,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
 def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
     """What the script's ``run_repro`` does with its graph."""
     calls = [it for it in ast.walk(tree) if isinstance(it, ast.Call) and ast.unparse(it.func).endswith("run_repro")]
-    given = {it.arg: it.value for call in calls for it in call.keywords if it.arg}
+    given = {keyword.arg: keyword.value for call in calls for keyword in call.keywords if keyword.arg}
     told = {name: it.value for name, it in given.items() if isinstance(it, ast.Constant)}
     homes = [it.module or "" for it in ast.walk(tree) if isinstance(it, ast.ImportFrom)]
     recipe = Recipe(
@@ -75,7 +75,7 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
     )
     if not any(home.endswith("repro.after_dynamo") for home in homes):
         return recipe.with_(grad_mode="no_grad")
-    trains = any(isinstance(it, TensorInput) and it.requires_grad for it in reader.lines)
+    trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
     return recipe.with_(
         backend=str(told.get("backend") or "inductor"),
         backward="sum" if trains else "none",
@@ -93,7 +93,7 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
             if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
                 return node
             if node.attr not in attributes:
-                raise ReproKitError(f"The artifact uses self.{node.attr}, whose definition it lacks.", Exit.FAILED)
+                raise StageError(f"The artifact uses self.{node.attr}, whose definition it lacks.")
             used[node.attr] = f"constant{node.attr}" if node.attr.startswith("_") else f"constant_{node.attr}"
             return ast.copy_location(ast.Name(id=used[node.attr], ctx=ast.Load()), node)
 
@@ -156,7 +156,9 @@ def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
         if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in STANDARD_IMPORTS:
             continue
         bound = {(alias.asname or alias.name) for alias in node.names}
-        registers = "torch._inductor.inductor_prims" in bound and any("prims." in it.text for it in graph.statements)
+        registers = "torch._inductor.inductor_prims" in bound and any(
+            "prims." in statement.text for statement in graph.statements
+        )
         if registers or (bound & reads) - {"device", "inf", "nan", "torch"}:
             found.append(ast.unparse(node))
     return tuple(dict.fromkeys(found))
@@ -195,7 +197,7 @@ class _Reader:
             elif len(self.arguments) < len(params):
                 self._argument(call, params[len(self.arguments)], options)
         if len(self.arguments) != len(params):
-            raise ReproKitError("The artifact's load_args gives fewer arguments than forward takes.", Exit.FAILED)
+            raise StageError("The artifact's load_args gives fewer arguments than forward takes.")
 
     def _argument(self, call: ast.Call, param: str, options: Mapping[str, ast.expr]) -> None:
         assert isinstance(call.func, ast.Attribute)
@@ -208,7 +210,7 @@ class _Reader:
             case "const":
                 self.scalars.append(ScalarInput(param, None))
             case kind:
-                raise ReproKitError(f"Input {param} of the artifact is of kind {kind}, not carried.", Exit.FAILED)
+                raise StageError(f"Input {param} of the artifact is of kind {kind}, not carried.")
         self.arguments.append(param)
 
     def _tensor(self, args: Sequence[ast.expr], param: str, options: Mapping[str, ast.expr]) -> None:
@@ -236,7 +238,7 @@ class _Reader:
 
     def _numbers(self, node: ast.expr) -> tuple[int, ...]:
         if not isinstance(node, ast.Tuple | ast.List):
-            raise ReproKitError(f"The artifact's size {ast.unparse(node)} is not a tuple.", Exit.FAILED)
+            raise StageError(f"The artifact's size {ast.unparse(node)} is not a tuple.")
         return tuple(int(self._number(part)) for part in node.elts)
 
     def _number(self, node: ast.expr) -> int | float:
@@ -259,7 +261,7 @@ def _lines(storage: _Storage) -> list[Input]:
         ]
     if len({it.dtype for it in storage.tensors}) > 1:
         names = ", ".join(it.name for it in storage.tensors)
-        raise ReproKitError(f"Inputs {names} of the artifact share memory under several dtypes.", Exit.FAILED)
+        raise StageError(f"Inputs {names} of the artifact share memory under several dtypes.")
     if not storage.tensors:
         return []
     first = storage.tensors[0]

@@ -12,7 +12,7 @@ from repro_kit.program.statement import Statement, canonical
 
 
 @dataclass(frozen=True)
-class Kind:
+class BodyKind:
     """How an operator passes its operands on. Positions are those of its arguments.
 
     `groups`: arguments that hold operands, as tuples or lists; None: every argument after the `leading` bodies is one.
@@ -29,24 +29,24 @@ class Kind:
 
 #: What `_Call.kind` knows, by the called name (torch/_higher_order_ops, and what program/desugar.py makes of it).
 _KINDS = {
-    "torch.ops.higher_order.cond": Kind((3,)),
-    "torch.cond": Kind((3,)),
-    "torch.ops.higher_order.while_loop": Kind((2, 3), carried=2, body=1),
-    "torch.ops.higher_order.map_impl": Kind((1, 2), sliced=1),
-    "torch.utils.checkpoint.checkpoint": Kind(None),
-    "AutogradFunction.apply": Kind(None, body=0, leading=2, nested=True),
-    "flat_scan": Kind((1, 2, 3), carried=1, sliced=2),
+    "torch.ops.higher_order.cond": BodyKind((3,)),
+    "torch.cond": BodyKind((3,)),
+    "torch.ops.higher_order.while_loop": BodyKind((2, 3), carried=2, body=1),
+    "torch.ops.higher_order.map_impl": BodyKind((1, 2), sliced=1),
+    "torch.utils.checkpoint.checkpoint": BodyKind(None),
+    "AutogradFunction.apply": BodyKind(None, body=0, leading=2, nested=True),
+    "flat_scan": BodyKind((1, 2, 3), carried=1, sliced=2),
 }
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """One statement of the graph that calls bodies."""
 
     at: int  # index of the statement
     node: ast.Call
     bodies: tuple[str, ...]
-    kind: Kind
+    kind: BodyKind
 
     def operands(self) -> list[ast.expr]:
         """The operands, in the order of the bodies' parameters."""
@@ -96,7 +96,7 @@ class Call:
         return len(holder.elts) if isinstance(holder, ast.Tuple | ast.List) else 0
 
 
-def calls(program: Program) -> list[Call]:
+def calls(program: Program) -> list[OperatorCall]:
     """The statements of the graph that call bodies in a way that is understood, in order."""
     names = {body.name for body in program.bodies}
     found = []
@@ -105,14 +105,14 @@ def calls(program: Program) -> list[Call]:
         if not isinstance(node, ast.Call) or names.isdisjoint(statement.reads):
             continue
         callee = ast.unparse(node.func)
-        bodies = [it.id for it in node.args if isinstance(it, ast.Name) and it.id in names]
-        kind = Kind(None, leading=0) if callee in names else _KINDS.get(callee)
+        bodies = [argument.id for argument in node.args if isinstance(argument, ast.Name) and argument.id in names]
+        kind = BodyKind(None, leading=0) if callee in names else _KINDS.get(callee)
         if kind is not None:
-            found.append(Call(at, node, tuple(bodies) or (callee,), kind))
+            found.append(OperatorCall(at, node, tuple(bodies) or (callee,), kind))
     return found
 
 
-def inlined(program: Program, call: Call, body: str) -> Program | None:
+def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
     """`program` with the statements of `body`, once, in place of `call`; None when they do not fit.
 
     Of what `call` slices, the first slice is taken: the result need not have the shape of before.
@@ -136,7 +136,7 @@ def inlined(program: Program, call: Call, body: str) -> Program | None:
             names[it.target] = fresh(it.target)
             moved = Statement(names[it.target], moved.text)
         statements.append(moved)
-    made = [canonical(None, it).substitute(names).text for it in results]
+    made = [canonical(None, result).substitute(names).text for result in results]
     whole = _whole(function, made, nested=call.kind.nested)
     return _spliced(program, call.at, statements, made, whole)
 
@@ -179,7 +179,7 @@ def _spliced(program: Program, at: int, new: Sequence[Statement], made: Sequence
     return program.with_(graph=main, bodies=reached(program.bodies, main))
 
 
-def inlinings(program: Program, call: Call) -> Iterator[Program | None]:
+def inlinings(program: Program, call: OperatorCall) -> Iterator[Program | None]:
     """`program` with one of the bodies in place of `call`, each that makes its results."""
     for body in dict.fromkeys(call.makers):
         yield inlined(program, call, body)
@@ -194,13 +194,13 @@ def all_inlined(program: Program, *, last: bool = False) -> Program | None:
         left = [call for call in calls(current) if call.at >= done]
         if not left:
             return changed
-        found = [it for it in inlinings(current, left[0]) if it is not None]
+        found = [inlining for inlining in inlinings(current, left[0]) if inlining is not None]
         done = left[0].at + (not found)
         if found:
             changed = found[-1 if last else 0]
 
 
-def alike(program: Program, call: Call) -> Iterator[Program | None]:
+def alike(program: Program, call: OperatorCall) -> Iterator[Program | None]:
     """`program` with one body of `call` in place of all others that take as much (the branches of a `cond`)."""
     if call.kind.body is not None or call.kind.carried is not None or len(set(call.bodies)) < 2:
         return
@@ -216,7 +216,7 @@ def _with_statement(program: Program, at: int, statement: Statement) -> Program:
     return program.with_(graph=graph, bodies=reached(program.bodies, graph))
 
 
-def without_operand(program: Program, call: Call, position: int) -> Program | None:
+def without_operand(program: Program, call: OperatorCall, position: int) -> Program | None:
     """`program` with one operand less, and the parameter that takes it; None while a body needs it.
 
     What is carried from step to step goes with its result, which nobody may read then.
@@ -241,14 +241,14 @@ def without_operand(program: Program, call: Call, position: int) -> Program | No
     return _edited(program, call.bodies, lambda it: it.without_operand(position), changed)
 
 
-def without_result(program: Program, call: Call, position: int, instead: int = -1) -> Program | None:
+def without_result(program: Program, call: OperatorCall, position: int, instead: int = -1) -> Program | None:
     """`program` with one result less; whoever reads it reads the one at `instead`. None where there is none, or while
     it is carried on.
     """
     return None if position < call.carried() else _without_result(program, call, position, instead)
 
 
-def _without_result(program: Program, call: Call, position: int, instead: int = -1) -> Program | None:
+def _without_result(program: Program, call: OperatorCall, position: int, instead: int = -1) -> Program | None:
     makers = call.makers
     changed: dict[str, Function] = {}
     for name in makers if not call.kind.nested else ():
@@ -283,10 +283,10 @@ def _returning(body: Function, results: Sequence[str]) -> Statement:
 
 
 def _edited(
-    program: Program, bodies: Sequence[str], change: Callable[[Call], ast.Call], changed: dict[str, Function]
+    program: Program, bodies: Sequence[str], change: Callable[[OperatorCall], ast.Call], changed: dict[str, Function]
 ) -> Program | None:
     """`program` with every call of `bodies` changed; None where a body is called in another way too."""
-    touched = [it for it in calls(program) if set(it.bodies) & set(bodies)]
+    touched = [call for call in calls(program) if set(call.bodies) & set(bodies)]
     if any(not set(it.bodies) <= set(bodies) for it in touched):
         return None
     statements = list(program.graph.statements)
@@ -294,10 +294,10 @@ def _edited(
         statements[it.at] = canonical(statements[it.at].target, ast.fix_missing_locations(change(it)))
     known = {it.at for it in touched}
     others = [it for at, it in enumerate(statements) if at not in known]
-    if any(not set(bodies).isdisjoint(it.reads) for it in others):
+    if any(not set(bodies).isdisjoint(other.reads) for other in others):
         return None
     graph = program.graph.with_(statements=tuple(statements))
-    return program.with_(graph=graph, bodies=tuple(changed.get(it.name, it) for it in program.bodies))
+    return program.with_(graph=graph, bodies=tuple(changed.get(body.name, body) for body in program.bodies))
 
 
 def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | None:
@@ -305,12 +305,12 @@ def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | No
     function = _body(program, body)
     if function is None:
         return None
-    known = {*function.params, *(it.target for it in function.statements)}
+    known = {*function.params, *(statement.target for statement in function.statements)}
     current = {old: new for old, new in names.items() if old in known and new in known}
     if not current:
         return None
     followed = {old: _end(current, old) for old in current}
-    statements = tuple(it.substitute(followed) for it in function.statements)
+    statements = tuple(statement.substitute(followed) for statement in function.statements)
     lesser = _without_dead(function.with_(statements=statements, returns=function.returns.substitute(followed)))
     bodies = tuple(lesser if it.name == body else it for it in program.bodies)
     return program.with_(bodies=reached(bodies, program.graph))
@@ -326,22 +326,22 @@ def _without_dead(function: Function) -> Function:
     """`function` less the statements whose value nobody reads; those for their effect stay."""
     needed = set(function.returns.reads)
     kept = []
-    for it in reversed(function.statements):
-        if it.target is None or it.target in needed:
-            kept.append(it)
-            needed.update(it.reads)
+    for statement in reversed(function.statements):
+        if statement.target is None or statement.target in needed:
+            kept.append(statement)
+            needed.update(statement.reads)
     return replace(function, statements=tuple(reversed(kept)))
 
 
 def _body(program: Program, name: str) -> Function | None:
-    return next((it for it in program.bodies if it.name == name), None)
+    return next((body for body in program.bodies if body.name == name), None)
 
 
 class _Fresh:
     """Names that the graph does not have yet."""
 
     def __init__(self, graph: Function) -> None:
-        self.taken = {*graph.params, *(it.target for it in graph.statements)}
+        self.taken = {*graph.params, *(statement.target for statement in graph.statements)}
         self.taken |= {name for it in (*graph.statements, graph.returns) for name in it.reads}
 
     def __call__(self, wanted: str) -> str:

@@ -149,7 +149,7 @@ class OpaqueInput:
 
 
 @dataclass(frozen=True)
-class Mark:
+class DynamicMark:
     """A statement about inputs that binds none: ``torch._dynamo.mark_dynamic(x, 0)``."""
 
     text: str
@@ -161,7 +161,7 @@ class Mark:
         return self.text
 
 
-Input = TensorInput | ScalarInput | OpaqueInput | Mark
+Input = TensorInput | ScalarInput | OpaqueInput | DynamicMark
 
 
 def names_of(line: Input) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def names_of(line: Input) -> tuple[str, ...]:
     match line:
         case OpaqueInput():
             return line.names
-        case Mark():
+        case DynamicMark():
             return ()
     return (line.name,)
 
@@ -194,12 +194,12 @@ def parse_input(node: ast.stmt) -> Input:
     return _opaque(node)
 
 
-def _opaque(node: ast.stmt) -> OpaqueInput | Mark:
+def _opaque(node: ast.stmt) -> OpaqueInput | DynamicMark:
     names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
     bound = tuple(dict.fromkeys(part.id for part in names if not isinstance(part.ctx, ast.Load)))
     reads = tuple(dict.fromkeys(part.id for part in names if isinstance(part.ctx, ast.Load) and part.id not in bound))
     text = ast.unparse(node)
-    return OpaqueInput(bound, text, reads) if bound else Mark(text, reads)
+    return OpaqueInput(bound, text, reads) if bound else DynamicMark(text, reads)
 
 
 def _scalar(node: ast.expr) -> tuple[Any] | None:

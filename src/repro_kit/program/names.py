@@ -16,6 +16,8 @@ def reads_of(code: str) -> set[str]:
 def _referenced(table: symtable.SymbolTable, *, top: bool) -> list[str]:
     symbols = table.get_symbols()
     own = [
-        it.get_name() for it in symbols if it.is_declared_global() or (it.is_referenced() and (top or it.is_global()))
+        symbol.get_name()
+        for symbol in symbols
+        if symbol.is_declared_global() or (symbol.is_referenced() and (top or symbol.is_global()))
     ]
     return own + [name for child in table.get_children() for name in _referenced(child, top=False)]

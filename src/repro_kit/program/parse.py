@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import from_data
 from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
@@ -22,7 +22,7 @@ def parse(text: str) -> Program:
     try:
         return _parsed(text)
     except (RecursionError, MemoryError) as error:  # ast's words for what is nested too deeply
-        raise ReproKitError("The program is nested too deeply to be read.") from error
+        raise UsageError("The program is nested too deeply to be read.") from error
 
 
 def _parsed(text: str) -> Program:
@@ -31,7 +31,7 @@ def _parsed(text: str) -> Program:
     functions = {node.name: node for node in top if isinstance(node, ast.FunctionDef)}
     for name in ("graph", "calls"):
         if name not in functions:
-            raise ReproKitError(f"This is not a program of repro-kit: it defines no function `{name}`.")
+            raise UsageError(f"This is not a program of repro-kit: it defines no function `{name}`.")
     graph = parse_function(functions["graph"])
     rest = [node for node in top if node not in (functions["graph"], functions["calls"])]
     before = [node for node in rest if node.lineno < functions["graph"].lineno]
@@ -59,12 +59,12 @@ def _tree(text: str) -> ast.Module:
     for line in text.splitlines():
         if line.startswith(MARK) and line.removeprefix(MARK).strip() != VERSION:
             found = line.removeprefix(MARK).strip()
-            raise ReproKitError(f"The program has format {found}, this repro-kit knows {VERSION}; upgrade repro-kit.")
+            raise UsageError(f"The program has format {found}, this repro-kit knows {VERSION}; upgrade repro-kit.")
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
-        raise ReproKitError(f"The program is not valid Python{line}: {getattr(error, 'msg', error)}.") from None
+        raise UsageError(f"The program is not valid Python{line}: {getattr(error, 'msg', error)}.") from None
 
 
 def _content(tree: ast.Module) -> list[ast.stmt]:
@@ -178,7 +178,7 @@ def _calls(node: ast.FunctionDef, params: Sequence[str]) -> tuple[tuple[Input, .
         if not isinstance(call, ast.Tuple) or len(call.elts) != len(params):
             raise _error(call, f"every call must be a tuple of {len(params)} arguments, as many as `graph` takes")
         calls.append(tuple(_argument(it, param, inputs) for it, param in zip(call.elts, params, strict=True)))
-    known = {name for it in inputs for name in names_of(it)}
+    known = {name for input_ in inputs for name in names_of(input_)}
     for name in (name for call in calls for name in call):
         if name not in known:
             raise _error(last, f"`calls()` passes `{name}`, which it does not define")
@@ -189,7 +189,7 @@ def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
     """The name of an argument; one that is written in place becomes an input of its own."""
     if isinstance(node, ast.Name):
         return node.id
-    known = {name for it in inputs for name in names_of(it)}
+    known = {name for input_ in inputs for name in names_of(input_)}
     name = param
     while name in known:
         name += "_"
@@ -213,4 +213,4 @@ def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
 
 def _error(node: ast.AST, message: str) -> ReproKitError:
     line = getattr(node, "lineno", None)
-    return ReproKitError(f"Line {line} of the program: {message}." if line else f"The program: {message}.")
+    return UsageError(f"Line {line} of the program: {message}." if line else f"The program: {message}.")

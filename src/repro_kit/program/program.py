@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.program.inputs import Input, Mark, TensorInput
+from repro_kit.program.inputs import DynamicMark, Input, TensorInput
 from repro_kit.program.statement import Statement
 
 #: Marks a body that is compiled once for all its calls (`invoke_subgraph` in a graph).
@@ -60,15 +60,17 @@ class Program:
     @property
     def stored(self) -> tuple[str, ...]:
         """Files in ``inputs/`` that the program loads, each once."""
-        names = [it.data.file for it in self.inputs if isinstance(it, TensorInput) and it.data.kind == "load"]
+        names = [
+            input_.data.file for input_ in self.inputs if isinstance(input_, TensorInput) and input_.data.kind == "load"
+        ]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def without_marks(program: Program) -> Program:
     """`program` without ``mark_dynamic`` and the like: what a static compile needs."""
-    return program.with_(inputs=tuple(it for it in program.inputs if not isinstance(it, Mark)))
+    return program.with_(inputs=tuple(input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)))
 
 
 def size(program: Program) -> int:
     """Number of compute statements, bodies included: all but plain getitems, names and literals."""
-    return sum(it.is_compute for function in program.functions() for it in function.statements)
+    return sum(statement.is_compute for function in program.functions() for statement in function.statements)

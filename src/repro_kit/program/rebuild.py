@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repro_kit.program.analysis import Base
-from repro_kit.program.inputs import Input, Mark, TensorInput, names_of
+from repro_kit.program.inputs import DynamicMark, Input, TensorInput, names_of
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import tuple_of
 from repro_kit.program.values import Metadata, input_for
@@ -48,7 +48,7 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
     if any(line is None for line in made.values()):
         return None
     new = {name: line for name, line in made.items() if line is not None}
-    params = (*(it for it in base.program.graph.params if it in found.needed), *new)
+    params = (*(parameter for parameter in base.program.graph.params if parameter in found.needed), *new)
     graph = _graph(base, plan, found, params)
     inputs, calls = _calls(base, plan, found.needed, new)
     program = base.program
@@ -160,7 +160,7 @@ def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]
     queue = [graph]
     while queue:
         function = queue.pop()
-        fresh = {name for it in function.statements for name in it.reads if name in known} - found
+        fresh = {name for statement in function.statements for name in statement.reads if name in known} - found
         found |= fresh
         queue += [known[name] for name in fresh]
     return tuple(body for body in bodies if body.name in found)
@@ -180,12 +180,14 @@ def _calls(
         name = queue.pop()
         if name not in wanted:
             wanted.add(name)
-            queue += [it for it in _changed(base.line_of[name], plan).reads if it in base.line_of]
+            queue += [read for read in _changed(base.line_of[name], plan).reads if read in base.line_of]
     lines = []
     for line in program.inputs:
         bound = names_of(line)
         stays = (
-            plan.marks and _about(line, base) <= wanted if isinstance(line, Mark) else bool(wanted.intersection(bound))
+            plan.marks and _about(line, base) <= wanted
+            if isinstance(line, DynamicMark)
+            else bool(wanted.intersection(bound))
         )
         if stays:
             lines.append(_changed(line, plan))

@@ -30,8 +30,8 @@ def with_regions(function: Function) -> str:
     """The text of `function`, with autocast and no-grad regions as `with` blocks where they are nested properly."""
     statements = function.statements
     regions = _regions(statements)
-    opened = {it.first: it for it in regions}
-    closed = {it.last for it in regions}
+    opened = {region.first: region for region in regions}
+    closed = {region.last for region in regions}
     lines, depth = [f"def {function.name}({', '.join(function.params)}):"], 1
     for at, statement in enumerate(statements):
         if at in opened:
@@ -43,7 +43,7 @@ def with_regions(function: Function) -> str:
             depth -= 1
         else:
             lines += [f"{_INDENT * depth}{line}" for line in statement.line.splitlines()]
-    decorators = "".join(f"@{it}\n" for it in function.decorators)
+    decorators = "".join(f"@{decorator}\n" for decorator in function.decorators)
     return decorators + "\n".join([*lines, f"{_INDENT}return {function.returns.text}"]) + "\n"
 
 
@@ -77,7 +77,7 @@ def _step(statement: Statement) -> tuple[str, str, str] | None:
     call = statement.expression
     if not isinstance(call, ast.Call) or statement.callee not in (_ENTER, _EXIT, _GRAD):
         return None
-    words = [ast.unparse(it) for it in call.args]
+    words = [ast.unparse(argument) for argument in call.args]
     if call.keywords or not words:
         return ("unknown", "", "")
     if statement.callee == _ENTER:

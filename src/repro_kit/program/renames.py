@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 
 
 def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, str] | None:
@@ -19,10 +19,10 @@ def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, s
 def without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> list[ast.stmt]:
     """`statements` less those that only rename an input; `renames` learns their names."""
     own = []
-    for it in statements:
-        renamed = _plain_rename(it, renames)
+    for statement in statements:
+        renamed = _plain_rename(statement, renames)
         if renamed is None:
-            own.append(it)
+            own.append(statement)
         else:
             renames[renamed[0]] = renames[renamed[1]]
     return own
@@ -77,7 +77,7 @@ class Attributes(ast.NodeTransformer):
         path = self.prefix + dotted.removeprefix("self.")
         name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
         if name is None:
-            raise ReproKitError(f"The graph reads {dotted}, which a program cannot carry.", Exit.FAILED)
+            raise StageError(f"The graph reads {dotted}, which a program cannot carry.")
         return ast.Name(id=name, ctx=ast.Load())
 
 

@@ -22,7 +22,7 @@ def render(program: Program, *, footer: bool = True) -> str:
         _head(program),
         *([LOAD] if _loads(program) else []),
         *([program.preamble.strip("\n") + "\n"] if program.preamble.strip() else []),
-        *(render_function(it) for it in program.functions()),
+        *(render_function(function) for function in program.functions()),
         render_calls(program),
         *([FOOTER] if footer else []),
     ]
@@ -53,16 +53,16 @@ def _literal(value: Any) -> str:
 
 def render_function(function: Function) -> str:
     """One function, as straight-line Python."""
-    lines = [it.line for it in function.statements]
+    lines = [statement.line for statement in function.statements]
     head = f"def {function.name}({', '.join(function.params)}):"
     block = _block(head, [*lines, f"return {function.returns.text}"])
-    return "".join(f"@{it}\n" for it in function.decorators) + block
+    return "".join(f"@{decorator}\n" for decorator in function.decorators) + block
 
 
 def render_calls(program: Program) -> str:
     """The function that builds the arguments of every call."""
     calls = [f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls]
-    return _block("def calls():", [*(it.line for it in program.inputs), f"return [{', '.join(calls)}]"])
+    return _block("def calls():", [*(input_.line for input_ in program.inputs), f"return [{', '.join(calls)}]"])
 
 
 def _block(head: str, lines: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ def _block(head: str, lines: Sequence[str]) -> str:
 
 
 def _loads(program: Program) -> bool:
-    return any("load(" in it.line and _LOADS.search(it.line) for it in program.inputs) or bool(
+    return any("load(" in input_.line and _LOADS.search(input_.line) for input_ in program.inputs) or bool(
         _LOADS.search(program.preamble)
     )
 

@@ -27,8 +27,8 @@ def numbers_in(program: Program) -> set[int]:
     return found | {
         part.value
         for function in program.functions()
-        for it in function.statements
-        for part in ast.walk(it.node)
+        for statement in function.statements
+        for part in ast.walk(statement.node)
         if isinstance(part, ast.Constant) and type(part.value) is int
     }
 
@@ -61,11 +61,11 @@ def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
     if data.kind == "randint":
         low, high = args
         args = (low, max(sizes.get(high, high), low + 1))
-    return replace(line, data=Data(data.kind, tuple(sizes.get(it, it) for it in data.sizes or ()), args))
+    return replace(line, data=Data(data.kind, tuple(sizes.get(size, size) for size in data.sizes or ()), args))
 
 
 def _function(function: Function, sizes: Mapping[int, int]) -> Function:
-    return function.with_(statements=tuple(_statement(it, sizes) for it in function.statements))
+    return function.with_(statements=tuple(_statement(statement, sizes) for statement in function.statements))
 
 
 def _statement(statement: Statement, sizes: Mapping[int, int]) -> Statement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function
 
@@ -31,7 +31,7 @@ def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Functio
         forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
         left = next((it for it in ast.walk(forward) if isinstance(it, ast.Name) and it.id == "self"), None)
         if left is not None:
-            raise ReproKitError(f"The body {name} of the artifact uses tensors of its own, not carried.", Exit.FAILED)
+            raise StageError(f"The body {name} of the artifact uses tensors of its own, not carried.")
         forward.name, forward.returns = _function_name(name), None
         forward.args.args = [ast.arg(arg=arg.arg) for arg in forward.args.args if arg.arg != "self"]
         found.append(parse_function(forward))

@@ -152,7 +152,9 @@ def _measure(search: Search, answers: list[Answer]) -> None:
     if not _is_slow(answers):
         _run_original(search, answers, _RUNS)
     if not _failed(answers):
-        seen = "; ".join(dict.fromkeys(f"{it.outcome}{': ' + it.note if it.note else ''}" for it in answers))
+        seen = "; ".join(
+            dict.fromkeys(f"{answer.outcome}{': ' + answer.note if answer.note else ''}" for answer in answers)
+        )
         raise CannotReduce(
             f"The program did not fail as expected in {len(answers)} runs ({seen}); nothing to reduce.",
             search.program,
@@ -172,11 +174,11 @@ def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
 
 
 def _failed(answers: Sequence[Answer]) -> int:
-    return sum(it.interesting for it in answers)
+    return sum(answer.interesting for answer in answers)
 
 
 def _judged(answers: Sequence[Answer]) -> int:
-    return sum(it.outcome is not RunOutcome.CANNOT_TELL for it in answers)
+    return sum(answer.outcome is not RunOutcome.CANNOT_TELL for answer in answers)
 
 
 def _is_slow(answers: Sequence[Answer]) -> bool:
@@ -201,9 +203,9 @@ def _check_trivial(search: Search) -> None:
 def _trivial(search: Search) -> Program | None:
     """The program without compute; None where it has none, or no tensor to return."""
     program = search.program
-    tensors = {it.name for it in program.inputs if isinstance(it, TensorInput)}
+    tensors = {input_.name for input_ in program.inputs if isinstance(input_, TensorInput)}
     call = dict(zip(program.graph.params, program.calls[0], strict=True))
-    param = next((it for it in program.graph.params if call[it] in tensors), None)
+    param = next((parameter for parameter in program.graph.params if call[parameter] in tensors), None)
     if param is None or not size(program):
         return None
     everything = Remove(frozenset(range(len(program.graph.statements))))
@@ -245,8 +247,8 @@ def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> Non
     steps = -1
     while steps != len(search.history):
         steps = len(search.history)
-        for it in passes:
-            _run(search, it)
+        for pass_ in passes:
+            _run(search, pass_)
 
 
 def _run(search: Search, it: Callable[[Search], None]) -> None:

@@ -80,7 +80,7 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
             yield f"without `{line}`", [Remove(frozenset(group))]
     if len(search.outputs) > 1:
         for name in search.outputs:
-            yield f"not returning `{name}`", [Outputs(tuple(it for it in search.outputs if it != name))]
+            yield f"not returning `{name}`", [Outputs(tuple(output for output in search.outputs if output != name))]
 
 
 def look_around(search: Search) -> Iterator[Neighbours]:
@@ -129,7 +129,7 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     program = search.program
     for edit in reset(special(search)):
         yield f"{edit.field} at its default", _with(search, [edit])
-    tensors = [it for it in program.inputs if isinstance(it, TensorInput)]
+    tensors = [input_ for input_ in program.inputs if isinstance(input_, TensorInput)]
     for line in tensors:
         if line.data.kind not in _FIXED:
             other = _other_dtype(line)
@@ -138,9 +138,9 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
         if line.requires_grad:
             change = {"requires_grad": False, "parameter": False}
             yield f"{line.name} without gradient", _with(search, [SetInput(line.name, change)])
-    floats = [it for it in tensors if it.dtype is None and it.data.kind in ("randn", "rand")]
+    floats = [tensor for tensor in tensors if tensor.dtype is None and tensor.data.kind in ("randn", "rand")]
     if len(floats) > 1:
-        every: list[Edit] = [SetInput(it.name, {"dtype": "torch.float64"}) for it in floats]
+        every: list[Edit] = [SetInput(float_.name, {"dtype": "torch.float64"}) for float_ in floats]
         yield "torch.float64 for all inputs", _with(search, every)
     for old in sizes_of(program):
         for new in (old - 1, old + 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.program import Input, Mark, OpaqueInput, Program, TensorInput, size
+from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
 from repro_kit.program.values import Metadata, TensorRecord
 
 Measure = tuple[int, ...]
@@ -17,14 +17,14 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     inputs (strides, aliasing, gradients, marks); recipe settings; threads; literals; length of the text.
     """
     functions = list(program.functions())
-    lines = [it for it in program.inputs if not isinstance(it, Mark)]
+    lines = [input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)]
     return (
         size(program),
         len(program.calls),
         len(lines),
         len(program.graph.outputs),
         sum(map(_stored, lines)),
-        sum(_elements(it, metadata) for it in lines),
+        sum(_elements(line, metadata) for line in lines),
         sum(map(_special, program.inputs)),
         settings(program.recipe),
         program.recipe.threads or 0,
@@ -53,5 +53,5 @@ def _elements(line: Input, metadata: Metadata) -> int:
 
 def _special(line: Input) -> int:
     if not isinstance(line, TensorInput):
-        return int(isinstance(line, Mark))
+        return int(isinstance(line, DynamicMark))
     return sum((line.strided is not None, line.base is not None, line.requires_grad, line.parameter))

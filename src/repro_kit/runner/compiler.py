@@ -77,7 +77,7 @@ def _root() -> Path:
 
 
 def _remove_unused(root: Path) -> None:
-    for one in root.iterdir():
+    for path in root.iterdir():
         with suppress(OSError):
-            if time.time() - one.stat().st_mtime > _KEPT:
-                shutil.rmtree(one)
+            if time.time() - path.stat().st_mtime > _KEPT:
+                shutil.rmtree(path)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError, UsageError
 from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
 from repro_kit.runner.orders import in_force
 
@@ -68,9 +68,9 @@ def launch(
             except KeeperDied:
                 report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
     except OSError as error:
-        raise ReproKitError(f"Cannot start {argv[0]}: {error.strerror}.", Exit.USAGE) from error
+        raise UsageError(f"Cannot start {argv[0]}: {error.strerror}.") from error
     except KeeperDied as died:
-        raise ReproKitError(f"{argv[0]} was ended twice: {died}; run it again.", Exit.FAILED) from died
+        raise StageError(f"{argv[0]} was ended twice: {died}; run it again.") from died
     if report.status != 0 and _is_full(stdout.parent):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
     status = report.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.model.measure.calls import Call
+from repro_kit.model.measure.calls import MeasuredCall
 from repro_kit.model.serialize import from_data, loads
 
 
@@ -13,11 +13,11 @@ from repro_kit.model.serialize import from_data, loads
 class _Process:
     rank: str | None
     started: float
-    calls: tuple[Call, ...] = ()
+    calls: tuple[MeasuredCall, ...] = ()
     left_out: int = 0
 
 
-def read_calls(directory: Path) -> tuple[Call, ...]:
+def read_calls(directory: Path) -> tuple[MeasuredCall, ...]:
     """The calls that were measured, by rank and start of their process."""
     found = [from_data(loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
     found.sort(key=lambda process: (int(process.rank or 0), process.started))

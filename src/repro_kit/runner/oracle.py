@@ -17,7 +17,7 @@ from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
-from repro_kit.runner.server import Server, ServerDied
+from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
 Until = Literal["native", "native_backward"]
@@ -25,7 +25,7 @@ Until = Literal["native", "native_backward"]
 _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
 
 
-class Oracle:
+class ProgramOracle:
     """Asks a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
     `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
@@ -49,7 +49,7 @@ class Oracle:
         self.queries = 0
         self._how = how
         self._memory = memory or psutil.virtual_memory().total
-        self._server = Server(python, how=how, env=env, cache=cache)
+        self._server = ServerProcess(python, how=how, env=env, cache=cache)
         self._next = 0
 
     def __enter__(self) -> Self:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import UsageError
 
 PREFIX = "REPRO_PROBE_"  # of every variable that is the probe's
 _PATH, _TOKEN = f"{PREFIX}ORDERS", f"{PREFIX}TOKEN"  # as in the probe
@@ -73,10 +73,9 @@ def _private_file(directory: Path) -> tuple[Path, int]:
                 pass
             os.close(handle)
             path.unlink()
-    raise ReproKitError(
+    raise UsageError(
         f"Neither {directory} nor {tempfile.gettempdir()} can hold a private, locked file; "
-        "use --output on another file system.",
-        Exit.USAGE,
+        "use --output on another file system."
     )
 
 

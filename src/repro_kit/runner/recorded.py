@@ -13,7 +13,7 @@ from repro_kit.program.graph_record import GraphRecord, InputRecord
 
 
 @dataclass(frozen=True)
-class Event:
+class RecordedEvent:
     """One line of the probe's events: what happened to which graph."""
 
     event: str
@@ -33,7 +33,7 @@ class Recorded:
 
     pid: int
     graphs: tuple[GraphRecord, ...]
-    events: tuple[Event, ...]
+    events: tuple[RecordedEvent, ...]
 
     def graph(self, number: int) -> GraphRecord | None:
         """The graph with this number; None when it could not be written."""
@@ -70,9 +70,9 @@ class Recorded:
         """Arguments of the first `torch.compile`; empty when there was none."""
         return next((event.settings for event in self.events if event.event == "compile-call"), {})
 
-    def backward_of(self, number: int) -> Event | None:
+    def backward_of(self, number: int) -> RecordedEvent | None:
         """The first backward through this graph."""
-        return next((it for it in self.events if it.event == "backward-begin" and it.graph == number), None)
+        return next((event for event in self.events if event.event == "backward-begin" and event.graph == number), None)
 
 
 def read_recorded(directory: Path) -> list[Recorded]:
@@ -81,7 +81,9 @@ def read_recorded(directory: Path) -> list[Recorded]:
     for path in sorted(directory.glob("events-*.jsonl")):
         pid = int(path.stem.rsplit("-", 1)[1])
         graphs = [_graph(file) for file in directory.glob(f"graph-*-{pid}.json")]
-        events = [from_data(loads(line), Event) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
+        events = [
+            from_data(loads(line), RecordedEvent) for line in path.read_bytes().splitlines() if line.endswith(b"}")
+        ]
         recorded.append(Recorded(pid, tuple(sorted(graphs, key=lambda graph: graph.number)), tuple(events)))
     return sorted(recorded, key=lambda one: -len(one.graphs))
 

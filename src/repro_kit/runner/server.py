@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.model.serialize import loads
 from repro_kit.runner import orders
 from repro_kit.runner.kept import KeeperDied, Kept
@@ -36,7 +36,7 @@ class ServerDied(Exception):
     """The server ended, or does not answer any more; the message is the end of its stderr."""
 
 
-class Server:
+class ServerProcess:
     """A server that starts with the first request. `variables` are added to `env`; set them while it is stopped."""
 
     def __init__(
@@ -151,12 +151,12 @@ class Server:
         try:
             kept.report()
         except OSError as error:
-            return ReproKitError(f"Cannot start {self._python}: {error.strerror}; name an interpreter that has torch.")
+            return UsageError(f"Cannot start {self._python}: {error.strerror}; name an interpreter that has torch.")
         except KeeperDied as died:
-            return ReproKitError(f"{self._python} could not import torch: {died}; run it again.", Exit.FAILED)
+            return StageError(f"{self._python} could not import torch: {died}; run it again.")
         last = text.rsplit("\n", 1)[-1]
         if last.startswith("ModuleNotFoundError") and "'torch'" in last:
-            return ReproKitError(f"{self._python} has no torch; name the interpreter that runs the failing script.")
+            return UsageError(f"{self._python} has no torch; name the interpreter that runs the failing script.")
         if "torch." in last and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
-            return ReproKitError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
-        return ReproKitError(f"{self._python} cannot import torch ({last}); repair that installation.", Exit.FAILED)
+            return UsageError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
+        return StageError(f"{self._python} cannot import torch ({last}); repair that installation.")

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.runner.server import ServerDied
 
 
-class SpawnOracle(Oracle):
+class SpawnOracle(ProgramOracle):
     """Like `ZygoteOracle`, with nothing shared between queries but the machine."""
 
     def __init__(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.runner import kept
 
 _SECONDS = 600.0
@@ -31,11 +31,9 @@ def write_html(program: str, logs: Sequence[Path], directory: Path) -> None:
         try:
             ran = kept.run(argv, timeout=_SECONDS)
         except OSError as error:
-            raise ReproKitError(f"{program} cannot be started: {error.strerror}.", Exit.FAILED) from error
+            raise StageError(f"{program} cannot be started: {error.strerror}.") from error
         except subprocess.TimeoutExpired:
-            raise ReproKitError(
-                f"tlparse did not come to an end with {log} in {_SECONDS:.0f} s.", Exit.FAILED
-            ) from None
+            raise StageError(f"tlparse did not come to an end with {log} in {_SECONDS:.0f} s.") from None
         if ran.returncode:
             last = (ran.stderr.strip() or "it says nothing").rsplit("\n", 1)[-1]
-            raise ReproKitError(f"tlparse could not read {log}: {last}.", Exit.FAILED)
+            raise StageError(f"tlparse could not read {log}: {last}.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import ProgramOracle
 
 
-class ZygoteOracle(Oracle):
+class ZygoteOracle(ProgramOracle):
     """Queries run in forked children of one process. Not safe once an accelerator is used: see `SpawnOracle`."""
 
     def __init__(

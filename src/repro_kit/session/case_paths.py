@@ -12,7 +12,7 @@ from pathlib import Path
 from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.case.case import CASE_FILE, Case, Subject
 from repro_kit.case.lock import LOCK, alone
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.owner import OWNER_FILE
 from repro_kit.runner.subject import command
 
@@ -76,7 +76,7 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Ite
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReproKitError(
+        raise UsageError(
             f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
         ) from error
     with alone(path):
@@ -94,13 +94,13 @@ def _look(path: Path, subject: Subject, failure: int, fresh: bool) -> Case | Non
     """The case at `path`; None where there is none, or a fresh one is to take its place."""
     if not is_case(path):
         if path.is_dir() and not _is_begun(path):
-            raise ReproKitError(f"{path} is there already and is no case; choose another place with --output.")
+            raise UsageError(f"{path} is there already and is no case; choose another place with --output.")
         return None
     if fresh:
         return None
     case = Case.open(path)
     if not os.access(path, os.W_OK):
-        raise ReproKitError(f"Cannot write the case {path}; choose another place with --output.")
+        raise UsageError(f"Cannot write the case {path}; choose another place with --output.")
     known = case.file.subject
     if (known.form, known.argv, known.cwd) != (subject.form, subject.argv, subject.cwd):
         raise _other(path, f"another command (`{' '.join(command(known))}` in {known.cwd})")
@@ -119,7 +119,7 @@ def _is_begun(path: Path) -> bool:
 
 
 def _other(path: Path, what: str) -> ReproKitError:
-    return ReproKitError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
+    return UsageError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
 
 
 def _remove_others(path: Path) -> None:
@@ -133,4 +133,4 @@ def _remove_others(path: Path) -> None:
             else:
                 entry.unlink()
     except OSError as error:
-        raise ReproKitError(f"Cannot remove the old case {path}: {error.strerror}.") from error
+        raise UsageError(f"Cannot remove the old case {path}: {error.strerror}.") from error

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from repro_kit.case.results import Environment, GitState
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
@@ -25,7 +25,7 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
     """
     data = _ask(python)
     if data.get("torch") is None:
-        raise ReproKitError(
+        raise UsageError(
             f"{python} cannot import torch ({data.get('error', 'not installed')}); name another with --python."
         )
     return Environment(
@@ -48,14 +48,14 @@ def _ask(python: str) -> dict[str, Any]:
     try:
         done = kept.run([python, "-m", "repro_probe.common.environment"], env=env, timeout=_SECONDS)
     except OSError as error:
-        raise ReproKitError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
+        raise UsageError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
     except subprocess.TimeoutExpired:
-        raise ReproKitError(f"{python} did not describe itself within {_SECONDS} s.", Exit.FAILED) from None
+        raise StageError(f"{python} did not describe itself within {_SECONDS} s.") from None
     try:
         data: dict[str, Any] = json.loads(done.stdout[done.stdout.find("{") :])
     except json.JSONDecodeError:
         tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        raise ReproKitError(f"{python} could not describe its environment: {tail[0]}") from None
+        raise UsageError(f"{python} could not describe its environment: {tail[0]}") from None
     return data
 
 

@@ -11,7 +11,7 @@ from repro_kit.case.fingerprint import command_files
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.context import Context
 from repro_kit.explain.judge import Trial
-from repro_kit.explain.report import Report, Sentence
+from repro_kit.explain.report import ExplainReport, Sentence
 from repro_kit.explain.sections import advice, sections
 from repro_kit.explain.tried import Tried
 from repro_kit.model.serialize import to_data
@@ -32,11 +32,11 @@ class Explained:
     tried: Tried | None = None
     state: str = ""  # as that of the `Source`
 
-    def report(self, cwd: Path) -> Report:
+    def report(self, cwd: Path) -> ExplainReport:
         """What is shown of it."""
         cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
         told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
-        return Report(self.subject, self.sentences, told)
+        return ExplainReport(self.subject, self.sentences, told)
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 _EXPORT = ("torch.export.export", "torch.export.export_for_training", "torch.export.draft_export")
 _AOTI = (
@@ -31,7 +31,7 @@ def refuse_export(script: Path, shown: str) -> None:
         return
     if any(_may_compile(tree) for tree in _beside(script, tree)):
         return
-    raise ReproKitError(
+    raise UsageError(
         f"{shown} uses {what} and no torch.compile, which is what repro-kit works on. If the model also fails as "
         f"torch.compile(model, fullgraph=True), collect a script that does that; if not, {instead}."
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.results import ObservedFailure
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.classify import (
     failure_from_exceptions,
@@ -60,7 +60,7 @@ def _ending(
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
-    found = _own([_seen(one) for one in findings.exceptions])
+    found = _own([_seen(exception) for exception in findings.exceptions])
     if observed.ok or found:
         return found
     told = failure_from_text(output) or failure_from_text(tail(place / "stdout.txt"))
@@ -104,9 +104,7 @@ def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:
 def index_of(options: Options, found: list[ObservedFailure]) -> int:
     """The failure that the user chose; raises ReproKitError when there are not so many."""
     if options.failure >= len(found):
-        raise ReproKitError(
-            f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0."
-        )
+        raise UsageError(f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0.")
     return options.failure
 
 

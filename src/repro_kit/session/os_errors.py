@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import ReproKitError, StageError, UsageError
 
 #: What is wrong with a file, or a name, that the user can do something about. Not among them: a file that is missing,
 #: which is either looked for before it is used, or our own.
@@ -25,9 +25,9 @@ def sentence_of(error: BaseException, place: Path) -> ReproKitError | None:
     if full := disk_full(error, place):
         return full
     if error.errno in _TOO_MANY:
-        return ReproKitError(f"The machine is short of something: {error.strerror}; try again with less.", Exit.FAILED)
+        return StageError(f"The machine is short of something: {error.strerror}; try again with less.")
     if error.errno in _OF_A_FILE and error.filename is not None:
-        return ReproKitError(f"{shown_name(error.filename)} cannot be used: {error.strerror}.")
+        return UsageError(f"{shown_name(error.filename)} cannot be used: {error.strerror}.")
     return None
 
 
@@ -38,9 +38,7 @@ def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
     texts = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or any(text in str(error) for text in texts):
         where = error.filename or place
-        return ReproKitError(
-            f"The disk is full at {where}; free some space and run the same command again to go on.", Exit.FAILED
-        )
+        return StageError(f"The disk is full at {where}; free some space and run the same command again to go on.")
     return None
 
 

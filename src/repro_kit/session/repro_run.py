@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from repro_kit.bundle.repro.run_output import Ending, Reading, read_run
+from repro_kit.bundle.repro.run_output import Reading, ReproEnding, read_run
 from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
@@ -50,16 +50,16 @@ exec([_code(), globals().pop("_code")][0])
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessLimits:
     """What the code of a stranger may take; it also gets few variables and a home of its own."""
 
     memory: int  # bytes
     file: int = 4 << 30  # bytes of one file that it writes
 
 
-def limits_of(memory: float | None = None) -> Limits:
+def limits_of(memory: float | None = None) -> ProcessLimits:
     """The limits of a stranger's code: `memory` in GiB, else most of the machine's."""
-    return Limits(int(memory * 2**30 if memory else _MEMORY * psutil.virtual_memory().total))
+    return ProcessLimits(int(memory * 2**30 if memory else _MEMORY * psutil.virtual_memory().total))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def check_repro(
         on_tick(f"running repro.py, time {len(runs) + 1}")
         one = run_repro(python, directory, timeout=timeout)
         runs.append(replace(one, same=is_same(one.reading, signature, Strength.REBASED)))
-        if one.reading.ending in (Ending.CANNOT_RUN, Ending.BROKEN) and not any(run.same for run in runs):
+        if one.reading.ending in (ReproEnding.CANNOT_RUN, ReproEnding.BROKEN) and not any(run.same for run in runs):
             break
     eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick)
     return Check(tuple(runs), eager, tuple(_reasons(runs, eager)), earlier)
@@ -174,13 +174,13 @@ def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tic
 
 
 def _passes(eager: RunOfRepro) -> bool:
-    return eager.reading.ending is Ending.PASSES or _needs_compiler(eager.reading)
+    return eager.reading.ending is ReproEnding.PASSES or _needs_compiler(eager.reading)
 
 
 def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:
     """Whether a run failed, and with `signature`."""
     found = reading.signature
-    return reading.ending is Ending.FAILS and found is not None and signature.matches(found, strength)
+    return reading.ending is ReproEnding.FAILS and found is not None and signature.matches(found, strength)
 
 
 def run_repro(
@@ -190,7 +190,7 @@ def run_repro(
     timeout: float,
     compiled: bool = True,
     variables: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
+    limits: ProcessLimits | None = None,
     beside: Path | None = None,
 ) -> RunOfRepro:
     """Run a copy of `directory`/repro.py once, in an empty home and with the variables that a stranger would have.
@@ -277,14 +277,14 @@ def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
     last = runs[-1].reading
     if not any(run.same for run in runs):
         match last.ending:
-            case Ending.FAILS:
+            case ReproEnding.FAILS:
                 found = last.signature
                 yield f"repro.py fails, but differently ({found.summary() if found else last.reason})"
-            case Ending.PASSES:
+            case ReproEnding.PASSES:
                 yield f"repro.py passes in {len(runs)} of {len(runs)} runs"
-            case Ending.CANNOT_RUN:
+            case ReproEnding.CANNOT_RUN:
                 yield f"repro.py cannot run alone: {last.reason}"
-            case Ending.BROKEN:
+            case ReproEnding.BROKEN:
                 yield f"repro.py does not end as it should: {last.reason}"
     if not _passes(eager):
         found = eager.reading.signature

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.bundle.repro.source_files import PLACE
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.plain_file import no_file, open_plain, read_plain
 
 REPRO = "repro.py"
@@ -60,7 +60,7 @@ def copy_runnable(directory: Path, target: Path) -> Runnable:
             (values if is_values else texts).append(name)
             _copy(path, target / name)
         elif name == REPRO:
-            raise ReproKitError(f"{path} {fault}, so it is not run.")
+            raise UsageError(f"{path} {fault}, so it is not run.")
         elif not _READ.fullmatch(name):
             left_out.append(f"{name} {fault}")
     texts.sort(key=lambda name: (name != REPRO, name))
@@ -75,7 +75,7 @@ def _names(directory: Path) -> Iterator[str]:
         for name in sorted((*files, *links)):
             count += 1
             if count > _MOST_FILES:
-                raise ReproKitError(f"{directory} holds more than {_MOST_FILES} files; a bundle does not.")
+                raise UsageError(f"{directory} holds more than {_MOST_FILES} files; a bundle does not.")
             yield Path(place, name).relative_to(directory).as_posix()
 
 

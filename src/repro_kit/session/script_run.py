@@ -91,15 +91,15 @@ def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
     """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
     written: list[Artifact] = []
     directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
-    for found in summary.runnables:
-        stem = found.compile_id.replace("/", "_").replace("!", "")
-        stem += f"_rank{found.rank}" if found.rank is not None else ""
+    for runnable in summary.runnables:
+        stem = runnable.compile_id.replace("/", "_").replace("!", "")
+        stem += f"_rank{runnable.rank}" if runnable.rank is not None else ""
         path = directory / f"{stem}.py"
         count = 1
         while path.exists():
             count += 1
             path = directory / f"{stem}_{count}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found.text, encoding="utf-8")
-        written.append(Artifact(found.compile_id, str(path.relative_to(case.path)), found.rank))
+        path.write_text(runnable.text, encoding="utf-8")
+        written.append(Artifact(runnable.compile_id, str(path.relative_to(case.path)), runnable.rank))
     return tuple(written)

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.builds.interpreters import executable, interpreter_behind, interpreter_of
 from repro_kit.case.case import Subject
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
 from repro_kit.session.export_scripts import refuse_export
@@ -64,11 +64,11 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
     Raises ReproKitError, saying what is wrong and what to do, when it cannot be worked on.
     """
     if not argv:
-        raise ReproKitError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
+        raise UsageError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
     if form == "command":
         program = executable(argv[0], cwd, env)
         if program is None:
-            raise ReproKitError(f"{argv[0]} is not a command: there is no such file, nor one on PATH.")
+            raise UsageError(f"{argv[0]} is not a command: there is no such file, nor one on PATH.")
         return Subject(
             form, tuple(argv), str(cwd), interpreter_of(python, cwd, env, guess=interpreter_behind(program, env))
         )
@@ -92,22 +92,22 @@ def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str,
 def check_script(path: Path, shown: str) -> None:
     """Raise ReproKitError unless `path` is a file that Python may run; `shown` is what the user called it."""
     if path.is_dir():
-        raise ReproKitError(f"{shown} is a directory, and no case; give a script, or -m MODULE.")
+        raise UsageError(f"{shown} is a directory, and no case; give a script, or -m MODULE.")
     if not path.exists():
-        raise ReproKitError(f"{shown} does not exist.")
+        raise UsageError(f"{shown} does not exist.")
     if path.suffix == ".ipynb":
-        raise ReproKitError(
+        raise UsageError(
             f"{shown} is a notebook; export it with `jupyter nbconvert --to script {shown}` and collect the script."
         )
     if path.suffix == ".zip":
-        raise ReproKitError(f"{shown} is an archive; `repro-kit verify {shown}` runs a bundle.")
+        raise UsageError(f"{shown} is an archive; `repro-kit verify {shown}` runs a bundle.")
     try:
         start = open_plain(path).read(65536) if path.is_file() else b"\0"
     except OSError as error:
-        raise ReproKitError(f"{shown} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{shown} cannot be read: {error.strerror}.") from error
     shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]
     if b"\0" in start or not (path.suffix in (".py", ".pyw", "") or shebang):
-        raise ReproKitError(
+        raise UsageError(
             f"{shown} is not a Python file; to run another kind of program write the whole command after `--`."
         )
 
@@ -121,15 +121,15 @@ def check_interpreter(
     """
     told = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
     if told["torch"] is None:
-        raise ReproKitError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
+        raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
     if tuple(told["python"]) < _OLDEST_PYTHON:
-        raise ReproKitError(f"{python} is Python {told['python'][0]}.{told['python'][1]}; 3.9 is the oldest supported.")
+        raise UsageError(f"{python} is Python {told['python'][0]}.{told['python'][1]}; 3.9 is the oldest supported.")
     if _too_old(told["torch"]):
-        raise ReproKitError(f"{python} has torch {told['torch']}, which has no torch.compile; 2.0 is the oldest.")
+        raise UsageError(f"{python} has torch {told['torch']}, which has no torch.compile; 2.0 is the oldest.")
     if not told["module"]:
-        raise ReproKitError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
+        raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
     if told["syntax"]:
-        raise ReproKitError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
+        raise UsageError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
     return str(told["torch"])
 
 
@@ -137,14 +137,14 @@ def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | 
     try:
         answer = kept.run([python, "-c", _CHECK, json.dumps(asked)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
     except OSError as error:
-        raise ReproKitError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
+        raise UsageError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
     except subprocess.TimeoutExpired:
-        raise ReproKitError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
+        raise UsageError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
     try:
         told: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
     except (IndexError, ValueError):
         last = (answer.stderr.strip() or answer.stdout.strip() or "it says nothing").rsplit("\n", 1)[-1]
-        raise ReproKitError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
+        raise UsageError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
     return told
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import ObservedFailure
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
@@ -77,7 +77,7 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     if verdict.status is Status.INFRA:
         if symptom.kind is Kind.ACCURACY:  # the graphs are still to be looked at
             return Looked(words=f"No call of the script could be compared with eager: {verdict.note}")
-        raise ReproKitError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.", Exit.FAILED)
+        raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.")
     if verdict.status is Status.FLAKY:
         return Looked(words=f"{symptom.text} cannot be told: {verdict.note}")
     if verdict.failure is None and symptom.kind is Kind.ACCURACY:
@@ -186,7 +186,7 @@ def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
     if measured is None:
         why = _why_not(ran, findings)
-        raise ReproKitError(f"The baseline of {symptom.text} cannot be measured: {why}; see {place}.", Exit.FAILED)
+        raise StageError(f"The baseline of {symptom.text} cannot be measured: {why}; see {place}.")
     return measured
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from repro_kit.case.case import Case
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.runner.subject import command
 from repro_kit.ui import Ui
 
@@ -21,7 +21,7 @@ def agree(case: Case, ui: Ui) -> None:
     what = f"`{shlex.join(command(subject))}` in {subject.cwd}"
     question = f"{case.path} was not made by you on this machine. Run {what}, and the programs in it, with your rights?"
     if not ui.confirm(question):
-        raise ReproKitError(
+        raise UsageError(
             f"{case.path} was not made by you on this machine, and would run {what}; look at it, and give --yes if you "
             "trust it."
         )

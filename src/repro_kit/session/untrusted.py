@@ -15,7 +15,7 @@ from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, unpack, wrong_sums
 from repro_kit.bundle.archive.manifest import MANIFEST, SCHEMA
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
@@ -74,7 +74,7 @@ def opened(target: Path) -> Iterator[Foreign]:
             whole = _whole(target, place / "whole")
             runs = copy_runnable(whole, place / "runs")
         except OSError as error:
-            raise ReproKitError(f"Cannot read {target}: {error.strerror or error}.") from error
+            raise UsageError(f"Cannot read {target}: {error.strerror or error}.") from error
         yield Foreign(target, whole, place / "runs", runs)
 
 
@@ -84,11 +84,11 @@ def _whole(target: Path, place: Path) -> Path:
         for directory in (target / "bundle", target):
             if (directory / REPRO).is_file():
                 return directory
-        raise ReproKitError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
+        raise UsageError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
     if target.suffix != ".py":
         unpack(target, place)
         if not (place / REPRO).is_file():
-            raise ReproKitError(f"{target} is not a bundle: it has no repro.py.")
+            raise UsageError(f"{target} is not a bundle: it has no repro.py.")
         return place
     if target.name == REPRO and target.with_name(MANIFEST).is_file():
         return target.parent  # unpacked by hand
@@ -112,7 +112,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
     try:
         data: dict[str, Any] = orjson.loads(read_plain(path, _LARGEST))
         if data["schema"] > SCHEMA:
-            raise ReproKitError(
+            raise UsageError(
                 f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
         known = {name: data[name] for name in Claim.__dataclass_fields__ if data.get(name) is not None}
@@ -120,7 +120,7 @@ def claim_of(directory: Path, target: Path) -> Claim:
         claim = replace(claim, repeats=max(1, min(claim.repeats, _MOST_REPEATS)))
         return replace(claim, limit=min(claim.limit, _LONGEST) if claim.limit and claim.limit > 0 else None)
     except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ReproKitError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
+        raise UsageError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 
 def ask(bundle: Foreign, python: str, options: Options, ui: Ui) -> None:
@@ -133,7 +133,7 @@ def ask(bundle: Foreign, python: str, options: Options, ui: Ui) -> None:
     for name in changed_since(bundle.whole, bundle.target):
         ui.warn(f"{name} is not as it was packed.")
     if not ui.confirm(f"Run this code from {bundle.target} with {python}, with your rights?"):
-        raise ReproKitError(f"Nothing was run; look at {bundle.target}, and give --yes if you trust it.")
+        raise UsageError(f"Nothing was run; look at {bundle.target}, and give --yes if you trust it.")
 
 
 def _show(bundle: Foreign, ui: Ui) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.launch import exit_name
@@ -24,16 +24,14 @@ def of_options(options: Options) -> Symptom | None:
     """The oracle that the user gave. Raises ReproKitError where the options contradict each other."""
     if not options.oracle:
         if options.oracle_matches:
-            raise ReproKitError("--oracle-matches needs --oracle CMD, whose output it is about.")
+            raise UsageError("--oracle-matches needs --oracle CMD, whose output it is about.")
         return None
     if options.check:
-        raise ReproKitError("--check and --oracle both say what the failure is; give one of them.")
+        raise UsageError("--check and --oracle both say what the failure is; give one of them.")
     try:
         re.compile(options.oracle_matches or "")
     except re.error as error:
-        raise ReproKitError(
-            f"--oracle-matches: {options.oracle_matches!r} is no regular expression: {error}."
-        ) from error
+        raise UsageError(f"--oracle-matches: {options.oracle_matches!r} is no regular expression: {error}.") from error
     return Symptom(Kind.ORACLE, text=options.oracle, pattern=options.oracle_matches or "")
 
 
@@ -62,7 +60,7 @@ def ask(
     if ran.exit_status == _SKIP:
         return Verdict(Status.INFRA, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
     if ran.exit_status in (126, 127):
-        raise ReproKitError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}", Exit.USAGE)
+        raise UsageError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}")
     output = failures.tail(place / "stdout.txt") + failures.tail(place / "stderr.txt")
     line = _telling(output, oracle.pattern)
     if line is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.ui import Ui
 
 _LOGS = "TORCH_LOGS_OUT"
@@ -38,7 +38,7 @@ def _must_be_writable(name: str, value: Path, there: Path) -> None:
 
 
 def _refused(name: str, value: Path, why: str, what_to_do: str) -> ReproKitError:
-    return ReproKitError(f"{name} is {value}, and {why}; {what_to_do}, or unset {name}.")
+    return UsageError(f"{name} is {value}, and {why}; {what_to_do}, or unset {name}.")
 
 
 def _trace(env: Mapping[str, str]) -> tuple[str, Path | None]:

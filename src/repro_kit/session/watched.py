@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, UsageError
 from repro_kit.model.serialize import from_data, loads
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.findings import Findings, read_findings
@@ -45,10 +45,10 @@ def read_watched(path: Path) -> Watched:
     try:
         data = loads(_text(path))
         if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
-            raise ReproKitError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
+            raise UsageError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ReproKitError(f"{path}/{WATCHED} cannot be read; let repro_kit.watch write it anew.") from error
+        raise UsageError(f"{path}/{WATCHED} cannot be read; let repro_kit.watch write it anew.") from error
 
 
 def _text(path: Path) -> str:

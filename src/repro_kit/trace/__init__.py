@@ -6,7 +6,7 @@ for record in read("trace_directory"):
     print(record.compile_id, record.name)
 """
 
-from repro_kit.trace.compiles import Compile, CompileFailure, Outcome, compile_failures, compile_ids
+from repro_kit.trace.compiles import Compile, CompileFailure, CompileOutcome, compile_failures, compile_ids
 from repro_kit.trace.reader import Problems, Reader, read
 from repro_kit.trace.record import Record
 from repro_kit.trace.runnables import Runnable, artifacts
@@ -16,8 +16,8 @@ from repro_kit.trace.summary import TraceSummary, summarise
 __all__ = [
     "Compile",
     "CompileFailure",
+    "CompileOutcome",
     "OpenStep",
-    "Outcome",
     "Problems",
     "Reader",
     "Record",

@@ -25,7 +25,7 @@ _KEPT = (
 _LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit (?:exceeded|reached)")
 
 
-class Outcome(StrEnum):
+class CompileOutcome(StrEnum):
     """How a compile ended."""
 
     OK = "ok"
@@ -59,7 +59,7 @@ class Compile:
 
     compile_id: str
     rank: int | None
-    outcome: Outcome
+    outcome: CompileOutcome
     log: str = ""
 
 
@@ -105,13 +105,13 @@ class _Seen:
             return False
         return not (failure.soft and (self.breaks or not self.error or _LIMIT.search(failure.reason)))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CompileOutcome:
         """How it ended, the backward included."""
         if self.failures():
-            return Outcome.FAILED
+            return CompileOutcome.FAILED
         if self.forward is None:
-            return Outcome.EAGER if self.error else Outcome.OPEN
-        return Outcome.OK if self.forward.get("has_guarded_code") else Outcome.EAGER
+            return CompileOutcome.EAGER if self.error else CompileOutcome.OPEN
+        return CompileOutcome.OK if self.forward.get("has_guarded_code") else CompileOutcome.EAGER
 
 
 def _user_line(metrics: dict[str, Any]) -> Frame | None:

@@ -58,9 +58,9 @@ class Counting:
         """The counts, once all records have passed."""
         processes = list(self.processes.values()) or [_Process()]
         return Counts(
-            max((_recompiles(it) for it in processes), key=lambda it: it.value),
-            max((_breaks(it) for it in processes), key=lambda it: it.value),
-            max((_time(it) for it in processes), key=lambda it: it.value),
+            max((_recompiles(process) for process in processes), key=lambda it: it.value),
+            max((_breaks(process) for process in processes), key=lambda it: it.value),
+            max((_time(process) for process in processes), key=lambda it: it.value),
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import CompileInfo
+from repro_kit.trace.insights.specializations import Specialization
 
 _GUARDS = 200  # that are named on each side
 
@@ -46,7 +47,7 @@ class FrameChange:
 
 
 @dataclass(frozen=True)
-class Change:
+class TraceChange:
     """Something with a value; an empty one where a side lacks it."""
 
     fate: Fate
@@ -66,25 +67,25 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TraceDifference:
     """All in which two traces differ; empty where they do not. Times are always there."""
 
     frames: tuple[FrameChange, ...] = ()
-    versions: tuple[Change, ...] = ()
-    settings: tuple[Change, ...] = ()
-    breaks: tuple[Change, ...] = ()
-    specializations: tuple[Change, ...] = ()
-    guards: tuple[Change, ...] = ()
-    failures: tuple[Change, ...] = ()
-    caches: tuple[Change, ...] = ()
+    versions: tuple[TraceChange, ...] = ()
+    settings: tuple[TraceChange, ...] = ()
+    breaks: tuple[TraceChange, ...] = ()
+    specializations: tuple[TraceChange, ...] = ()
+    guards: tuple[TraceChange, ...] = ()
+    failures: tuple[TraceChange, ...] = ()
+    caches: tuple[TraceChange, ...] = ()
     phases: tuple[Seconds, ...] = ()
     guards_left_out: int = 0
 
 
-def difference(before: Insights, after: Insights) -> Difference:
+def difference(before: Insights, after: Insights) -> TraceDifference:
     """What `after` has that `before` had not, and the other way round."""
     guards = _changes(_guards(before), _guards(after))
-    return Difference(
+    return TraceDifference(
         tuple(_frames(before, after)),
         _changes(before.overview.versions, after.overview.versions),
         _changes(_settings(before), _settings(after)),
@@ -100,7 +101,9 @@ def difference(before: Insights, after: Insights) -> Difference:
 
 def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
     ours, theirs = _by_code(before), _by_code(after)
-    known = {_key(one.code): {reason.guard.text for reason in one.reasons} for one in before.recompiles}
+    known = {
+        _key(recompile.code): {reason.guard.text for reason in recompile.reasons} for recompile in before.recompiles
+    }
     for key in dict.fromkeys((*ours, *theirs)):
         left, right = ours.get(key, []), theirs.get(key, [])
         states = tuple(one.state.value for one in left), tuple(one.state.value for one in right)
@@ -109,9 +112,9 @@ def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
             continue
         reasons = (
             reason.guard.text
-            for one in after.recompiles
-            if _key(one.code) == key
-            for reason in one.reasons
+            for recompile in after.recompiles
+            if _key(recompile.code) == key
+            for reason in recompile.reasons
             if reason.guard.text not in known.get(key, ())
         )
         fate = Fate.APPEARED if not left else Fate.VANISHED if not right else Fate.CHANGED
@@ -124,8 +127,8 @@ def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
 
 def _by_code(insights: Insights) -> dict[Hashable, list[CompileInfo]]:
     found: dict[Hashable, list[CompileInfo]] = {}
-    for one in insights.overview.compiles:
-        found.setdefault(_key(one.code), []).append(one)
+    for compile_ in insights.overview.compiles:
+        found.setdefault(_key(compile_.code), []).append(compile_)
     return found
 
 
@@ -136,19 +139,19 @@ def _key(code: Frame | None) -> Hashable:
 
 def _changes(
     before: Mapping[str, str], after: Mapping[str, str], places: Mapping[str, Frame | None] | None = None
-) -> tuple[Change, ...]:
+) -> tuple[TraceChange, ...]:
     found = []
     for what in dict.fromkeys((*before, *after)):
         left, right = before.get(what), after.get(what)
         if left == right:
             continue
         fate = Fate.APPEARED if left is None else Fate.VANISHED if right is None else Fate.CHANGED
-        found.append(Change(fate, what, left or "", right or "", (places or {}).get(what)))
+        found.append(TraceChange(fate, what, left or "", right or "", (places or {}).get(what)))
     return tuple(found)
 
 
 def _settings(insights: Insights) -> dict[str, str]:
-    return {one.name: one.value for one in insights.overview.settings}
+    return {setting.name: setting.value for setting in insights.overview.settings}
 
 
 def _place(where: Frame | None) -> str:
@@ -164,10 +167,11 @@ def _break_places(*sides: Insights) -> dict[str, Frame | None]:
 
 
 def _specializations(insights: Insights) -> dict[str, str]:
-    return {
-        f"{', '.join(one.sources)} ({one.cause.value}){_place(one.where)}": one.value
-        for one in insights.specializations
-    }
+    def shown(specialization: Specialization) -> str:
+        sources = ", ".join(specialization.sources)
+        return f"{sources} ({specialization.cause.value}){_place(specialization.where)}"
+
+    return {shown(specialization): specialization.value for specialization in insights.specializations}
 
 
 def _guards(insights: Insights) -> dict[str, str]:
@@ -176,12 +180,13 @@ def _guards(insights: Insights) -> dict[str, str]:
 
 
 def _failures(insights: Insights) -> dict[str, str]:
-    return {f"{one.type}{_place(one.where)}": one.reason for one in insights.failures}
+    return {f"{failure.type}{_place(failure.where)}": failure.reason for failure in insights.failures}
 
 
 def _caches(insights: Insights) -> dict[str, str]:
     return {
-        one.name: f"{one.hits} hits, {one.misses} misses, {one.bypasses} bypasses" for one in insights.overview.caches
+        cach.name: f"{cach.hits} hits, {cach.misses} misses, {cach.bypasses} bypasses"
+        for cach in insights.overview.caches
     }
 
 

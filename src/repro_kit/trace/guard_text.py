@@ -27,7 +27,7 @@ _ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_][\w.\[\]'\
 _LOCAL = re.compile(r"^(?:[LG]\['|___|[A-Za-z_])")
 
 
-class Kind:
+class Guard:
     """Kinds of guards, in the user's terms."""
 
     SIZE = "size"
@@ -50,21 +50,24 @@ class Kind:
 
 #: By what the guard's text holds, first match wins.
 _KINDS = (
-    (re.compile(r"size mismatch|\.size\(\)"), Kind.SIZE),
-    (re.compile(r"rank mismatch|\.ndim\b|\.dim\(\)"), Kind.RANK),
-    (re.compile(r"stride mismatch|\.stride\(\)|storage_offset\(\)"), Kind.STRIDE),
-    (re.compile(r"dtype mismatch"), Kind.DTYPE),
-    (re.compile(r"device (?:index )?mismatch"), Kind.DEVICE),
-    (re.compile(r"requires_grad(?: mismatch|=)"), Kind.GRAD),
-    (re.compile(r"[Dd]ispatch ?[Kk]ey(?:Set| set)? ?(?:set )?mismatch"), Kind.DISPATCH),
-    (re.compile(r"^BACKEND_MATCH"), Kind.BACKEND),
-    (re.compile(r"_dynamo_\w*(?:dynamic|static|unbacked)_indices|_dynamo_\w*range"), Kind.MARKING),
-    (re.compile(r"[Dd]uplicate tensor|___check_no_alias|NO_TENSOR_ALIASING| is (?:not )?[LG]\["), Kind.ALIASING),
-    (re.compile(r"___check_type_id|\btype\(|expected type"), Kind.TYPE),
-    (re.compile(r"___check_obj_id|___check_\w*id\b|\bid\("), Kind.IDENTITY),
-    (re.compile(r"\blen\(|___dict_contains|hasattr\(|___dict_keys|\bin [LG]\[|\bnot in\b|list\(.*keys"), Kind.PRESENCE),
-    (re.compile(r"GLOBAL_STATE|___check_(?:global_state|torch_fun)|grad_mode|(?:DEFAULT|CURRENT)_DEVICE"), Kind.STATE),
-    (re.compile(r"==|\bis (?:None|True|False|not None)\b|isnan|!="), Kind.VALUE),
+    (re.compile(r"size mismatch|\.size\(\)"), Guard.SIZE),
+    (re.compile(r"rank mismatch|\.ndim\b|\.dim\(\)"), Guard.RANK),
+    (re.compile(r"stride mismatch|\.stride\(\)|storage_offset\(\)"), Guard.STRIDE),
+    (re.compile(r"dtype mismatch"), Guard.DTYPE),
+    (re.compile(r"device (?:index )?mismatch"), Guard.DEVICE),
+    (re.compile(r"requires_grad(?: mismatch|=)"), Guard.GRAD),
+    (re.compile(r"[Dd]ispatch ?[Kk]ey(?:Set| set)? ?(?:set )?mismatch"), Guard.DISPATCH),
+    (re.compile(r"^BACKEND_MATCH"), Guard.BACKEND),
+    (re.compile(r"_dynamo_\w*(?:dynamic|static|unbacked)_indices|_dynamo_\w*range"), Guard.MARKING),
+    (re.compile(r"[Dd]uplicate tensor|___check_no_alias|NO_TENSOR_ALIASING| is (?:not )?[LG]\["), Guard.ALIASING),
+    (re.compile(r"___check_type_id|\btype\(|expected type"), Guard.TYPE),
+    (re.compile(r"___check_obj_id|___check_\w*id\b|\bid\("), Guard.IDENTITY),
+    (
+        re.compile(r"\blen\(|___dict_contains|hasattr\(|___dict_keys|\bin [LG]\[|\bnot in\b|list\(.*keys"),
+        Guard.PRESENCE,
+    ),
+    (re.compile(r"GLOBAL_STATE|___check_(?:global_state|torch_fun)|grad_mode|(?:DEFAULT|CURRENT)_DEVICE"), Guard.STATE),
+    (re.compile(r"==|\bis (?:None|True|False|not None)\b|isnan|!="), Guard.VALUE),
 )  # fmt: skip
 
 
@@ -77,7 +80,7 @@ class GuardText:
     """
 
     text: str
-    kind: str = Kind.OTHER
+    kind: str = Guard.OTHER
     source: str = ""
     expected: str = ""
     actual: str = ""
@@ -87,7 +90,7 @@ class GuardText:
     @property
     def size_related(self) -> bool:
         """Whether dynamic shapes could satisfy it."""
-        return self.kind in (Kind.SIZE, Kind.STRIDE) and "rank mismatch" not in self.text
+        return self.kind in (Guard.SIZE, Guard.STRIDE) and "rank mismatch" not in self.text
 
 
 def parse_guard(text: str) -> GuardText:
@@ -99,10 +102,10 @@ def parse_guard(text: str) -> GuardText:
     body = _HINT.sub("", body).strip()
     where = _innermost(stack) or where
     note = note or (hint[1] if hint else "")
-    kind = next((kind for pattern, kind in _KINDS if pattern.search(body)), Kind.OTHER)
+    kind = next((kind for pattern, kind in _KINDS if pattern.search(body)), Guard.OTHER)
     mismatch = _MISMATCH.search(body)
     if mismatch:
-        what = f".{'stride' if kind == Kind.STRIDE else 'size'}()[{mismatch['index']}]" if mismatch["index"] else ""
+        what = f".{'stride' if kind == Guard.STRIDE else 'size'}()[{mismatch['index']}]" if mismatch["index"] else ""
         note = note or mismatch["remark"] or ""
         body = body.removesuffix(f". {mismatch['remark']}")
         return GuardText(body, kind, mismatch["source"] + what, mismatch["expected"], mismatch["actual"], where, note)

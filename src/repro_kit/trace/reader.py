@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
 
@@ -76,7 +76,7 @@ def read(path: str | Path) -> Reader:
     """
     path = Path(path)
     if not path.exists():
-        raise ReproKitError(f"There is no trace at {path}; give a log or the directory that TORCH_TRACE named.")
+        raise UsageError(f"There is no trace at {path}; give a log or the directory that TORCH_TRACE named.")
     return Reader(path)
 
 
@@ -85,7 +85,7 @@ def opened(path: Path) -> BinaryIO:
     try:
         return open_plain(path)
     except OSError as error:
-        raise ReproKitError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

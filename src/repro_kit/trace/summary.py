@@ -33,7 +33,7 @@ class TraceSummary:
     @property
     def compile_ids(self) -> tuple[str, ...]:
         """The ids seen, in order; a rank or a forked process repeats them."""
-        return tuple(one.compile_id for one in self.compiles)
+        return tuple(compile_.compile_id for compile_ in self.compiles)
 
 
 def summarise(path: str | Path) -> TraceSummary:

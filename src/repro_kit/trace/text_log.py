@@ -83,7 +83,7 @@ class TextReader:
     _symbols: dict[tuple[str | None, str], str] = field(default_factory=dict)  # the source of a symbol
 
     def __iter__(self) -> Iterator[Record]:
-        files = sorted(it for it in self.path.iterdir() if it.is_file()) if self.path.is_dir() else [self.path]
+        files = sorted(path for path in self.path.iterdir() if path.is_file()) if self.path.is_dir() else [self.path]
         for file in files:
             with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
                 for message in _messages(iter(partial(lines.readline, _LONGEST_LINE), "")):

@@ -14,7 +14,7 @@ _AT = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>[^,]+
 
 
 @dataclass(frozen=True)
-class Origin:
+class CodeOrigin:
     """A statement of a graph, and the line that it was traced from."""
 
     compile_id: str
@@ -39,7 +39,7 @@ class CompiledFrame:
 class UserCode:
     """All of them, in order; `breaks`: (file, line) of graph breaks."""
 
-    origins: list[Origin] = field(default_factory=list)
+    origins: list[CodeOrigin] = field(default_factory=list)
     frames: list[CompiledFrame] = field(default_factory=list)
     breaks: list[tuple[str, int]] = field(default_factory=list)
 
@@ -65,14 +65,14 @@ def user_code(records: Iterable[Record]) -> UserCode:
     return ask(UserCode(), records)
 
 
-def _origins(compile_id: str, text: str) -> list[Origin]:
+def _origins(compile_id: str, text: str) -> list[CodeOrigin]:
     """The statements of a graph's text, each under the comment that stands before it."""
-    found: list[Origin] = []
+    found: list[CodeOrigin] = []
     at: re.Match[str] | None = None
     for line in text.splitlines():
         comment = _AT.match(line)
         if comment:
             at = comment
         elif at is not None and " = " in line:
-            found.append(Origin(compile_id, line.strip(), at["file"], int(at["line"]), at["function"]))
+            found.append(CodeOrigin(compile_id, line.strip(), at["file"], int(at["line"]), at["function"]))
     return found

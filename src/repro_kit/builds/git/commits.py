@@ -17,7 +17,7 @@ from repro_kit.builds.installed import github_url
 from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.runner import kept
 from repro_kit.runner.launch import exit_name, launch
 
@@ -99,7 +99,9 @@ class CommitSource:
             variables,
             cwd if cwd.is_dir() else tree,
             commit=build.commit,
-            repository=next(filter(None, (github_url(url) for it in self._repo.remotes for url in it.urls)), None),
+            repository=next(
+                filter(None, (github_url(url) for remote in self._repo.remotes for url in remote.urls)), None
+            ),
         )
 
     def _build(self, tree: Path, variables: dict[str, str]) -> None:
@@ -138,7 +140,7 @@ def opened(clone: Path) -> git.Repo:
     try:
         return git.Repo(clone, search_parent_directories=True)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
-        raise ReproKitError(f"{clone} is not a clone of a git repository.") from error
+        raise UsageError(f"{clone} is not a clone of a git repository.") from error
 
 
 def commit_in(repo: git.Repo, word: str) -> git.Commit:
@@ -146,7 +148,7 @@ def commit_in(repo: git.Repo, word: str) -> git.Commit:
     try:
         return repo.commit(word)
     except (git.BadName, git.GitCommandError, ValueError, IndexError) as error:
-        raise ReproKitError(f"{word} is no commit of {repo.working_dir}; fetch it, or give another.") from error
+        raise UsageError(f"{word} is no commit of {repo.working_dir}; fetch it, or give another.") from error
 
 
 def build_of(commit: git.Commit) -> Build:
@@ -160,11 +162,11 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
     start = commit_in(repo, old) if old else None
     if start is not None and not repo.is_ancestor(start, end):
         turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
-        raise ReproKitError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
+        raise UsageError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
     shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST + 1}", revisions, "--", *paths).split()
     if start is not None and len(shas) > _MOST:
-        raise ReproKitError(f"There are more than {_MOST:,} commits from {old} to {new}; give a nearer end, or --path.")
+        raise UsageError(f"There are more than {_MOST:,} commits from {old} to {new}; give a nearer end, or --path.")
     commits = [repo.commit(sha) for sha in reversed(shas)]
     if start is not None:
         commits.insert(0, start)

@@ -12,7 +12,7 @@ from mousebender import simple
 
 from repro_kit.builds.wheels.web import WebError, opened, persistently, without_credentials
 from repro_kit.builds.wheels.wheel_files import WheelFile
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 
 PYPI = "https://pypi.org/simple"
 
@@ -20,7 +20,7 @@ PYPI = "https://pypi.org/simple"
 def index_files(index: str, package: str) -> list[WheelFile]:
     """The files that the index at URL `index` has of `package`. Raises ReproKitError when it cannot be read."""
     if not _is_url(index):
-        raise ReproKitError(f"{without_credentials(index)} is no URL of a package index; give http, https or file.")
+        raise UsageError(f"{without_credentials(index)} is no URL of a package index; give http, https or file.")
     page = simple.create_project_url(index, package)
     try:
         url, kind, text = persistently(lambda: _read(page))
@@ -34,7 +34,7 @@ def index_files(index: str, package: str) -> list[WheelFile]:
             details = simple.parse_project_details(text, kind, package)
     except (simple.UnsupportedAPIVersion, simple.UnsupportedMIMEType, ValueError, KeyError, TypeError) as error:
         shown = without_credentials(page)
-        raise ReproKitError(f"{shown} is no page of a package index ({error}); check --index-url.") from error
+        raise UsageError(f"{shown} is no page of a package index ({error}); check --index-url.") from error
     return [_file(url, file) for file in details["files"]]
 
 

@@ -19,7 +19,7 @@ from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.builds.wheels.wheel_cache import StoppedError, WheelCache
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 
 
 class WheelSource:
@@ -92,16 +92,14 @@ class WheelSource:
         variables = activated(place, os.environ)
         found = installed(python, self._package, {**os.environ, **variables}) or Installed()
         if found.origin and not Path(found.origin).resolve().is_relative_to(place.resolve()):
-            raise ReproKitError(
+            raise UsageError(
                 f"{self._package} would be imported from {found.origin}, not from the build that was installed; "
-                "take that place out of PYTHONPATH.",
-                Exit.USAGE,
+                "take that place out of PYTHONPATH."
             )
         if found.version and build.version and Version(found.version) != Version(build.version):
-            raise ReproKitError(
+            raise UsageError(
                 f"{self._package} {found.version} was installed in place of {build.version}; leave {self._package} out "
-                "of --with and --constraint.",
-                Exit.USAGE,
+                "of --with and --constraint."
             )
         return Ready(python, variables, version=found.version, commit=found.commit, repository=found.repository)
 
@@ -135,9 +133,9 @@ class InterpreterSource:
 def _of_interpreter(python: str, package: str, env: Mapping[str, str]) -> Build:
     found = installed(python, package, env)
     if found is None:
-        raise ReproKitError(f"{python} does not work as a Python interpreter; give others with --python.")
+        raise UsageError(f"{python} does not work as a Python interpreter; give others with --python.")
     if found.version is None and found.origin is None:
-        raise ReproKitError(f"{python} has no {package}; give interpreters that have it, or name another --package.")
+        raise UsageError(f"{python} has no {package}; give interpreters that have it, or name another --package.")
     return Build(python, found.version, commit=found.commit, python=python, title=f"{package} {found.version or ''}")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from repro_kit.bisect import Build
 from repro_kit.builds.wheels.web import WebError, opened
 from repro_kit.builds.wheels.wheel_files import day_of
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError, UsageError
 
 NIGHTLY = "https://download.pytorch.org/whl/nightly"
 
@@ -26,7 +26,7 @@ _MOST_DAYS = 800
 def nightly_index(platform: str) -> str:
     """The index of nightlies for `platform`. Raises ReproKitError for what is none."""
     if not _PLATFORM.fullmatch(platform):
-        raise ReproKitError(f"{platform} is no platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
+        raise UsageError(f"{platform} is no platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
     return f"{NIGHTLY}/{platform}"
 
 
@@ -46,7 +46,7 @@ def older(listed: Sequence[Build], since: str, exists: Callable[[str], bool] | N
     ask = exists or _exists
 
     def find(day: date) -> Build | None:
-        url = next((it for it in _guesses(template, day, first) if ask(it)), None)
+        url = next((guess for guess in _guesses(template, day, first) if ask(guess)), None)
         return _build(url) if url else None
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
@@ -56,7 +56,7 @@ def older(listed: Sequence[Build], since: str, exists: Callable[[str], bool] | N
 def _days(since: str, until: str) -> list[date]:
     start, end = date.fromisoformat(since), date.fromisoformat(until)
     if (end - start).days > _MOST_DAYS:
-        raise ReproKitError(f"{since} is more than {_MOST_DAYS} days before the oldest listed build ({until}).")
+        raise UsageError(f"{since} is more than {_MOST_DAYS} days before the oldest listed build ({until}).")
     return [start + timedelta(days=at) for at in range((end - start).days)]
 
 
@@ -87,4 +87,4 @@ def _exists(url: str) -> bool:
     except WebError as error:
         if error.missing:
             return False
-        raise ReproKitError(f"Cannot look for older builds: {error}; check the network.", Exit.FAILED) from error
+        raise StageError(f"Cannot look for older builds: {error}; check the network.") from error

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from repro_kit.bisect import Build
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.wheels.web import WebError, opened, persistently, with_credentials, without_credentials
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 
 _CHUNK = 1 << 20
 _PART = ".part-"  # of a download that is under way
@@ -119,13 +119,12 @@ class WheelCache:
             persistently(lambda: self._transfer(build, place))
         except WebError as error:
             if not error.lasting:
-                raise ReproKitError(f"{error}; check the network, and run it again to go on.", Exit.FAILED) from error
+                raise StageError(f"{error}; check the network, and run it again to go on.") from error
             raise UnusableError(f"its wheel cannot be downloaded: {error}") from error
         except OSError as error:
-            raise ReproKitError(
+            raise StageError(
                 f"Cannot store a wheel in {place.parent}: {error.strerror}; free some space or lower --cache-size, and "
-                "run it again to go on.",
-                Exit.FAILED,
+                "run it again to go on."
             ) from error
 
     def _transfer(self, build: Build, place: Path) -> None:

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from repro_kit.bisect import Build
 from repro_kit.builds.target import Target
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 
 _DAY = re.compile(r"(20\d\d)(\d\d)(\d\d)")
 
@@ -74,7 +74,7 @@ def is_fitting(build: Build, *, pre: bool, named: Sequence[str | None], oldest: 
 def directory_files(directory: Path) -> list[WheelFile]:
     """The wheels below `directory`. Raises ReproKitError when there is no such directory."""
     if not directory.is_dir():
-        raise ReproKitError(f"{directory} is not a directory; --wheels takes one that holds wheels.")
+        raise UsageError(f"{directory} is not a directory; --wheels takes one that holds wheels.")
     paths = sorted(directory.absolute().rglob("*.whl"))
     return [WheelFile(path.name, path.as_uri()) for path in paths]
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from repro_kit.bundle.archive.members import BadArchiveError, Member, opened
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.files import write_atomic
 from repro_kit.plain_file import open_plain, read_plain
 
@@ -45,8 +45,8 @@ def pack(path: Path, files: Mapping[str, bytes]) -> None:
     try:
         write_atomic(path, data)
     except OSError as error:
-        raise ReproKitError(
-            f"Cannot write the bundle {path}: {error.strerror}; choose another place with --output.", Exit.FAILED
+        raise StageError(
+            f"Cannot write the bundle {path}: {error.strerror}; choose another place with --output."
         ) from error
 
 
@@ -143,7 +143,7 @@ def _kept(path: Path, member: Member) -> bytes:
 
 
 def _too_large(path: Path, what: str, most: int) -> ReproKitError:
-    return ReproKitError(f"{path} cannot be shown: {what} is larger than {most >> 20} MiB.")
+    return UsageError(f"{path} cannot be shown: {what} is larger than {most >> 20} MiB.")
 
 
 @contextmanager
@@ -153,26 +153,26 @@ def _read(path: Path) -> Iterator[Iterator[Member]]:
         with opened(path) as members:
             yield (member for member in members if member.is_file)
     except (BadArchiveError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-        raise ReproKitError(f"{path} is not a bundle, or is damaged: {str(error)[:300]}.") from error
+        raise UsageError(f"{path} is not a bundle, or is damaged: {str(error)[:300]}.") from error
     except (NotImplementedError, RuntimeError, ValueError, LookupError, ArithmeticError, struct.error) as error:
-        raise ReproKitError(f"{path} is damaged: {str(error)[:300]}.") from error
+        raise UsageError(f"{path} is damaged: {str(error)[:300]}.") from error
     except OSError as error:  # gzip's BadGzipFile is one, without a number
-        raise ReproKitError(f"Cannot read {path}: {error.strerror or str(error)[:300]}.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror or str(error)[:300]}.") from error
 
 
 def _check_sums(path: Path, text: bytes | None, names: Iterable[str], sums: Mapping[str, str]) -> None:
     """Raise ReproKitError unless the list `text` is of the files `names`, with the `sums` that were taken of them."""
     if text is None:
-        raise ReproKitError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
+        raise UsageError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
     listed = _listed(text)
     if listed is None:
-        raise ReproKitError(f"{path} is damaged: its {CHECKSUMS} is not a list of checksums.")
+        raise UsageError(f"{path} is damaged: its {CHECKSUMS} is not a list of checksums.")
     stray = sorted(set(names) - {CHECKSUMS} - set(listed)) + sorted(set(listed) - set(names))
     if stray:
-        raise ReproKitError(f"{path} is damaged: {stray[0]} is missing, or not in its {CHECKSUMS}.")
+        raise UsageError(f"{path} is damaged: {stray[0]} is missing, or not in its {CHECKSUMS}.")
     for name, expected in listed.items():
         if sums.get(name, expected) != expected:
-            raise ReproKitError(f"{path} is damaged: {name} does not have its checksum.")
+            raise UsageError(f"{path} is damaged: {name} does not have its checksum.")
 
 
 def _listed(text: bytes) -> dict[str, str] | None:

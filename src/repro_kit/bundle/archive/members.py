@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.plain_file import no_file, open_plain
 
 MOST_FILES = 10_000
@@ -68,7 +68,7 @@ def opened(path: Path) -> Iterator[Iterator[Member]]:
     """
     kind = no_file(path)
     if kind:
-        raise ReproKitError(f"{path} is not a bundle: it is no file, but {kind}.")
+        raise UsageError(f"{path} is not a bundle: it is no file, but {kind}.")
     size = path.stat().st_size
     if size > _LARGEST:
         raise refused(path, f"it is larger than {_LARGEST >> 30} GiB")
@@ -81,7 +81,7 @@ def opened(path: Path) -> Iterator[Iterator[Member]]:
 
 def refused(path: Path, reason: str) -> ReproKitError:
     """What is said of an archive that no repro-kit made."""
-    return ReproKitError(f"{path} is refused: {reason}; a bundle has no such thing.")
+    return UsageError(f"{path} is refused: {reason}; a bundle has no such thing.")
 
 
 def _looked_at(path: Path, members: Iterator[Member], size: int) -> Iterator[Member]:

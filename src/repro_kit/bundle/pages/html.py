@@ -27,7 +27,7 @@ _MARK = 200  # characters of the line that says what was cut
 
 
 @dataclass(frozen=True)
-class Row:
+class CellRow:
     """One line of the list of cells: `state` is ``fails``, ``passes`` or ``other`` (of the page's filter)."""
 
     name: str
@@ -73,8 +73,10 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
     return page, {mark: escape(text) for mark, text in code.items()}
 
 
-def _row(cell: Cell) -> Row:
-    return Row(cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat)
+def _row(cell: Cell) -> CellRow:
+    return CellRow(
+        cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat
+    )
 
 
 def readable(text: str) -> Program | None:
@@ -89,9 +91,13 @@ def _picture(program: Program | None, name: str, kept: Program | None) -> Pictur
     """`program` drawn; statements that `kept` still has stand out."""
     if program is None:
         return None
-    same = {it.line for it in kept.graph.statements} if kept else set()
-    targets = {it.target for it in kept.graph.statements if it.target} if kept else set()
-    marked = {it.target for it in program.graph.statements if it.target and (it.line in same or it.target in targets)}
+    same = {statement.line for statement in kept.graph.statements} if kept else set()
+    targets = {statement.target for statement in kept.graph.statements if statement.target} if kept else set()
+    marked = {
+        statement.target
+        for statement in program.graph.statements
+        if statement.target and (statement.line in same or statement.target in targets)
+    }
     return Picture(size(program), Markup(draw(nodes_of(program), name, marked)), functions_of(program))
 
 

@@ -124,7 +124,7 @@ def _whole(detector: Any, value: str, line: str) -> str:
     if len(value) >= _SHORTEST_PLAIN:
         return value
     matches = (found for pattern in getattr(detector, "denylist", ()) for found in pattern.finditer(line))
-    return max((found[0] for found in matches if value in found[0]), key=len, default=value)
+    return max((match_[0] for match_ in matches if value in match_[0]), key=len, default=value)
 
 
 def _is_harmless(found: Secret) -> bool:
@@ -143,4 +143,4 @@ def _is_harmless(found: Secret) -> bool:
 @cache
 def _detectors() -> tuple[Any, ...]:
     classes: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
-    return tuple(it() for it in sorted(classes, key=lambda it: it.__name__) if it.__name__ not in _LEFT_OUT)
+    return tuple(it() for it in sorted(classes, key=lambda cls: cls.__name__) if it.__name__ not in _LEFT_OUT)

@@ -39,7 +39,7 @@ _PROVIDED = ("device", "inf", "nan")
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program in the pieces that the script is made of, each as Python text."""
 
     recipe: Recipe
@@ -56,13 +56,13 @@ class Source:
         return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
 
 
-def source_of(program: Program, *, regions: bool = True) -> Source:
+def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
     """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
     text_of = with_regions if regions else render_function
     numbers = _numbers(program)
-    named = [it for it in program.inputs if numbers.keys().isdisjoint(names_of(it))]
+    named = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
     calls = [[numbers.get(name, name) for name in call] for call in program.calls]
-    return Source(
+    return ProgramSource(
         recipe=program.recipe,
         functions=tuple(text_of(function) for function in program.functions()),
         inputs=tuple(line for it in named for line in it.line.splitlines()),
@@ -77,12 +77,12 @@ def _numbers(program: Program) -> dict[str, str]:
     """Of several calls: the numbers that only stand in them, which then need no name of their own."""
     if len(program.calls) == 1:
         return {}
-    read = {name for it in program.inputs for name in it.reads}
-    scalars = [it for it in program.inputs if isinstance(it, ScalarInput) and it.name not in read]
-    return {it.name: it.line.partition(" = ")[2] for it in scalars}
+    read = {name for input_ in program.inputs for name in input_.reads}
+    scalars = [input_ for input_ in program.inputs if isinstance(input_, ScalarInput) and input_.name not in read]
+    return {scalar.name: scalar.line.partition(" = ")[2] for scalar in scalars}
 
 
-def render_program(source: Source, facts: Facts) -> str:
+def render_program(source: ProgramSource, facts: Facts) -> str:
     """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
     recipe = source.recipe
     child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
@@ -104,7 +104,7 @@ def render_program(source: Source, facts: Facts) -> str:
     return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
 
 
-def render_test(source: Source, facts: Facts, name: str, repeats: int = 1) -> str:
+def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1) -> str:
     """The same as a test of the form that PyTorch's own suite has, called `name`; it runs `repeats` times."""
     recipe = source.recipe
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
@@ -127,7 +127,7 @@ def render_test(source: Source, facts: Facts, name: str, repeats: int = 1) -> st
     )
 
 
-def pieces(source: Source, facts: Facts) -> dict[str, Any]:
+def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     """What `templates/program.py.j2` is filled in with, and what surrounds it in any script."""
     recipe, defined = source.recipe, _defined(source.preamble)
     return {
@@ -177,7 +177,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     return sorted(modules)
 
 
-def _imports(source: Source) -> list[str]:
+def _imports(source: ProgramSource) -> list[str]:
     used = _identifiers(source.text)
     provided = [name for name in _PROVIDED if name in used]
     lines = [f"import {module}" for module in recipe_code.config_imports(source.recipe)]
@@ -186,7 +186,7 @@ def _imports(source: Source) -> list[str]:
     return [*lines, *source.imports]
 
 
-def _compared(source: Source, facts: Facts) -> list[tuple[str, str]]:
+def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
     """What is compared: (name, expression) pairs; beyond values only what is known to differ."""
     pairs = [("outputs", "outputs")]
     if source.recipe.backward != "none":
@@ -215,7 +215,7 @@ def _differs_in_inputs(facts: Facts) -> bool:
     return any(difference.of_argument for difference in seen if difference)
 
 
-def _free_names(source: Source) -> dict[str, str]:
+def _free_names(source: ProgramSource) -> dict[str, str]:
     """Names for the script's own functions that mean nothing else at its top level."""
     taken = _globals(source)
     wanted = {
@@ -225,7 +225,7 @@ def _free_names(source: Source) -> dict[str, str]:
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
 
 
-def _globals(source: Source) -> set[str]:
+def _globals(source: ProgramSource) -> set[str]:
     """Names that the program binds at top level, or reads from there in a function."""
     inputs = textwrap.indent("\n".join([*source.inputs, f"return [{', '.join(source.calls)}]"]), "    ")
     text = "\n".join([source.preamble, *source.functions, f"def __inputs():\n{inputs}", *source.recipe.contexts])
@@ -233,7 +233,7 @@ def _globals(source: Source) -> set[str]:
     while tables:
         table = tables.pop()
         top = table.get_type() == "module"
-        found |= {it.get_name() for it in table.get_symbols() if top or it.is_global()}
+        found |= {get_symbol.get_name() for get_symbol in table.get_symbols() if top or get_symbol.is_global()}
         tables += table.get_children()
     return found
 

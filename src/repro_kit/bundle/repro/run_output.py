@@ -21,7 +21,7 @@ _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 CANNOT_RUN = 125  # exit status
 
 
-class Ending(StrEnum):
+class ReproEnding(StrEnum):
     """How a run of `repro.py` ended."""
 
     FAILS = "fails"
@@ -34,7 +34,7 @@ class Ending(StrEnum):
 class Reading:
     """One run of `repro.py`, read."""
 
-    ending: Ending
+    ending: ReproEnding
     failure: Failure | None = None
     reason: str = ""  # why it cannot run, or how it is broken
 
@@ -48,16 +48,16 @@ def read_run(exit_status: int | None, output: str, how: str) -> Reading:
     """Read one run: `output` is its stdout and stderr together; `how` says how it ended, in words."""
     match exit_status:
         case 0:
-            return Reading(Ending.PASSES)
+            return Reading(ReproEnding.PASSES)
         case 1:
             failure = failure_in(output)
-            return Reading(Ending.FAILS, failure, "" if failure else "it fails without a word of why")
+            return Reading(ReproEnding.FAILS, failure, "" if failure else "it fails without a word of why")
         case 125:
             found = _CANNOT.search(output)
             return Reading(
-                Ending.CANNOT_RUN, failure_from_text(output), found["reason"] if found else "it does not say why"
+                ReproEnding.CANNOT_RUN, failure_from_text(output), found["reason"] if found else "it does not say why"
             )
-    return Reading(Ending.BROKEN, failure_from_text(output), how)
+    return Reading(ReproEnding.BROKEN, failure_from_text(output), how)
 
 
 def failure_in(output: str) -> Failure | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from repro_kit.bundle.repro.program_repro import SMALL
 from repro_kit.bundle.story.story import Aspect, Rank
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import Mark, Program, TensorInput
+from repro_kit.program import DynamicMark, Program, TensorInput
 from repro_kit.program.effects import effects_of, op_name
 
 _CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
@@ -25,7 +25,9 @@ def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
 
 def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     recipe = program.recipe
-    text = "\n".join([program.preamble, *(it.text for function in program.functions() for it in function.statements)])
+    text = "\n".join(
+        [program.preamble, *(statement.text for function in program.functions() for statement in function.statements)]
+    )
     yield "Autograd", _autograd(program)
     yield "Dynamic shapes", _dynamic(program)
     yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
@@ -38,14 +40,15 @@ def _autograd(program: Program) -> str:
     if program.recipe.backward != "none":
         return "backward() is called"
     asks = any(
-        isinstance(it, TensorInput) and ("requires_grad" in it.line or "Parameter" in it.line) for it in program.inputs
+        isinstance(input_, TensorInput) and ("requires_grad" in input_.line or "Parameter" in input_.line)
+        for input_ in program.inputs
     )
     return "inputs require gradients, no backward()" if asks else ""
 
 
 def _dynamic(program: Program) -> str:
     found = [] if program.recipe.dynamic is None else [f"dynamic={program.recipe.dynamic}"]
-    if any(isinstance(it, Mark) for it in program.inputs):
+    if any(isinstance(input_, DynamicMark) for input_ in program.inputs):
         found.append("dimensions are marked")
     if len(program.calls) > 1:
         found.append(f"{len(program.calls)} calls")
@@ -84,8 +87,8 @@ def _contexts(recipe: Recipe) -> Iterator[str]:
 
 def ops_of(program: Program) -> tuple[str, ...]:
     """The bare names of the operators that the program computes with, each once."""
-    statements = [it for function in program.functions() for it in function.statements]
-    names = [op_name(it) for it in statements if not effects_of(it).state]
+    statements = [statement for function in program.functions() for statement in function.statements]
+    names = [op_name(statement) for statement in statements if not effects_of(statement).state]
     return tuple(dict.fromkeys(name for name in names if name and name != "getitem"))
 
 

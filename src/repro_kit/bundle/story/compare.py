@@ -17,7 +17,7 @@ _MOST_LINES = 5000  # of a text that is compared: the time that it takes grows w
 
 
 @dataclass(frozen=True)
-class Contrast:
+class StoryContrast:
     """What differs in one respect: (name, here, there), all as text."""
 
     what: str
@@ -30,7 +30,7 @@ class Comparison:
 
     same: bool
     sentence: str
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[StoryContrast, ...]
     diff: str  # of the programs, as a unified diff; of the scripts where one has no program
 
 
@@ -81,9 +81,9 @@ def _views(story: Story) -> Iterator[dict[str, Any]]:
     }
 
 
-def _contrast(what: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Contrast:
+def _contrast(what: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> StoryContrast:
     names = [name for name in dict.fromkeys([*left, *right]) if left.get(name) != right.get(name)]
-    return Contrast(what, tuple((name, _text(left.get(name)), _text(right.get(name))) for name in names))
+    return StoryContrast(what, tuple((name, _text(left.get(name)), _text(right.get(name))) for name in names))
 
 
 def _text(value: Any) -> str:

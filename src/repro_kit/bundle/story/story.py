@@ -12,7 +12,7 @@ from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.case.results import Environment, Reduction, TwinFound
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
 from repro_kit.model.ablation.workaround import Workaround
@@ -118,7 +118,9 @@ class Story:
     @property
     def workarounds(self) -> tuple[Workaround, ...]:
         """What was seen to make the script work."""
-        return tuple(it for it in self.ablation.workarounds if it.works) if self.ablation else ()
+        return (
+            tuple(workaround for workaround in self.ablation.workarounds if workaround.works) if self.ablation else ()
+        )
 
     @property
     def chapters(self) -> Iterator[tuple[str, str]]:
@@ -180,7 +182,7 @@ def is_told(name: str) -> bool:
 def read_story(files: Mapping[str, bytes], name: str) -> Story:
     """The story of a bundle's `files`. Raises ReproKitError, calling the bundle `name`, when it has none."""
     if STORY not in files or _ENVIRONMENT not in files:
-        raise ReproKitError(f"{name} has no {STORY}: it is no bundle, or an older repro-kit made it; bundle it anew.")
+        raise UsageError(f"{name} has no {STORY}: it is no bundle, or an older repro-kit made it; bundle it anew.")
     try:
         data: dict[str, Any] = orjson.loads(files[STORY])
         data["environment"] = orjson.loads(files[_ENVIRONMENT])
@@ -190,7 +192,7 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
         data["sources"] = in_order(files, data.get("named", ()))
         return from_data(_without_controls(data), Story)
     except (BaseValidationError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ReproKitError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
+        raise UsageError(f"{name} is damaged: its {STORY} or {_ENVIRONMENT} cannot be read.") from error
 
 
 def in_order(files: Mapping[str, bytes], named: Collection[str]) -> list[tuple[str, str]]:

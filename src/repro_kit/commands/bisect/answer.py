@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.bisect import Build, Ending, Judgement, Mark, Outcome
-from repro_kit.bisect.state import State
+from repro_kit.bisect import Build, Judgement, Mark, SearchEnding, SearchOutcome
+from repro_kit.bisect.state import BisectState
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
 
 _EXITS = {
-    Ending.FOUND: Exit.OK,
-    Ending.RANGE: Exit.OK,
-    Ending.NO_NEW_END: Exit.CANNOT_RUN,
-    Ending.NO_OLD_END: Exit.CANNOT_RUN,
+    SearchEnding.FOUND: Exit.OK,
+    SearchEnding.RANGE: Exit.OK,
+    SearchEnding.NO_NEW_END: Exit.CANNOT_RUN,
+    SearchEnding.NO_OLD_END: Exit.CANNOT_RUN,
 }
 
 
 @dataclass(frozen=True)
-class Side:
+class AnswerSide:
     """One border of the answer: a build, and the commit it was made from."""
 
     build: Build
@@ -46,13 +46,13 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Report:
+class BisectReport:
     """The answer, and what it rests on."""
 
-    state: State
-    outcome: Outcome
-    old: Side | None = None
-    new: Side | None = None
+    state: BisectState
+    outcome: SearchOutcome
+    old: AnswerSide | None = None
+    new: AnswerSide | None = None
     compare: str = ""  # URL
     suspects: tuple[Suspect, ...] = ()
     suspects_of: int = 0  # commits between, of which `suspects` are the likeliest
@@ -64,7 +64,7 @@ class Report:
         """The command's exit code."""
         if self.outcome.ending in _EXITS:
             return _EXITS[self.outcome.ending]
-        passes = (self.outcome.ending is Ending.NEW_IS_OLD) != self.state.find_fix
+        passes = (self.outcome.ending is SearchEnding.NEW_IS_OLD) != self.state.find_fix
         return Exit.NOTHING_FAILED if passes else Exit.FAILED
 
     @property
@@ -79,13 +79,13 @@ class Report:
         return _sentence(self)
 
 
-def make_report(state: State, outcome: Outcome, notes: Sequence[str] = ()) -> Report:
+def make_report(state: BisectState, outcome: SearchOutcome, notes: Sequence[str] = ()) -> BisectReport:
     """The answer, as far as the state alone gives it."""
     old, new = _side(state, outcome.old), _side(state, outcome.new)
-    return Report(state, outcome, old, new, notes=(*notes, *_notes(state, outcome, old, new)))
+    return BisectReport(state, outcome, old, new, notes=(*notes, *_notes(state, outcome, old, new)))
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: BisectReport) -> str:
     """The report to paste into an issue."""
     between = [report.state.range[index] for index in (*report.outcome.skipped, *report.outcome.untried)]
     current = report.state.current
@@ -98,7 +98,7 @@ def as_markdown(report: Report) -> str:
     )
 
 
-def named_sides(report: Report) -> list[tuple[str, Side]]:
+def named_sides(report: BisectReport) -> list[tuple[str, AnswerSide]]:
     """What is known of both sides of the answer, each with its name."""
     if not (report.old and report.new):
         return [("build", side) for side in (report.old, report.new) if side]
@@ -108,12 +108,12 @@ def named_sides(report: Report) -> list[tuple[str, Side]]:
     return list(zip(names, (report.old, report.new), strict=True))
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: BisectReport) -> dict[str, Any]:
     """What `--json` prints."""
     state, outcome = report.state, report.outcome
     named = state.range
 
-    def side(it: Side | None) -> Any:
+    def side(it: AnswerSide | None) -> Any:
         url = it.build.url and without_credentials(it.build.url) if it else None
         return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
 
@@ -136,15 +136,15 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _side(state: State, index: int | None) -> Side | None:
+def _side(state: BisectState, index: int | None) -> AnswerSide | None:
     if index is None:
         return None
     build = state.range[index]
     judgement = state.current.get(build.name)
-    return Side(build, judgement, (judgement and judgement.commit) or build.commit)
+    return AnswerSide(build, judgement, (judgement and judgement.commit) or build.commit)
 
 
-def _sentence(report: Report) -> str:
+def _sentence(report: BisectReport) -> str:
     state, outcome = report.state, report.outcome
     fails, passes = ("no longer fails", "still fails") if state.find_fix else ("fails", "still passes")
     if report.changed:
@@ -152,33 +152,33 @@ def _sentence(report: Report) -> str:
     old = _called(report.old, state) if report.old else ""
     new = _called(report.new, state) if report.new else ""
     match outcome.ending:
-        case Ending.FOUND:
+        case SearchEnding.FOUND:
             return f"{new} is the first build that {fails}; {old} is the last one that {passes}."
-        case Ending.RANGE:
+        case SearchEnding.RANGE:
             count = len(outcome.skipped) + len(outcome.untried)
             kind = "first build without the failure" if state.find_fix else "first build that fails"
             return (
                 f"The {kind} is {new} or one of the {count} before it, which cannot be judged; {old} is the "
                 f"last one that {passes}."
             )
-        case Ending.NEW_IS_OLD:
+        case SearchEnding.NEW_IS_OLD:
             what = "still fails" if state.find_fix else "passes"
             return f"{old} {what}, so both ends are alike and there is nothing to find: try a newer one."
-        case Ending.OLD_IS_NEW:
+        case SearchEnding.OLD_IS_NEW:
             what = "passes" if state.find_fix else "already fails"
             return f"{new} {what}, so both ends are alike and there is nothing to find: try an older one."
-        case Ending.NO_NEW_END | Ending.NO_OLD_END:
-            side = "newer" if outcome.ending is Ending.NO_NEW_END else "older"
+        case SearchEnding.NO_NEW_END | SearchEnding.NO_OLD_END:
+            side = "newer" if outcome.ending is SearchEnding.NO_NEW_END else "older"
             return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."
 
 
-def _called(side: Side, state: State) -> str:
+def _called(side: AnswerSide, state: BisectState) -> str:
     """``torch 2.13.0``; an interpreter and a commit say of themselves what they are."""
     named = side.build.python or side.build.title
     return side.build.shown if named else f"{state.package} {side.build.shown}"
 
 
-def _notes(state: State, outcome: Outcome, old: Side | None, new: Side | None) -> list[str]:
+def _notes(state: BisectState, outcome: SearchOutcome, old: AnswerSide | None, new: AnswerSide | None) -> list[str]:
     notes = []
     if state.flaky:
         notes.append(f"The failure comes and goes ({state.flaky}): a build is good after {state.repeats} passing runs.")

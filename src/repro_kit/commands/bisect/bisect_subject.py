@@ -14,7 +14,7 @@ from repro_kit.case.case import Case
 from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.commands.bisect.run_symptom import SymptomOracle
 from repro_kit.commands.bisect.suspect_commits import Hand, clues_of
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject import command
@@ -68,12 +68,12 @@ def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildS
 @contextmanager
 def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) -> Iterator[BuildSubject]:
     if not words:
-        raise ReproKitError("Nothing to run: give a case, a bundle, a repro.py, a script, or -- COMMAND.")
+        raise UsageError("Nothing to run: give a case, a bundle, a repro.py, a script, or -- COMMAND.")
     if is_command:
         yield _command(words, Path(Path(words[0]).name + ".bisect"), timeout)
         return
     if len(words) > 1:
-        raise ReproKitError(f"A command with arguments goes after `--`: -- {' '.join(words)}")
+        raise UsageError(f"A command with arguments goes after `--`: -- {' '.join(words)}")
     target = Path(words[0])
     if is_case(target) and not (target / "bundle" / "repro.py").is_file():
         case = Case.open(target)
@@ -83,7 +83,7 @@ def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) 
         check_script(target, words[0])
         yield _command(["python", words[0]], Path(target.stem + ".bisect"), timeout)
     elif not target.exists():
-        raise ReproKitError(f"{target} does not exist; give a case, a bundle, a repro.py, a script, or -- COMMAND.")
+        raise UsageError(f"{target} does not exist; give a case, a bundle, a repro.py, a script, or -- COMMAND.")
     else:
         with opened(target) as bundle:
             yield _of_repro(bundle, timeout, ui)

@@ -13,10 +13,10 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import Ask as NextAsk
-from repro_kit.bisect import Ending, Mark, next_step
+from repro_kit.bisect import JudgeNext as NextAsk
+from repro_kit.bisect import Mark, SearchEnding, next_step
 from repro_kit.bisect.search import PATIENCE
-from repro_kit.bisect.state import State
+from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import ANSWER, STATE, read_state
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
@@ -24,14 +24,14 @@ from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.case.lock import alone
-from repro_kit.commands.bisect.answer import Report, as_json, as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.answer import BisectReport, as_json, as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_place
-from repro_kit.commands.bisect.plan import Ask, overridden, plan
+from repro_kit.commands.bisect.plan import SearchRequest, overridden, plan
 from repro_kit.commands.bisect.run_symptom import SymptomOracle, build_symptom, with_reference
 from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import write_atomic
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
@@ -55,14 +55,14 @@ def bisect(request: Request, ui: Ui) -> Exit:
     values = request.values
     axes = axes_of(values["package"], values["good"], values["bad"])
     if (values["clone"] or values["repo"]) and shutil.which("git") is None:
-        raise ReproKitError("There is no git command here, which --git and --repo need; install git.")
+        raise UsageError("There is no git command here, which --git and --repo need; install git.")
     if values["repo"]:
         from repro_kit.builds.git.commits import opened
 
         opened(values["repo"])  # not a mistake to find out about after the last build
     for file in values["constraint"]:
         if not Path(file).is_file():
-            raise ReproKitError(f"There is no file {file}; --constraint takes one that pip would.")
+            raise UsageError(f"There is no file {file}; --constraint takes one that pip would.")
     timeout = values["timeout"] or _TIMEOUT
     symptom = build_symptom(values["symptom"]) if values["symptom"] else None
     asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
@@ -99,7 +99,7 @@ def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) ->
     """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
     names = list(packages) or ["torch"]
     if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
-        raise ReproKitError("Give --good and --bad at most once for each --package, in the same order.")
+        raise UsageError("Give --good and --bad at most once for each --package, in the same order.")
 
     def of(words: Sequence[str], at: int) -> str | None:
         return words[at] if at < len(words) else None
@@ -109,7 +109,7 @@ def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) ->
 
 def _search(
     axis: PackageEnds, axes: Sequence[PackageEnds], subject: BuildSubject, place: Path, request: Request, ui: Ui
-) -> Report:
+) -> BisectReport:
     """Search along one axis, while the other packages stand at their bad ends; show the answer."""
     values = request.values
     if values["fresh"]:
@@ -132,7 +132,7 @@ def _pinned(axis: PackageEnds) -> str:
     try:
         return f"{axis.package}=={Version(axis.bad or '')}"
     except InvalidVersion as error:
-        raise ReproKitError(
+        raise UsageError(
             f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
             "version."
         ) from error
@@ -146,10 +146,10 @@ def _answer(
     request: Request,
     ui: Ui,
     marks: Sequence[str] = (),
-) -> Report:
+) -> BisectReport:
     """Search along one axis from what is known in `place`."""
     values = request.values
-    asked = Ask(
+    asked = SearchRequest(
         f"{subject.what} (any failure)" if values["any_failure"] else subject.what,
         values["find_fix"],
         values["max_skips"] or PATIENCE,
@@ -177,10 +177,10 @@ def _answer(
 
 
 def _into_merge(
-    report: Report, where: BuildSelection, subject: BuildSubject, place: Path, request: Request, ui: Ui
-) -> Report:
+    report: BisectReport, where: BuildSelection, subject: BuildSubject, place: Path, request: Request, ui: Ui
+) -> BisectReport:
     """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
-    if where.clone is None or report.outcome.ending is not Ending.FOUND or report.new is None:
+    if where.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
         return report
     from repro_kit.builds.git.commits import merged_branch
 
@@ -190,12 +190,12 @@ def _into_merge(
     old, new = ends
     axis = PackageEnds(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
     inside = _answer(axis, where, subject, place, request, ui)
-    if inside.outcome.ending not in (Ending.FOUND, Ending.RANGE):
+    if inside.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE):
         return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
     return replace(inside, notes=(*inside.notes, f"It was merged by {report.new.build.shown}."))
 
 
-def show(report: Report, ui: Ui) -> None:
+def show(report: BisectReport, ui: Ui) -> None:
     """The answer on the terminal."""
     state = report.state
     lines = [("answer", report.sentence)]
@@ -217,10 +217,16 @@ def _logged(place: Path, ui: Ui) -> Exit:
     """Show what was judged, in order, and what is next."""
     state = read_state(place)
     if state is None:
-        raise ReproKitError(f"Nothing was judged yet: there is no {STATE} in {place}.")
+        raise UsageError(f"Nothing was judged yet: there is no {STATE} in {place}.")
     rows = [
-        (it.build, it.mark + (" by hand" if it.by_hand else ""), it.reason, it.step, f"{it.seconds:.1f}")
-        for it in state.judgements
+        (
+            judgement.build,
+            judgement.mark + (" by hand" if judgement.by_hand else ""),
+            judgement.reason,
+            judgement.step,
+            f"{judgement.seconds:.1f}",
+        )
+        for judgement in state.judgements
     ]
     ui.table(f"{state.source}; {state.oracle}", ("build", "verdict", "seen", "why this one", "seconds"), rows)
     step = next_step(state.question, state.marks)
@@ -234,7 +240,7 @@ def _logged(place: Path, ui: Ui) -> Exit:
     return Exit.OK
 
 
-def _row(state: State, index: int) -> dict[str, Any]:
+def _row(state: BisectState, index: int) -> dict[str, Any]:
     it = state.judgements[index]
     return {"build": it.build, "mark": it.mark, "reason": it.reason, "step": it.step, "by_hand": it.by_hand}
 
@@ -245,7 +251,7 @@ def _python(values: dict[str, Any], subject: BuildSubject) -> str:
 
 
 def _where(values: dict[str, Any], fixed: Sequence[str]) -> BuildSelection:
-    pythons = tuple(find_python(it, Path.cwd(), os.environ) for it in values["pythons"])
+    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in values["pythons"])
     return BuildSelection(
         nightly=values["nightly"],
         index=values["index_url"],
@@ -256,7 +262,7 @@ def _where(values: dict[str, Any], fixed: Sequence[str]) -> BuildSelection:
         paths=values["paths"],
         pre=values["pre"],
         packages=(*values["packages"], *fixed),
-        constraints=tuple(str(Path(it).absolute()) for it in values["constraint"]),
+        constraints=tuple(str(Path(value).absolute()) for value in values["constraint"]),
         cache=(values["cache"] or default_cache()).absolute(),
         cache_limit=values["cache_size"],
         offline=values["offline"],

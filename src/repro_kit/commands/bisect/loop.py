@@ -10,14 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from repro_kit.bisect import Ask, Build, Judgement, Mark, Outcome, following, next_step, steps_left
-from repro_kit.bisect.state import State
+from repro_kit.bisect import Build, Judgement, JudgeNext, Mark, SearchOutcome, following, next_step, steps_left
+from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
-from repro_kit.builds.source import Ready, Source, UnusableError
+from repro_kit.builds.source import BuildSource, Ready, UnusableError
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
 from repro_kit.commands.bisect.run_build import BuildOracle
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.files import write_atomic
 from repro_kit.ui import Ui
 
@@ -25,7 +25,9 @@ from repro_kit.ui import Ui
 class Bisection:
     """One search, its state in the directory `place`."""
 
-    def __init__(self, place: Path, state: State, source: Source, oracle: BuildOracle, rules: Rules, ui: Ui) -> None:
+    def __init__(
+        self, place: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
+    ) -> None:
         self.state = state
         self._place = place
         self._source = source
@@ -33,17 +35,17 @@ class Bisection:
         self._rules = replace(rules, signature=state.signature, repeats=max(rules.repeats, state.repeats))
         self._ui = ui
 
-    def run(self) -> Outcome:
+    def run(self) -> SearchOutcome:
         """Judge builds until the answer is known. Interrupted, it goes on from the same place the next time."""
         write_state(self._place, self.state)
         try:
-            while isinstance(step := next_step(self.state.question, self.state.marks), Ask):
+            while isinstance(step := next_step(self.state.question, self.state.marks), JudgeNext):
                 self._judge(self.state.range[step.index], step)
         finally:
             self._source.close()
         return step
 
-    def _judge(self, build: Build, ask: Ask) -> None:
+    def _judge(self, build: Build, ask: JudgeNext) -> None:
         started = time.monotonic()
         with self._ui.stage("bisect"):
             self._ui.progress(f"{build.shown}, {ask.why}: getting it ready ({self._left()})")
@@ -111,7 +113,7 @@ class Bisection:
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
             return "no step left"
-        known = [it.seconds for it in self.state.judgements if it.runs]
+        known = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
         time_left = f", {_duration(steps * sum(known) / len(known))}" if known else ""
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"
 
@@ -121,7 +123,7 @@ def make_place(place: Path) -> None:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReproKitError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
+        raise UsageError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 from repro_kit.bisect import Judgement, Mark
 from repro_kit.bisect.ends import NoSuchBuildError, position
 from repro_kit.bisect.search import PATIENCE
-from repro_kit.bisect.state import SCHEMA, State
+from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.builds.catalog import (
     BuildSelection,
     PackageEnds,
@@ -21,14 +21,14 @@ from repro_kit.builds.catalog import (
     source_in_words,
 )
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import Source
+from repro_kit.builds.source import BuildSource
 from repro_kit.builds.target import Target
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
 
 
 @dataclass(frozen=True)
-class Ask:
+class SearchRequest:
     """What is asked, beside the builds."""
 
     subject: str  # what is run, in words
@@ -39,8 +39,8 @@ class Ask:
 
 
 def plan(
-    axis: PackageEnds, ask: Ask, where: BuildSelection, target: Target, place: Path, known: State | None
-) -> tuple[State, Source]:
+    axis: PackageEnds, ask: SearchRequest, where: BuildSelection, target: Target, place: Path, known: BisectState | None
+) -> tuple[BisectState, BuildSource]:
     """The state to go on from, and the source of its builds.
 
     A state that is there already is gone on from when it is about the same question; builds are listed anew only where
@@ -55,11 +55,11 @@ def plan(
     kind = "fix" if ask.find_fix else "first failure"
     about = "; ".join([ask.subject, axis.package, source_in_words(axis, where), kind, *built_beside(where)])
     if known is not None and known.about != about:
-        raise ReproKitError(
+        raise UsageError(
             f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
         )
     source = open_source(axis, where, target, place, find_fix=ask.find_fix, known=known)
-    state = State(
+    state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
@@ -84,7 +84,7 @@ def plan(
     return _with_ends(state, axis), source
 
 
-def _settled(axis: PackageEnds, known: State | None, ask: Ask) -> PackageEnds:
+def _settled(axis: PackageEnds, known: BisectState | None, ask: SearchRequest) -> PackageEnds:
     """The ends as they were, where the command line leaves them open."""
     if known is None:
         return axis
@@ -114,7 +114,7 @@ def _as_interpreters(axis: PackageEnds, pythons: Sequence[str], *, find_fix: boo
     return replace(axis, good=new if find_fix else old, bad=old if find_fix else new)
 
 
-def _with_ends(state: State, axis: PackageEnds) -> State:
+def _with_ends(state: BisectState, axis: PackageEnds) -> BisectState:
     """The state with its ends as names of builds."""
     last = state.builds[-1].name
     old_word, new_word = (axis.bad, axis.good) if state.find_fix else (axis.good, axis.bad)
@@ -122,36 +122,36 @@ def _with_ends(state: State, axis: PackageEnds) -> State:
     names = [build.name for build in state.builds]
     if old is not None and names.index(old) >= names.index(new):
         if old == new:
-            raise ReproKitError(f"Both ends are {old}; give two different builds.")
+            raise UsageError(f"Both ends are {old}; give two different builds.")
         hint = (
             "the one that works must come after the one that fails"
             if state.find_fix
             else "when it was fixed is found with --find-fix"
         )
-        raise ReproKitError(f"{old} is newer than {new}; {hint}.")
+        raise UsageError(f"{old} is newer than {new}; {hint}.")
     good, bad = (new, old) if state.find_fix else (old, new)
     return replace(state, good=good, bad=bad)
 
 
-def _end(state: State, word: str | None, side: Literal["old", "new"]) -> str | None:
+def _end(state: BisectState, word: str | None, side: Literal["old", "new"]) -> str | None:
     if word is None:
         return None
     try:
         return state.builds[position(state.builds, word, side)].name
     except NoSuchBuildError as error:
-        raise ReproKitError(f"{error}.") from error
+        raise UsageError(f"{error}.") from error
 
 
-def overridden(state: State, words: Sequence[str], now: str) -> State:
+def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectState:
     """The state with marks set by hand: ``BUILD=good|bad|skip``, or ``BUILD=forget`` to have it judged again."""
     for word in words:
         name, _, mark = word.rpartition("=")
         if not name or (mark != "forget" and mark not in set(Mark)):
-            raise ReproKitError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
+            raise UsageError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
         try:
             build = state.builds[position(state.builds, name, "old")].name
         except NoSuchBuildError as error:
-            raise ReproKitError(f"--mark: {error}.") from error
+            raise UsageError(f"--mark: {error}.") from error
         known = state.current.get(build)
         if mark == "forget":
             state = state.without(build)

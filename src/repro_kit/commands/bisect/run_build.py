@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from repro_kit.builds.source import Ready
-from repro_kit.bundle.repro.run_output import CANNOT_RUN, Ending, failure_in
+from repro_kit.bundle.repro.run_output import CANNOT_RUN, ReproEnding, failure_in
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
 from repro_kit.runner.subject import private_caches
-from repro_kit.session.repro_run import Limits, limits_of, run_repro
+from repro_kit.session.repro_run import ProcessLimits, limits_of, run_repro
 from repro_kit.session.untrusted import environment_for
 
 TIMED_OUT = 124  # exit status of coreutils' `timeout`
@@ -53,7 +53,7 @@ class BuildOracle(Protocol):
 class ReproOracle:
     """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
 
-    def __init__(self, what: str, directory: Path, timeout: float, limits: Limits | None = None) -> None:
+    def __init__(self, what: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
         self.what = what
         self._limits = limits
         self._directory = directory
@@ -65,7 +65,7 @@ class ReproOracle:
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
         reading = run.reading
-        status = {Ending.FAILS: Status.FAIL, Ending.PASSES: Status.PASS}.get(reading.ending, Status.INFRA)
+        status = {ReproEnding.FAILS: Status.FAIL, ReproEnding.PASSES: Status.PASS}.get(reading.ending, Status.INFRA)
         if run.timed_out:
             return BuildRun(Status.FAIL, reading.reason, None, run.seconds, run.output, timed_out=True)
         return BuildRun(status, reading.reason, reading.signature, run.seconds, run.output)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_kit.bisect import Judgement, Mark
-from repro_kit.bisect.state import State
-from repro_kit.builds.source import Ready, Source, UnusableError
+from repro_kit.bisect.state import BisectState
+from repro_kit.builds.source import BuildSource, Ready, UnusableError
 from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
@@ -36,7 +36,7 @@ def build_symptom(text: str) -> Symptom:
     if found.unit is Unit.RATIO and not found.baseline:
         found = replace(found, baseline=_GOOD)
     if found.baseline not in ({}, _GOOD):
-        raise ReproKitError(f"{text!r}: in a bisection a ratio is to the good build; leave out what follows the @.")
+        raise UsageError(f"{text!r}: in a bisection a ratio is to the good build; leave out what follows the @.")
     return found
 
 
@@ -93,7 +93,7 @@ class SymptomOracle(CommandOracle):
         return BuildRun(Status.INFRA, verdict.note, None, run.seconds, output)
 
 
-def with_reference(state: State, source: Source, oracle: SymptomOracle, ui: Ui) -> State:
+def with_reference(state: BisectState, source: BuildSource, oracle: SymptomOracle, ui: Ui) -> BisectState:
     """The state with what the good end measures, which the other builds are compared with.
 
     Raises ReproKitError when there is no good end, or it cannot be measured.
@@ -102,16 +102,14 @@ def with_reference(state: State, source: Source, oracle: SymptomOracle, ui: Ui) 
     if reference is None:
         build = next((build for build in state.builds if build.name == state.good), None)
         if build is None:
-            raise ReproKitError(f"{oracle.symptom.text} is relative to a build that works; name it with --good.")
+            raise UsageError(f"{oracle.symptom.text} is relative to a build that works; name it with --good.")
         with ui.stage("measure"):
             ui.progress(f"measuring {build.shown}")
             try:
                 with source.ready(build) as ready:
                     reference = oracle.measure(ready)
             except UnusableError as error:
-                raise ReproKitError(
-                    f"{build.shown} cannot be measured: {error}; give another --good.", Exit.CANNOT_RUN
-                ) from error
+                raise CannotRunError(f"{build.shown} cannot be measured: {error}; give another --good.") from error
             ui.done(f"{build.shown}: {reference:.4g}")
         reason = f"measured: {reference:.4g}, which the others are compared with"
         now = datetime.now(UTC).isoformat(timespec="seconds")

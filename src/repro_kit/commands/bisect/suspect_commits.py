@@ -8,10 +8,10 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repro_kit.bisect import Ending
+from repro_kit.bisect import SearchEnding
 from repro_kit.bisect.ranking import Between, Clues, rank
 from repro_kit.bundle.pages.templates import render
-from repro_kit.commands.bisect.answer import Report, Suspect
+from repro_kit.commands.bisect.answer import BisectReport, Suspect
 from repro_kit.model.failure.signature import Signature
 
 GIT_BISECT = "git-bisect.sh"
@@ -31,10 +31,12 @@ class Hand:
     passing: bool = False
 
 
-def with_commits(report: Report, clone: Path | None, clues: Clues, hand: Hand, place: Path) -> Report:
+def with_commits(report: BisectReport, clone: Path | None, clues: Clues, hand: Hand, place: Path) -> BisectReport:
     """The report with what the commits of both builds tell; the script goes to `place`."""
     old, new = report.old, report.new
-    if report.outcome.ending not in (Ending.FOUND, Ending.RANGE) or not (old and new and old.commit and new.commit):
+    if report.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE) or not (
+        old and new and old.commit and new.commit
+    ):
         return report
     found, repository = Between(old.commit, new.commit), report.state.repository
     if clone:
@@ -81,7 +83,7 @@ def ops_in(text: str) -> list[str]:
     return found if len(found) <= _MOST_OPS else []
 
 
-def _script(report: Report, found: Between, hand: Hand) -> str:
+def _script(report: BisectReport, found: Between, hand: Hand) -> str:
     return render(
         "git_bisect.sh.j2",
         title=report.sentence,

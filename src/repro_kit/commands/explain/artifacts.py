@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.trace import read
 from repro_kit.trace.extraction import extracted, listed
 from repro_kit.trace.perfetto import chrome_trace
@@ -17,7 +17,7 @@ _HEAD = 3  # pieces of a Chrome trace with at least one event: what it begins wi
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArtifactKind:
     """The artifacts of one kind."""
 
     kind: str
@@ -35,7 +35,7 @@ class Written:
     note: str = ""
 
 
-def kinds_in(trace: Path) -> tuple[Kind, ...]:
+def kinds_in(trace: Path) -> tuple[ArtifactKind, ...]:
     """The kinds of artifacts in `trace`, in order of their first."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -46,7 +46,7 @@ def kinds_in(trace: Path) -> tuple[Kind, ...]:
         seen = compiles.setdefault(info.kind, {})
         if info.compile is not None:
             seen.setdefault(str(info.compile))
-    return tuple(Kind(kind, counts[kind], sizes[kind], tuple(compiles[kind])) for kind in compiles)
+    return tuple(ArtifactKind(kind, counts[kind], sizes[kind], tuple(compiles[kind])) for kind in compiles)
 
 
 def write_artifacts(
@@ -63,7 +63,7 @@ def write_artifacts(
         written.append(Written(str(path), str(one.info.compile or ""), one.note))
     if not written:
         wanted = (" or ".join(kinds) or "artifact") + (f" of {', '.join(compile_ids)}" if compile_ids else "")
-        raise ReproKitError(f"The trace {trace} holds no {wanted}; --list shows what it holds.")
+        raise UsageError(f"The trace {trace} holds no {wanted}; --list shows what it holds.")
     return tuple(written)
 
 
@@ -72,7 +72,7 @@ def write_perfetto(trace: Path, file: Path) -> None:
     pieces = chrome_trace(read(trace))
     start = [*islice(pieces, _HEAD)]
     if len(start) < _HEAD:
-        raise ReproKitError(f"The trace {trace} tells of no phases, so there is nothing to show in Perfetto.")
+        raise UsageError(f"The trace {trace} tells of no phases, so there is nothing to show in Perfetto.")
     _write(file, chain(start, pieces))
 
 
@@ -82,4 +82,4 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
         with path.open("wb") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise ReproKitError(f"Cannot write {path}: {error.strerror}.", Exit.USAGE) from error
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.lock import alone
 from repro_kit.commands.explain.suggestion_trials import try_all, why_untried
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError, UsageError
 from repro_kit.explain.advice import suggestions
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.sections import advice
@@ -34,7 +34,7 @@ _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceSource:
     """A trace and what it is of. `state`: the settings and files that the run of a case's trace depended on."""
 
     trace: Path
@@ -43,7 +43,7 @@ class Source:
     state: str = ""
 
 
-def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = False) -> Source:
+def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = False) -> TraceSource:
     """The trace of the case's script, which is run where there is none, or it was changed since (`as_it_is`: not then).
 
     Raises ReproKitError when nothing was compiled.
@@ -51,27 +51,27 @@ def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = Fal
     name = " ".join(command(case.file.subject)[1:])
     found = _trace_of(case, options, as_it_is)
     if found is not None:
-        return Source(found[0], name, case, found[1])
+        return TraceSource(found[0], name, case, found[1])
     agree(case, ui)
     with ui.stage("run"):
-        return Source(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
+        return TraceSource(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
 
 
-def insights_of(source: Source) -> Insights:
+def insights_of(source: TraceSource) -> Insights:
     """What the trace holds. Raises ReproKitError when it holds nothing."""
     insights = gather(source.trace)
     if not insights.events:
-        raise ReproKitError(
+        raise UsageError(
             f"{source.trace} holds nothing of torch's; give a log or directory of TORCH_TRACE, or text of TORCH_LOGS."
         )
     return insights
 
 
-def explain(source: Source, cwd: Path) -> Explained:
+def explain(source: TraceSource, cwd: Path) -> Explained:
     """What the trace says. Raises ReproKitError when it says nothing."""
     insights = insights_of(source)
     context = context_of(insights, cwd)
-    found = tuple(_untried(it) for it in suggestions(context))
+    found = tuple(_untried(suggestion) for suggestion in suggestions(context))
     explained = Explained(source.name, sentences(context, found), found, insights, state=source.state)
     if source.case is None:
         return explained
@@ -80,7 +80,7 @@ def explain(source: Source, cwd: Path) -> Explained:
     return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
 
 
-def try_advice(source: Source, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
+def try_advice(source: TraceSource, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
     """What the trace says, and what each suggestion does when the case's script is run with it."""
     explained = explain(source, cwd)
     found = suggestions(context_of(explained.insights, cwd))
@@ -134,9 +134,7 @@ def _run(case: Case, options: Options, ui: Ui) -> Path:
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
     if not any((place / "trace").iterdir()):
-        raise ReproKitError(
-            f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.", Exit.FAILED
-        )
+        raise StageError(f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.")
     users_logs.give_back(place, ui)
     write_atomic(place / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.explain.combine import change_of, combined
 from repro_kit.explain.further import first_specialization, told, variables
 from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.numbers import measured
-from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.tried import Tried
-from repro_kit.model.measure.calls import Measured
+from repro_kit.model.measure.calls import MeasuredRun
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
@@ -38,15 +38,17 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, o
     What cannot be applied from outside stays untried, and so does what comes after the first few. Raises
     ReproKitError when the script cannot be run.
     """
-    chosen = [it for it in suggestions if it.change][:_MOST]
+    chosen = [suggestion for suggestion in suggestions if suggestion.change][:_MOST]
     runs = _Runs(case, options, ui, planned=2 + len(chosen))
     cold, warm = runs.cold_and_warm()
     trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
     if cold.recompiles:
         trials.append(judge((_keep_profile(),), cold, warm, None))
-    helpful = [it for it in trials if it.ruling is Ruling.HELPS and _JOB not in change_of(it.suggestions).env]
+    helpful = [
+        trial for trial in trials if trial.ruling is Ruling.HELPS and _JOB not in change_of(trial.suggestions).env
+    ]
     trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
-    left = [it for it in suggestions if it not in chosen]
+    left = [suggestion for suggestion in suggestions if suggestion not in chosen]
     late = f"untried: the first {_MOST} are tried"
     trials += [Trial((it,), Ruling.UNTRIED, late if it.change else why_untried(it)) for it in left]
     first = first_specialization(insights)
@@ -65,7 +67,7 @@ def _keep_profile() -> Suggestion:
         "a second run starts with what the first one found to be dynamic",
         "recompiles",
         Aim.RECOMPILES,
-        Change(env={_JOB: "NAME-OF-THE-JOB"}),
+        AppliedChange(env={_JOB: "NAME-OF-THE-JOB"}),
         note="give each workload a name of its own; it stays in the compiler's cache directory",
     )
 
@@ -81,23 +83,23 @@ class _Runs:
         self.case, self.options, self.ui, self.planned = case, options, ui, planned
         self.done = 0
 
-    def cold_and_warm(self) -> tuple[Measured, Measured]:
+    def cold_and_warm(self) -> tuple[MeasuredRun, MeasuredRun]:
         """The script as it is, with empty caches and then with what that left in them."""
         named = {_JOB: os.environ.get(_JOB, "repro-kit-explain")}
         with private_caches(self.case.path, self.case.file.subject.python) as caches:
-            cold = self._measured(Change(), {**caches, **named}, "as it is")
-            warm = self._measured(Change(), {**caches, **named}, "as it is, with warm caches")
+            cold = self._measured(AppliedChange(), {**caches, **named}, "as it is")
+            warm = self._measured(AppliedChange(), {**caches, **named}, "as it is, with warm caches")
         return cold, warm
 
-    def one(self, suggestion: Suggestion) -> Measured:
+    def one(self, suggestion: Suggestion) -> MeasuredRun:
         """A run with one suggestion applied."""
-        return self.run(suggestion.change or Change(), suggestion.what)
+        return self.run(suggestion.change or AppliedChange(), suggestion.what)
 
-    def together(self, suggestions: tuple[Suggestion, ...]) -> Measured:
+    def together(self, suggestions: tuple[Suggestion, ...]) -> MeasuredRun:
         """A run with several suggestions applied."""
         return self.run(change_of(suggestions), f"{len(suggestions)} together")
 
-    def run(self, change: Change, what: str) -> Measured:
+    def run(self, change: AppliedChange, what: str) -> MeasuredRun:
         """A run with `change` applied, with empty caches."""
         with private_caches(self.case.path, self.case.file.subject.python) as caches:
             return self._measured(change, caches, what)
@@ -117,7 +119,7 @@ class _Runs:
         )
         return told(log.read_text(encoding="utf-8", errors="replace"), one) if log.exists() else ""
 
-    def _measured(self, change: Change, env: Mapping[str, str], what: str) -> Measured:
+    def _measured(self, change: AppliedChange, env: Mapping[str, str], what: str) -> MeasuredRun:
         self.done += 1
         place = self.case.path / "explain" / "trials" / f"{self.done:02d}"
         shutil.rmtree(place, ignore_errors=True)
@@ -133,14 +135,12 @@ class _Runs:
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",
         )
-        if not any((place / "trace").iterdir()) and change == Change():
-            raise ReproKitError(
-                f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.", Exit.FAILED
-            )
+        if not any((place / "trace").iterdir()) and change == AppliedChange():
+            raise StageError(f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.")
         problems = read_findings(place / "probe").problems
         if problems:
             last = problems[0].strip().rpartition("\n")[2]
-            raise ReproKitError(f"The probe had a problem, so nothing can be tried: {last}.", Exit.FAILED)
+            raise StageError(f"The probe had a problem, so nothing can be tried: {last}.")
         insights = gather(place / "trace")
         shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
         with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:

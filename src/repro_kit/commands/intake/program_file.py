@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.storages import storages_of, unpack
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
@@ -39,7 +39,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     captured = case.path / "capture" / "program.py"
     if captured.is_file() and case.stage("capture") is not None:
         if read_text(captured) not in map(render, (*programs, *map(with_random, programs))):
-            raise ReproKitError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
+            raise UsageError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")
         return
     case.write("env.json", environment(case.file.subject.python))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repro_kit.commands.intake.storages import storages_of
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.files import read_text
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
@@ -49,18 +49,18 @@ def _text(path: Path) -> str:
     try:
         return read_plain(path, _LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ReproKitError(f"{path} is not UTF-8, as a program is.") from error
+        raise UsageError(f"{path} is not UTF-8, as a program is.") from error
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     summary = summarise(path)
-    known = list(dict.fromkeys(one.compile_id for one in summary.runnables))
+    known = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
     if not known:
-        raise ReproKitError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
+        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
     wanted = compile_id or _failing(summary, known)
-    texts = [one.text for one in summary.runnables if one.compile_id == wanted]
+    texts = [runnable.text for runnable in summary.runnables if runnable.compile_id == wanted]
     if not texts:
-        raise ReproKitError(
+        raise UsageError(
             f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(known)} (--compile-id)."
         )
     return [from_runnable(text) for text in texts]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.program import Program, TensorInput
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
@@ -31,15 +31,20 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
 
     Raises ReproKitError when they cannot be read.
     """
-    loads = [it for one in programs for it in one.inputs if isinstance(it, TensorInput) and it.data.file]
+    loads = [
+        input_
+        for program in programs
+        for input_ in program.inputs
+        if isinstance(input_, TensorInput) and input_.data.file
+    ]
     asked = [
         {
-            "storage": str(storages / storage_in(it.data.file or "")),
-            "dtype": it.dtype or "torch.float32",
-            "sizes": it.data.sizes,
-            "target": str(target.absolute() / (it.data.file or "")),
+            "storage": str(storages / storage_in(load.data.file or "")),
+            "dtype": load.dtype or "torch.float32",
+            "sizes": load.data.sizes,
+            "target": str(target.absolute() / (load.data.file or "")),
         }
-        for it in loads
+        for load in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
     done = kept.run(
@@ -50,7 +55,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
     )
     if done.returncode:
         last = (done.stderr.strip() or "no output").rsplit("\n", 1)[-1]
-        raise ReproKitError(f"The values in {storages} cannot be read: {last}", Exit.FAILED)
+        raise StageError(f"The values in {storages} cannot be read: {last}")
 
 
 def storage_in(file: str) -> str:

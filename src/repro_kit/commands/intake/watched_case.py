@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.results import Observation
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.owner import is_marked
 from repro_kit.plain_file import check_tree
@@ -37,7 +37,7 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
     if not is_marked(path, _text(path)) and not ui.confirm(
         f"{path} was not made by you on this machine. Run the programs in it with {python or seen.python}?"
     ):
-        raise ReproKitError(
+        raise UsageError(
             f"{path} was not made by you on this machine, and its programs would run with {python or seen.python}; "
             "look at it, and give --yes if you trust it."
         )

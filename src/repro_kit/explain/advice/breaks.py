@@ -10,7 +10,7 @@ from dataclasses import replace
 from repro_kit.explain.advice.edits import branch_at, edit, indent, tree, without_branch
 from repro_kit.explain.context import Context
 from repro_kit.explain.sections.breaks import advice_of, cost, title
-from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
+from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.break_text import GraphBreak
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
@@ -41,7 +41,7 @@ def _print(context: Context, one: GraphBreak) -> Suggestion | None:
         _why(context, one),
         "breaks",
         Aim.GRAPH_BREAKS,
-        Change(functions={_REORDERED: ("builtins.print",)}),
+        AppliedChange(functions={_REORDERED: ("builtins.print",)}),
         place=context.place(one.where),
         note="what it prints comes after the graph has run; a tensor that is changed in between shows its new values",
     )
@@ -58,7 +58,7 @@ def _logging(context: Context, one: GraphBreak) -> Suggestion | None:
             _why(context, one),
             "breaks",
             Aim.GRAPH_BREAKS,
-            Change(functions={_IGNORED: (f"logging.Logger.{method}",)}),
+            AppliedChange(functions={_IGNORED: (f"logging.Logger.{method}",)}),
             place=context.place(one.where),
             note="those messages are not written then",
         )
@@ -68,7 +68,7 @@ def _logging(context: Context, one: GraphBreak) -> Suggestion | None:
             _why(context, one),
             "breaks",
             Aim.GRAPH_BREAKS,
-            Change(functions={_REORDERED: ("warnings.warn",)}),
+            AppliedChange(functions={_REORDERED: ("warnings.warn",)}),
             place=context.place(one.where),
         )
     return None
@@ -82,7 +82,7 @@ def _scalar(context: Context, one: GraphBreak) -> Suggestion | None:
         _why(context, one),
         "breaks",
         Aim.GRAPH_BREAKS,
-        Change(env={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}),
+        AppliedChange(env={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}),
         place=context.place(one.where),
         note="a branch on such a number still breaks the graph; torch._check(…) tells torch what may be assumed of it",
     )
@@ -96,7 +96,7 @@ def _output_shape(context: Context, one: GraphBreak) -> Suggestion | None:
         _why(context, one),
         "breaks",
         Aim.GRAPH_BREAKS,
-        Change(env={"TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": "1"}),
+        AppliedChange(env={"TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": "1"}),
         place=context.place(one.where),
     )
 
@@ -109,7 +109,7 @@ def _gradient(context: Context, one: GraphBreak) -> Suggestion | None:
         _why(context, one),
         "breaks",
         Aim.GRAPH_BREAKS,
-        Change(config={"dynamo.trace_autograd_ops": True}),
+        AppliedChange(config={"dynamo.trace_autograd_ops": True}),
         place=context.place(one.where),
     )
 
@@ -165,7 +165,7 @@ def _disabled(context: Context, one: GraphBreak) -> Suggestion | None:
     )
 
 
-def _decorated(context: Context, one: GraphBreak) -> Edit | None:
+def _decorated(context: Context, one: GraphBreak) -> SourceEdit | None:
     """``@torch.compiler.disable`` on the function that holds the break, when another one of the user's calls it."""
     frames = [frame for frame in one.stack if context.lines(frame.file)]
     if len(frames) < 3 or one.where is None or frames[-2].function == "<module>":

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from repro_kit.explain.context import Context
-from repro_kit.explain.suggestion import Edit
+from repro_kit.explain.suggestion import SourceEdit
 
 
-def edit(context: Context, file: str, first: int, last: int, new: Sequence[str]) -> Edit | None:
+def edit(context: Context, file: str, first: int, last: int, new: Sequence[str]) -> SourceEdit | None:
     """Lines `first` to `last` (from 1, inclusive) of `file` become `new`; None where the file cannot be read."""
     lines = context.lines(file)
     if not 0 < first <= last <= len(lines):
@@ -19,7 +19,7 @@ def edit(context: Context, file: str, first: int, last: int, new: Sequence[str])
     changed = [*lines[: first - 1], *new, *lines[last:]]
     name = context.file(file)
     diff = difflib.unified_diff(lines, changed, name, name, n=2, lineterm="")
-    return Edit(name, "\n".join(diff))
+    return SourceEdit(name, "\n".join(diff))
 
 
 def tree(context: Context, file: str) -> ast.Module | None:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from repro_kit.explain.advice.edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, listed
 from repro_kit.explain.sections.recompiles import times
-from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
-from repro_kit.trace.guard_text import Kind, whole_source
+from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
+from repro_kit.trace.guard_text import Guard, whole_source
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
-from repro_kit.trace.insights.shapes import Block, Origin
+from repro_kit.trace.insights.shapes import Block, SymbolOrigin
 from repro_kit.trace.insights.specializations import Cause
 from repro_kit.trace.places import is_torch
 
@@ -43,7 +43,7 @@ def dynamic_source(source: str) -> str:
 def changing_sizes(one: Recompiled) -> list[str]:
     """The sizes that changed between compiles of one function, as sources."""
     guarded = [reason.guard.source for reason in one.reasons if _mismatch(reason)]
-    table = [it for it in one.values.sources if _SIZE.match(it)]
+    table = [source for source in one.values.sources if _SIZE.match(source)]
     chosen = table or [it for it in guarded if _SIZE.match(it)]
     return list(
         dict.fromkeys(it for it in chosen if "___" not in it)
@@ -60,7 +60,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         f"`{name}` was compiled {times(one)} times, as {'it' if len(sizes) == 1 else 'they'} changed",
         "recompiles",
         Aim.RECOMPILES,
-        Change(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
+        AppliedChange(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
         place=context.place(one.code),
         note="it counts for every compiled function with an input of that name" + _marked(sizes),
         weight=one.count,
@@ -71,7 +71,7 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             f"`{name}` was compiled {times(one)} times for other sizes",
             "recompiles",
             Aim.RECOMPILES,
-            Change(arguments={"dynamic": True}),
+            AppliedChange(arguments={"dynamic": True}),
             place=context.place(one.code),
             note="as applied here, to every torch.compile of the script",
             weight=one.count - 0.5,
@@ -80,17 +80,22 @@ def _sizes(context: Context, one: Recompiled) -> Iterator[Suggestion]:
 
 def _mismatch(reason: Reason) -> bool:
     """Whether a size was another constant; a size that is compared with something is a symbol already."""
-    return reason.size_related and reason.guard.kind == Kind.SIZE and bool(reason.guard.actual)
+    return reason.size_related and reason.guard.kind == Guard.SIZE and bool(reason.guard.actual)
 
 
 def _is_settled(context: Context, one: Recompiled, source: str) -> bool:
     """Whether a mark on `source` would change nothing: it was symbolic from the start, or a second size is 0 or 1."""
     insights = context.insights
     if any(
-        it.origin == Origin.DYNAMIC and it.source == source and it.code == one.code for it in insights.shapes.symbols
+        symbol.origin == SymbolOrigin.DYNAMIC and symbol.source == source and symbol.code == one.code
+        for symbol in insights.shapes.symbols
     ):
         return True
-    constant = (it for it in insights.specializations if it.cause == Cause.ZERO_ONE and it.code == one.code)
+    constant = (
+        specialization
+        for specialization in insights.specializations
+        if specialization.cause == Cause.ZERO_ONE and specialization.code == one.code
+    )
     return len(one.compiles) <= 2 and any(source in it.sources for it in constant)
 
 
@@ -104,7 +109,7 @@ def _marked(sizes: Sequence[str]) -> str:
 def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
     for reason in one.reasons:
         guard = reason.guard
-        if guard.kind != Kind.VALUE or not _is_float(guard.expected):
+        if guard.kind != Guard.VALUE or not _is_float(guard.expected):
             continue
         name = compiled_name(one.name)
         if not guard.source or guard.source.startswith("___"):
@@ -125,17 +130,17 @@ def _numbers(context: Context, one: Recompiled) -> Iterator[Suggestion]:
 
 #: What a guard of a kind asks of the caller: torch.compile has no setting that does it.
 _ASKED = {
-    Kind.VALUE: "Keep {source} the same between calls, or give each of its values a torch.compile of its own",
-    Kind.DTYPE: "Give {source} in one dtype",
-    Kind.DEVICE: "Give {source} on one device",
-    Kind.GRAD: "Give {source} with one requires_grad, or call it under torch.no_grad() each time",
-    Kind.RANK: "Give {source} with one number of dimensions",
-    Kind.STRIDE: "Give {source} in one memory layout: .contiguous()",
-    Kind.TYPE: "Give {source} as one type",
-    Kind.IDENTITY: "Give the same object as {source} each time; a lambda, partial or module made anew is another one",
-    Kind.PRESENCE: "Keep the keys and the length of {source} the same between calls",
-    Kind.STATE: "Call it in one state of torch each time: grad mode, autocast, threads, default device and dtype",
-    Kind.ALIASING: "Do not give one tensor as two arguments in some calls, and two tensors in others",
+    Guard.VALUE: "Keep {source} the same between calls, or give each of its values a torch.compile of its own",
+    Guard.DTYPE: "Give {source} in one dtype",
+    Guard.DEVICE: "Give {source} on one device",
+    Guard.GRAD: "Give {source} with one requires_grad, or call it under torch.no_grad() each time",
+    Guard.RANK: "Give {source} with one number of dimensions",
+    Guard.STRIDE: "Give {source} in one memory layout: .contiguous()",
+    Guard.TYPE: "Give {source} as one type",
+    Guard.IDENTITY: "Give the same object as {source} each time; a lambda, partial or module made anew is another one",
+    Guard.PRESENCE: "Keep the keys and the length of {source} the same between calls",
+    Guard.STATE: "Call it in one state of torch each time: grad mode, autocast, threads, default device and dtype",
+    Guard.ALIASING: "Do not give one tensor as two arguments in some calls, and two tensors in others",
 }
 
 
@@ -146,7 +151,7 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         internal = not guard.source or guard.source.startswith("___")
         where = guard.where if guard.where and not is_torch(guard.where.file) else None
         if (
-            guard.kind == Kind.SIZE
+            guard.kind == Guard.SIZE
             and not guard.actual
             and where
             and "0/1" not in guard.note
@@ -156,8 +161,8 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
             note = "each side of it is a compile: torch.cond traces both, torch._check(…) tells torch which one it is"
         elif (
             guard.kind in _ASKED
-            and not (internal and guard.kind != Kind.STATE)
-            and not (guard.kind == Kind.VALUE and _is_number(guard.expected))
+            and not (internal and guard.kind != Guard.STATE)
+            and not (guard.kind == Guard.VALUE and _is_number(guard.expected))
         ):
             what = _ASKED[guard.kind].format(source=f"`{guard.source}`")
             note = ""
@@ -168,10 +173,10 @@ def _others(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         yield Suggestion(what, why, "recompiles", Aim.RECOMPILES, place=place, note=note, weight=reason.count / 2)
 
 
-def _rate_edit(context: Context) -> Edit | None:
+def _rate_edit(context: Context) -> SourceEdit | None:
     """``lr=0.1`` in a call becomes ``lr=torch.tensor(0.1)``, where the user's files have one such call."""
     frames = [node.frame for node in context.insights.overview.tree]
-    rates = [(file, it) for file in dict.fromkeys(frame.file for frame in frames) for it in _rates(context, file)]
+    rates = [(file, rate) for file in dict.fromkeys(frame.file for frame in frames) for rate in _rates(context, file)]
     if len(rates) != 1:
         return None
     ((file, value),) = rates
@@ -186,7 +191,7 @@ def _rate_edit(context: Context) -> Edit | None:
 def _rates(context: Context, file: str) -> list[ast.expr]:
     module = tree(context, file)
     calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)] if module else []
-    return [it.value for call in calls for it in call.keywords if it.arg == "lr"]
+    return [keyword.value for call in calls for keyword in call.keywords if keyword.arg == "lr"]
 
 
 def _blocked(context: Context) -> Iterator[Suggestion]:
@@ -196,11 +201,11 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
         by_setting.setdefault(one.setting, []).append(one.source)
     for setting, sources in by_setting.items():
         if setting == Block.STATIC:
-            change = Change(arguments={"dynamic": None})
+            change = AppliedChange(arguments={"dynamic": None})
             what = "Leave out dynamic=False, so that torch may make sizes dynamic that change"
         else:
             value = setting == Block.INTEGER
-            change = Change(config={f"dynamo.{setting.value.rpartition('.')[2]}": value})
+            change = AppliedChange(config={f"dynamo.{setting.value.rpartition('.')[2]}": value})
             what = f"Set {setting.value} = {value}"
         yield Suggestion(
             what,
@@ -224,7 +229,7 @@ def _limit(context: Context, one: Recompiled) -> Iterator[Suggestion]:
         f"`{compiled_name(one.name)}` hit the limit of {one.limit} compiles, and runs in eager where none fits",
         "recompiles",
         Aim.LIMIT_HITS,
-        Change(config={f"dynamo.{setting}": wanted}),
+        AppliedChange(config={f"dynamo.{setting}": wanted}),
         place=context.place(one.code),
         note="it costs compile time, and time to find the right graph at each call; fewer recompiles are better",
         weight=0.5,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, counted, headline
-from repro_kit.explain.suggestion import Aim, Change, Suggestion
+from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 
 #: Files of torch's that hold the forward of a wrapper.
 _WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
@@ -23,7 +23,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             f"{failure.type}: {headline(failure.reason)[:200]}",
             "failures",
             Aim.FAILURES,
-            Change(arguments={"fullgraph": False}) if soft else None,
+            AppliedChange(arguments={"fullgraph": False}) if soft else None,
             place=context.place(failure.where),
             untried="needs an edit" if soft else "another command",
             weight=40.0,
@@ -35,7 +35,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             "and a rank that compiles lets the others wait",
             "ranks",
             Aim.RECOMPILES,
-            Change(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
+            AppliedChange(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
             weight=len(insights.ranks.divergences),
         )
     yield from _wrapped(context)
@@ -45,7 +45,7 @@ def _wrapped(context: Context) -> Iterator[Suggestion]:
     """A compiled DDP or FSDP module whose graph breaks."""
     if not context.insights.breaks:
         return
-    files = {one.code.file for one in context.insights.overview.compiles if one.code}
+    files = {compile_.code.file for compile_ in context.insights.overview.compiles if compile_.code}
     for file, name in _WRAPPERS.items():
         if any(it.endswith(file) for it in files):
             yield Suggestion(

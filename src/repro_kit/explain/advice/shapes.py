@@ -9,7 +9,7 @@ from repro_kit.explain.advice.edits import edit
 from repro_kit.explain.advice.recompiles import changing_sizes, dynamic_source
 from repro_kit.explain.context import Context, counted, listed, plain_name
 from repro_kit.explain.sections.specializations import named
-from repro_kit.explain.suggestion import Aim, Change, Edit, Suggestion
+from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
 #: As an attribute: another name would have to be imported.
@@ -18,15 +18,15 @@ _MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
 def suggest(context: Context) -> Iterator[Suggestion]:
     """By cause: the setting or the mark that avoids the specialization."""
-    for one in context.insights.specializations:
-        yield from _RULES[one.cause](context, one)
+    for specialization in context.insights.specializations:
+        yield from _RULES[specialization.cause](context, specialization)
     yield from _similar(context)
     yield from _kernels(context)
 
 
 def _recompiled(context: Context, one: Specialization) -> int:
     """How often the function was compiled again: a specialization alone costs nothing."""
-    return sum(it.count for it in context.insights.recompiles if one.code and it.code == one.code)
+    return sum(recompile.count for recompile in context.insights.recompiles if one.code and recompile.code == one.code)
 
 
 def _code(context: Context, one: Specialization) -> Iterator[Suggestion]:
@@ -56,7 +56,7 @@ def _zero_one(context: Context, one: Specialization) -> Iterator[Suggestion]:
         why,
         "specializations",
         Aim.RECOMPILES,
-        Change(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
+        AppliedChange(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
         place=context.place(one.where),
         weight=1.0,
         note="code that branches on the size fails to compile then; in code: "
@@ -67,7 +67,7 @@ def _zero_one(context: Context, one: Specialization) -> Iterator[Suggestion]:
         why,
         "specializations",
         Aim.RECOMPILES,
-        Change(config={"shapes.backed_size_oblivious": True}, arguments={"dynamic": True}),
+        AppliedChange(config={"shapes.backed_size_oblivious": True}, arguments={"dynamic": True}),
         place=context.place(one.where),
         weight=0.9,
         note="it counts for every dynamic size, here with dynamic=True; code that asks whether a size is 0 or 1 may "
@@ -78,9 +78,9 @@ def _zero_one(context: Context, one: Specialization) -> Iterator[Suggestion]:
 def _duck(context: Context, one: Specialization) -> Iterator[Suggestion]:
     again = any(
         "duck" in reason.guard.note
-        for it in context.insights.recompiles
-        for reason in it.reasons
-        if it.code == one.code
+        for recompile in context.insights.recompiles
+        for reason in recompile.reasons
+        if recompile.code == one.code
     )
     if not again:
         return
@@ -89,7 +89,7 @@ def _duck(context: Context, one: Specialization) -> Iterator[Suggestion]:
         f"{named(one)}: once they differ, it is compiled again",
         "specializations",
         Aim.RECOMPILES,
-        Change(config={"shapes.use_duck_shape": False}),
+        AppliedChange(config={"shapes.use_duck_shape": False}),
         weight=1.0,
         place=context.place(one.where),
     )
@@ -107,7 +107,7 @@ def _violated(context: Context, one: Specialization) -> Iterator[Suggestion]:
     )
 
 
-def _maybe(context: Context, one: Specialization) -> Edit | None:
+def _maybe(context: Context, one: Specialization) -> SourceEdit | None:
     """The `mark_dynamic` that is meant, as `maybe_mark_dynamic`: the one of that name, or the only one there is."""
     marks = [
         (file, number, line, mark["argument"])
@@ -127,7 +127,7 @@ _RULES = {Cause.CODE: _code, Cause.DUCK: _duck, Cause.ZERO_ONE: _zero_one, Cause
 
 def _similar(context: Context) -> Iterator[Suggestion]:
     """Functions of several modules with the same graph: one set of dynamic sizes serves them all."""
-    if any(changing_sizes(one) for one in context.insights.recompiles):
+    if any(changing_sizes(recompile) for recompile in context.insights.recompiles):
         return
     spare = sum(one.count - 1 for one in context.insights.similar if not one.one_function)
     if spare:
@@ -136,18 +136,20 @@ def _similar(context: Context) -> Iterator[Suggestion]:
             f"{counted(spare, 'graph')} of other functions only differ in their sizes",
             "similar",
             Aim.COMPILE_SECONDS,
-            Change(arguments={"dynamic": True}),
+            AppliedChange(arguments={"dynamic": True}),
             note="each function is still compiled once; regional compilation of the repeated module shares the graph",
         )
 
 
 def _kernels(context: Context) -> Iterator[Suggestion]:
     """Triton kernels of the user's that were compiled for several values of a constant."""
-    for one in context.insights.shapes.kernels:
-        if len(one.compiles) > 1:
+    for kernel in context.insights.shapes.kernels:
+        if len(kernel.compiles) > 1:
             yield Suggestion(
-                f"Take tl.constexpr from those of {listed(one.arguments)} that change between calls of `{one.kernel}`",
-                f"each value of a constexpr is a kernel of its own; it is in {counted(len(one.compiles), 'compile')}",
+                f"Take tl.constexpr from those of {listed(kernel.arguments)} that change between calls of "
+                f"`{kernel.kernel}`",
+                "each value of a constexpr is a kernel of its own; it is in "
+                f"{counted(len(kernel.compiles), 'compile')}",
                 "shapes",
                 Aim.COMPILE_SECONDS,
             )

@@ -8,12 +8,12 @@ from repro_kit.explain.context import counted
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
-from repro_kit.model.measure.calls import Measured, Steady
+from repro_kit.model.measure.calls import MeasuredRun, Steady
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 
 
-def section(trials: tuple[Trial, ...], cold: Measured | None = None, warm: Measured | None = None) -> Section:
+def section(trials: tuple[Trial, ...], cold: MeasuredRun | None = None, warm: MeasuredRun | None = None) -> Section:
     """Those that help first; `cold` and `warm` are the script as it is, with empty caches, then with filled ones."""
     items = [*([_warm(cold, warm)] if cold and warm else []), *(_item(trial) for trial in trials)]
     if not trials:
@@ -25,7 +25,7 @@ def section(trials: tuple[Trial, ...], cold: Measured | None = None, warm: Measu
     return Section("advice", "Advice", summary, tuple(items))
 
 
-def _warm(cold: Measured, warm: Measured) -> Item:
+def _warm(cold: MeasuredRun, warm: MeasuredRun) -> Item:
     rows = tuple(_rows(cold, warm))
     words = "the same script again, with the compiler's caches and the profile of sizes (PGO) of the first time"
     return Item("A cold run against a warm one", blocks=(Words(words), Table(("", "cold", "warm"), rows)))
@@ -33,8 +33,8 @@ def _warm(cold: Measured, warm: Measured) -> Item:
 
 def _item(trial: Trial) -> Item:
     ruling = _WORDS.get(trial.ruling, trial.reason)
-    title = " + ".join(it.what for it in trial.suggestions)
-    places = tuple(dict.fromkeys(it.place for it in trial.suggestions if it.place))
+    title = " + ".join(suggestion.what for suggestion in trial.suggestions)
+    places = tuple(dict.fromkeys(suggestion.place for suggestion in trial.suggestions if suggestion.place))
     return Item(f"{title} [{ruling}]", places, tuple(_blocks(trial)))
 
 
@@ -52,8 +52,8 @@ def _blocks(trial: Trial) -> Iterator[Block]:
     if trial.before and trial.after and trial.before.ended != trial.after.ended:
         yield Words(f"Its output: {trial.after.place}")
     if len(trial.suggestions) == 1:
-        for it in trial.suggestions:
-            yield from _how(it)
+        for suggestion in trial.suggestions:
+            yield from _how(suggestion)
 
 
 def _how(suggestion: Suggestion) -> Iterator[Block]:
@@ -66,7 +66,7 @@ def _how(suggestion: Suggestion) -> Iterator[Block]:
         yield Words(f"Note: {suggestion.note}")
 
 
-def _rows(before: Measured, after: Measured) -> Iterator[tuple[str, str, str]]:
+def _rows(before: MeasuredRun, after: MeasuredRun) -> Iterator[tuple[str, str, str]]:
     yield "compiles", str(before.compiles), str(after.compiles)
     yield "recompiles", str(before.recompiles), str(after.recompiles)
     yield "graph breaks", str(before.graph_breaks), str(after.graph_breaks)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from repro_kit.explain.context import Context, compiled_name, counted, ids
 from repro_kit.explain.view import Item, Section, Table, Words
-from repro_kit.trace.guard_text import Kind
+from repro_kit.trace.guard_text import Guard
 from repro_kit.trace.insights.guards import GuardGroup, Guards
 
 _ROWS = 40
-_SAYING = (Kind.VALUE, Kind.SIZE, Kind.STRIDE, Kind.PRESENCE)  # kinds whose checks say more than their source
+_SAYING = (Guard.VALUE, Guard.SIZE, Guard.STRIDE, Guard.PRESENCE)  # kinds whose checks say more than their source
 _CHECK = 90  # characters of a guard
 
 
@@ -43,7 +43,7 @@ def _items(context: Context, guards: Guards) -> Iterator[Item]:
 
 
 def _table(context: Context, groups: Sequence[GuardGroup]) -> Table:
-    rows = [(str(it.count), it.kind, _check(it), context.place(it.where)) for it in groups[:_ROWS]]
+    rows = [(str(group.count), group.kind, _check(group), context.place(group.where)) for group in groups[:_ROWS]]
     if len(groups) > _ROWS:
         rows.append((f"… {len(groups) - _ROWS} more", "", "", ""))
     return Table(("compiles", "kind", "check", "line"), tuple(rows))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, compiled_name, counted, seconds
 from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
 from repro_kit.trace.defaults import baseline
-from repro_kit.trace.insights.overview import CompileInfo, Node, Overview
+from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode
 from repro_kit.trace.places import CompileRef, is_torch
 
 _ROWS = 200
@@ -32,7 +32,7 @@ def section(context: Context) -> Section:
 
 def _compiles(context: Context, overview: Overview) -> Block:
     columns = ("id", "function") if context.insights.text else ("id", "function", "ended", "ops", "guards", "time")
-    rows = [_row(context, one)[: len(columns)] for one in overview.compiles[:_ROWS]]
+    rows = [_row(context, compile_)[: len(columns)] for compile_ in overview.compiles[:_ROWS]]
     left = len(overview.compiles) - len(rows)
     if left:
         rows.append((f"… {left} more", *("" for _ in columns[1:])))
@@ -47,13 +47,13 @@ def _row(context: Context, one: CompileInfo) -> tuple[str, ...]:
 
 def _tree(context: Context, overview: Overview) -> Block:
     """Stacks that share a beginning share its lines; frames of torch are left out."""
-    states = {one.ref: str(one.state) for one in overview.compiles}
+    states = {compile_.ref: str(compile_.state) for compile_ in overview.compiles}
     lines = [*_branches(context, overview.tree, states)]
     left = len(lines) - _ROWS
     return Code("\n".join([*lines[:_ROWS], *([f"… {left} more"] if left > 0 else [])]))
 
 
-def _branches(context: Context, nodes: tuple[Node, ...], states: dict[CompileRef, str]) -> Iterator[str]:
+def _branches(context: Context, nodes: tuple[OverviewNode, ...], states: dict[CompileRef, str]) -> Iterator[str]:
     shown: list[int] = []  # depths of the users' frames above
     for node in nodes:
         while shown and shown[-1] >= node.depth:
@@ -69,13 +69,13 @@ def _branches(context: Context, nodes: tuple[Node, ...], states: dict[CompileRef
 
 def _facts(overview: Overview) -> Iterator[Item]:
     if overview.caches:
-        rows = tuple((it.name, str(it.hits), str(it.misses), str(it.bypasses)) for it in overview.caches)
+        rows = tuple((cach.name, str(cach.hits), str(cach.misses), str(cach.bypasses)) for cach in overview.caches)
         yield Item("Caches", blocks=(Table(("cache", "hits", "misses", "bypassed"), rows),))
     if overview.guards:
         latency = f", {overview.guard_latency_us:.0f} µs to check once" if overview.guard_latency_us else ""
         yield Item(f"Guards: {overview.guards}{latency}")
     if overview.settings:
-        settings = tuple((it.name, it.value, it.default) for it in overview.settings)
+        settings = tuple((setting.name, setting.value, setting.default) for setting in overview.settings)
         blocks: list[Block] = [Table(("setting", "value", "default"), settings)]
         torch = overview.versions.get("torch", "").partition("+")[0]
         if torch and torch != baseline():

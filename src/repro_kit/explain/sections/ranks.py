@@ -23,10 +23,12 @@ def section(context: Context) -> Section:
     items = [Item(f"Compiles of {title}")]
     items += [
         Item(
-            f"{one.compile_id}: {_WHAT.get(one.what, one.what)}",
-            blocks=(Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in one.groups)),),
+            f"{divergence.compile_id}: {_WHAT.get(divergence.what, divergence.what)}",
+            blocks=(
+                Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in divergence.groups)),
+            ),
         )
-        for one in ranks.divergences
+        for divergence in ranks.divergences
     ]
     if ranks.left_out:
         items.append(Item(f"… and {ranks.left_out} more"))

@@ -14,7 +14,7 @@ def section(context: Context) -> Section:
     shapes = context.insights.shapes
     items = []
     if shapes.symbols:
-        rows = [_row(context, one) for one in shapes.symbols[:_ROWS]]
+        rows = [_row(context, symbol) for symbol in shapes.symbols[:_ROWS]]
         if len(shapes.symbols) > _ROWS:
             rows.append((f"… {len(shapes.symbols) - _ROWS} more", "", "", "", "", ""))
         columns = ("symbol", "source", "made by", "seen as", "range", "first used")
@@ -29,10 +29,10 @@ def section(context: Context) -> Section:
     ]
     items += [
         Item(
-            f"Triton kernel {one.kernel}: every value of {listed(one.arguments)} is a kernel of its own",
-            blocks=(Words(f"tl.constexpr; compile {ids(one.compiles)}"),),
+            f"Triton kernel {kernel.kernel}: every value of {listed(kernel.arguments)} is a kernel of its own",
+            blocks=(Words(f"tl.constexpr; compile {ids(kernel.compiles)}"),),
         )
-        for one in shapes.kernels
+        for kernel in shapes.kernels
     ]
     if shapes.suggested:
         items.append(Item("PyTorch's profile suggests", blocks=(Words(", ".join(shapes.suggested)),)))

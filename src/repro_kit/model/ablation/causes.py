@@ -92,7 +92,7 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
             f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
         )
         return Diagnosis(Layer.USER, "custom-operator", told)
-    contrasts = {str(it.changed["contrast"]): it for it in cells if "contrast" in it.changed}
+    contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
     lying = _lying_operator(contrasts)
     if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
         told = f"The fake kernel of {lying} promises what the operator does not keep: the compiler is not to blame."
@@ -122,7 +122,7 @@ def part_of(failure: Failure) -> str:
     link = failure.exceptions[-1] if failure.exceptions else None
     if link is not None and is_final(link):
         return "native-compiler"
-    stacks = [it.frames for it in reversed(failure.exceptions)] or [failure.stack]
+    stacks = [exception.frames for exception in reversed(failure.exceptions)] or [failure.stack]
     for frames in stacks:
         for frame in reversed(frames):
             path = torch_path(frame.file) or ""

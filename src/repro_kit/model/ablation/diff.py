@@ -9,7 +9,7 @@ from repro_kit.model.ablation.words import word
 
 
 @dataclass(frozen=True)
-class Change:
+class CellChange:
     """One thing that differs; `before` or `after` is empty where there was no such cell."""
 
     what: str
@@ -17,14 +17,14 @@ class Change:
     after: str
 
 
-def changes(before: Ablation, after: Ablation) -> list[Change]:
+def changes(before: Ablation, after: Ablation) -> list[CellChange]:
     """What differs from `before` to `after`: the layer, its cause, and cells of one name whose verdict is another."""
     found = [
-        Change("layer", str(before.layer or "none"), str(after.layer or "none")),
-        Change("cause", before.cause or "none", after.cause or "none"),
+        CellChange("layer", str(before.layer or "none"), str(after.layer or "none")),
+        CellChange("cause", before.cause or "none", after.cause or "none"),
     ]
-    old, new = {it.name: it for it in before.cells}, {it.name: it for it in after.cells}
-    found += [Change(name, _told(old.get(name)), _told(new.get(name))) for name in dict.fromkeys([*old, *new])]
+    old, new = {cell.name: cell for cell in before.cells}, {cell.name: cell for cell in after.cells}
+    found += [CellChange(name, _told(old.get(name)), _told(new.get(name))) for name in dict.fromkeys([*old, *new])]
     return [it for it in found if it.before != it.after]
 
 

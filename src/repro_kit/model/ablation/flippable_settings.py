@@ -52,7 +52,7 @@ _READ_BY = {
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FlipCandidate:
     """A setting's other value."""
 
     name: str
@@ -65,7 +65,7 @@ class Candidate:
         return next((words for pattern, words in _LIMITS if pattern.search(self.name)), "")
 
 
-def groups(found: Sequence[Candidate], size: int) -> list[list[int]]:
+def groups(found: Sequence[FlipCandidate], size: int) -> list[list[int]]:
     """Numbers of `found` to flip together: never two values of one setting, and what mends nothing alone."""
     made: list[list[int]] = []
     for at, it in enumerate(found):
@@ -81,17 +81,17 @@ def groups(found: Sequence[Candidate], size: int) -> list[list[int]]:
     return made
 
 
-def _apart(one: Candidate, other: Candidate) -> bool:
+def _apart(one: FlipCandidate, other: FlipCandidate) -> bool:
     return one.name == other.name or bool(other.limits)
 
 
-def candidates(settings: Iterable[Mapping[str, Any]], backend: str, accelerator: bool) -> list[Candidate]:
+def candidates(settings: Iterable[Mapping[str, Any]], backend: str, accelerator: bool) -> list[FlipCandidate]:
     """The flips to try where `backend` fails; `settings` as `repro_probe/levers.py` tells them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
     found = []
-    for it in settings:
-        name = it["name"]
+    for setting in settings:
+        name = setting["name"]
         elsewhere = _CPU if accelerator else _DEVICES
         if name.split(".")[0] in modules and not _NEVER.search(name) and not elsewhere.search(name):
-            found += [Candidate(name, value, it["value"]) for value in it["others"]]
+            found += [FlipCandidate(name, value, setting["value"]) for value in setting["others"]]
     return found

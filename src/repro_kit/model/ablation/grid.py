@@ -45,22 +45,24 @@ def layout(ablation: Ablation) -> Layout:
             gridded.setdefault((it.recipe.backend, it.recipe.dynamic), it)
     settings = [it for it in FIELDS["dynamic"] if any(dynamic == it for _, dynamic in gridded)]
     notes: dict[str, int] = {}
-    rows = [_baseline(it, len(settings)) for it in ablation.cells if not it.compiled]
+    rows = [_baseline(cell, len(settings)) for cell in ablation.cells if not cell.compiled]
     for backend in dict.fromkeys(backend for backend, _ in gridded):
-        row = [_short(gridded[backend, it], notes) if (backend, it) in gridded else "" for it in settings]
+        row = [
+            _short(gridded[backend, setting], notes) if (backend, setting) in gridded else "" for setting in settings
+        ]
         rows.append((backend, *row))
-    rest = [it for it in ablation.cells if it.compiled and it not in gridded.values()]
+    rest = [cell for cell in ablation.cells if cell.compiled and cell not in gridded.values()]
     listed = tuple(_listed(it, notes) for it in rest)
     used = {symbol(it) for it in (*gridded.values(), *rest)}
     legend = "   ".join(told for mark, told in _LEGEND.items() if mark in used)
-    columns = ("backend", *(f"dynamic={it}" for it in settings))
+    columns = ("backend", *(f"dynamic={setting}" for setting in settings))
     return Layout(columns, tuple(rows), tuple(f"[{at}] {told}" for told, at in notes.items()), listed, legend)
 
 
 def counts(cells: Sequence[Cell]) -> str:
     """How many cells were run, and how many not."""
-    inferred = sum(bool(it.inferred) for it in cells)
-    left_out = sum(bool(it.no_effect) or it.verdict.status is Status.SKIPPED for it in cells)
+    inferred = sum(bool(cell.inferred) for cell in cells)
+    left_out = sum(bool(cell.no_effect) or cell.verdict.status is Status.SKIPPED for cell in cells)
     parts = [f"{len(cells) - inferred - left_out} run"]
     parts += [f"{inferred} inferred"] if inferred else []
     parts += [f"{left_out} not run"] if left_out else []

@@ -10,7 +10,7 @@ Digest = tuple[tuple[int, ...], str, float | None, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Call:
+class MeasuredCall:
     """One call of a compiled function from plain Python; digests are None where the values could not be read."""
 
     name: str
@@ -21,7 +21,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """The numbers of one run. `ops` are those of the largest graph of each frame: recompiles do not raise it."""
 
     ended: str  # "exit status 0"
@@ -34,10 +34,10 @@ class Measured:
     ops: int = 0
     compile_seconds: float = 0.0
     place: str = ""  # where its output is
-    calls: tuple[Call, ...] = field(default=(), repr=False)
+    calls: tuple[MeasuredCall, ...] = field(default=(), repr=False)
     stdout: str = field(default="", repr=False)
 
-    def bare(self) -> Measured:
+    def bare(self) -> MeasuredRun:
         """The numbers alone."""
         return replace(self, calls=(), stdout="")
 
@@ -56,7 +56,7 @@ class Steady:
         return self.after / self.before if self.before else 1.0
 
 
-def steady(before: Measured, after: Measured) -> Steady | None:
+def steady(before: MeasuredRun, after: MeasuredRun) -> Steady | None:
     """The steady-state times; None when no call compiled in neither run."""
     pairs = [
         (one.seconds, two.seconds)

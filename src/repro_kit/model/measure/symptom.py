@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
 
 
@@ -111,17 +111,17 @@ def parse_symptom(text: str) -> Symptom:
     found = _FORM.fullmatch(text.strip())
     kinds = {str(kind): kind for kind in _UNITS}
     if found is None or found["measure"] not in kinds:
-        raise ReproKitError(f"{text!r} is no symptom; say one of {FORMS}.")
+        raise UsageError(f"{text!r} is no symptom; say one of {FORMS}.")
     kind = kinds[found["measure"]]
     unit, factor = _unit(text, kind, found["suffix"])
     baseline = _baseline(text, found["baseline"])
     if unit is Unit.RATIO and not baseline and kind not in _IN_EAGER:
-        raise ReproKitError(
+        raise UsageError(
             f"{text!r}: eager has no {kind.replace('-', ' ')} to compare with; "
             f"name another baseline, such as {text}@aot_eager, or give an absolute limit."
         )
     if baseline and unit is not Unit.RATIO:
-        raise ReproKitError(f"{text!r}: a baseline goes with a ratio, such as {kind}>2x@{found['baseline']}.")
+        raise UsageError(f"{text!r}: a baseline goes with a ratio, such as {kind}>2x@{found['baseline']}.")
     return Symptom(kind, float(found["limit"]) * factor, unit, baseline, text=text.strip())
 
 
@@ -162,7 +162,7 @@ def _unit(text: str, kind: Kind, suffix: str) -> tuple[Unit, float]:
     known = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
     if known is None or known[0] not in _UNITS[kind]:
         may = [name for name, it in _SUFFIXES.items() if it and it[0] in _UNITS[kind]]
-        raise ReproKitError(f"{text!r}: {kind} is not counted in {suffix!r}; say {' or '.join(may)}, or no unit.")
+        raise UsageError(f"{text!r}: {kind} is not counted in {suffix!r}; say {' or '.join(may)}, or no unit.")
     return known[0], float(known[1])
 
 
@@ -178,7 +178,7 @@ def _baseline(text: str, words: str | None) -> dict[str, Any]:
             continue
         name, value = found["name"], _value(found["value"])
         if name not in ("backend", "mode", "dynamic", "fullgraph") and "." not in name:
-            raise ReproKitError(
+            raise UsageError(
                 f"{text!r}: {name!r} is no setting; say backend, mode, dynamic, fullgraph, or one of a config module "
                 "such as inductor.pattern_matcher."
             )

@@ -25,7 +25,7 @@ def inline(search: Search) -> None:
     if search.program.bodies and not _go_on(
         search, [all_inlined(search.program), all_inlined(search.program, last=True)]
     ):
-        _repeat(search, lambda program: (it for call in calls(program) for it in inlinings(program, call)))
+        _repeat(search, lambda program: (inlining for call in calls(program) for inlining in inlinings(program, call)))
 
 
 def same_branches(search: Search) -> None:
@@ -45,7 +45,7 @@ def inside(search: Search) -> None:
 def _items(program: Program, body: str) -> list[tuple[str, str]]:
     """(value, what it is made of) within a body, from its end, first operands first."""
     (function,) = (it for it in program.bodies if it.name == body)
-    local = {*function.params, *(it.target for it in function.statements)}
+    local = {*function.params, *(statement.target for statement in function.statements)}
     first: list[tuple[str, str]] = []
     further: list[tuple[str, str]] = []
     for it in reversed(function.statements):
@@ -86,7 +86,9 @@ def _repeat(search: Search, smaller: Callable[[Program], Iterable[Program | None
 
 def _go_on(search: Search, programs: Iterable[Program | None]) -> bool:
     """Whether one of `programs` holds; the search goes on from it."""
-    won = search.first((None if it is None else [Rewrite(partial(_become, it))] for it in programs), alike=True)
+    won = search.first(
+        (None if program is None else [Rewrite(partial(_become, program))] for program in programs), alike=True
+    )
     if won is not None:
         search.rebase()
     return won is not None

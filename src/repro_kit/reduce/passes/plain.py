@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.program import Mark
+from repro_kit.program import DynamicMark
 from repro_kit.program.edits import DropMarks, Edit
 from repro_kit.reduce.passes.settings import one_thread, reset, special
 from repro_kit.reduce.passes.values import plainest
@@ -12,7 +12,7 @@ from repro_kit.reduce.search import Search
 def plain(search: Search) -> None:
     """Generated, contiguous inputs without gradients, and default settings; then less and less of that."""
     inputs: list[Edit] = [*plainest(search)]
-    if any(isinstance(it, Mark) for it in search.program.inputs):
+    if any(isinstance(input_, DynamicMark) for input_ in search.program.inputs):
         inputs.append(DropMarks())
     names = special(search)
     # What a dict holds is more often what the failure needs than the other settings are.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import Mark, Program
-from repro_kit.program.edits import Calls, DropMarks, Edit, Preamble, SetRecipe
+from repro_kit.program import DynamicMark, Program
+from repro_kit.program.edits import DropMarks, Edit, KeepCalls, Preamble, SetRecipe
 from repro_kit.program.names import reads_of
 from repro_kit.program.source import text_of
 from repro_kit.reduce.adaptive import sweep
@@ -32,12 +32,12 @@ def calls(search: Search) -> None:
     made = range(len(search.base.program.calls)) if search.plan.calls is None else search.plan.calls
     if len(made) < 2:
         return
-    if search.first([Calls((at,))] for at in made) is not None:
+    if search.first([KeepCalls((at,))] for at in made) is not None:
         return
 
     def propose(dropped: list[int]) -> Proposal:
         left = tuple(at for at in (search.plan.calls or made) if at not in dropped)
-        return [Calls(left)] if left else None
+        return [KeepCalls(left)] if left else None
 
     sweep(search, list(made), propose)  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def special(search: Search) -> list[str]:
 
 def marks(search: Search) -> None:
     """No marks of dynamic dimensions."""
-    if any(isinstance(it, Mark) for it in search.program.inputs):
+    if any(isinstance(input_, DynamicMark) for input_ in search.program.inputs):
         search.first([[DropMarks()]])
 
 
@@ -89,7 +89,7 @@ def _entries(search: Search, name: str) -> None:
     def propose(dropped: Sequence[str]) -> Proposal:
         entries = getattr(search.program.recipe, name)
         if isinstance(entries, tuple):
-            return [SetRecipe(name, tuple(it for it in entries if it not in dropped))]
+            return [SetRecipe(name, tuple(entry for entry in entries if entry not in dropped))]
         return [SetRecipe(name, {key: value for key, value in entries.items() if key not in dropped})]
 
     sweep(search, list(getattr(search.program.recipe, name)), propose)

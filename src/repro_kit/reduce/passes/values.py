@@ -98,7 +98,7 @@ def plain_inputs(search: Search) -> None:
 
 def dtypes(search: Search) -> None:
     """Generated inputs of the default dtype."""
-    special = [it.name for it in _tensors(search) if it.dtype is not None and it.data.kind in _CHOSEN]
+    special = [tensor.name for tensor in _tensors(search) if tensor.dtype is not None and tensor.data.kind in _CHOSEN]
 
     def propose(names: list[str]) -> Proposal:
         return [SetInput(name, {"dtype": None}) for name in names]

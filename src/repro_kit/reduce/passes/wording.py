@@ -21,7 +21,9 @@ def arguments(search: Search) -> None:
     for name, at in _places(search.program):
         statement = _statement(search.program, name, at)
         while statement is not None:
-            plainer = [_rewrite(name, {statement.line: it}) for it in fewer_arguments(statement)]
+            plainer = [
+                _rewrite(name, {statement.line: fewer_argument}) for fewer_argument in fewer_arguments(statement)
+            ]
             won = search.first(([it] for it in plainer), fake=True)
             statement = _statement(search.program, name, at) if won is not None else None
     if len(search.history) > steps:
@@ -39,7 +41,7 @@ def public_names(search: Search) -> None:
         forms = [] if statement is None else list(public_forms(statement))
         if statement is None or not forms:
             continue
-        programs = [with_statements(search.program, name, {statement.line: it}) for it in forms]
+        programs = [with_statements(search.program, name, {statement.line: form}) for form in forms]
         valid = search.oracle.fake_valid(programs)
         known = next((it for it, fine in zip(forms, valid, strict=True) if fine is not False), None)
         if known is not None:

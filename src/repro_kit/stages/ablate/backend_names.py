@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError, UsageError
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
@@ -34,13 +34,13 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
         )
         unknown = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
-        raise ReproKitError(f"{python} could not tell its backends and settings: {error}.", Exit.FAILED) from error
+        raise StageError(f"{python} could not tell its backends and settings: {error}.") from error
     if unknown["settings"]:
-        raise ReproKitError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
+        raise UsageError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
     known = texts(case)
     missing = [name for name in unknown["backends"] if not any(name in text for text in known)]
     if missing:
-        raise ReproKitError(
+        raise UsageError(
             f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
             " in the script, nor a MODULE:FUNCTION that can be imported."
         )

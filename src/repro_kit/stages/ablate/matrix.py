@@ -51,7 +51,11 @@ class Matrix:
         """Those that depend on the outcome of the first: Inductor's modes, where Inductor fails alike."""
         inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
         known = {cell.name for cell in cells}
-        return [it for it in self.modes(own) if it.name not in known] if inductor and self.preset == "standard" else []
+        return (
+            [mode for mode in self.modes(own) if mode.name not in known]
+            if inductor and self.preset == "standard"
+            else []
+        )
 
     def modes(self, own: Recipe) -> list[CellPlan]:
         """Inductor's modes, with the subject's own dynamic."""
@@ -100,7 +104,7 @@ def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "
 def _distinct(plans: Iterable[CellPlan]) -> list[CellPlan]:
     """Each once; what leaves the recipe as it was is the subject's own cell."""
     kept: dict[str, CellPlan] = {}
-    for it in plans:
-        if not any(it.recipe == other.recipe and it.compiled == other.compiled for other in kept.values()):
-            kept.setdefault(it.name, it)
+    for plan in plans:
+        if not any(plan.recipe == other.recipe and plan.compiled == other.compiled for other in kept.values()):
+            kept.setdefault(plan.name, plan)
     return list(kept.values())

@@ -20,7 +20,9 @@ _MOST_REPEATS = 20
 
 def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
     """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
-    own = next((it for it in plans if it.compiled and it.recipe == recipe and not (it.no_effect or it.setup)), None)
+    own = next(
+        (plan for plan in plans if plan.compiled and plan.recipe == recipe and not (plan.no_effect or plan.setup)), None
+    )
     on_script = isinstance(cells, OnScript)
     if own is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
         return Tally()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
 from repro_kit.case.results import Capture, Environment, Observation
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
@@ -107,9 +107,7 @@ def planned(case: Case, options: Options, ui: Ui) -> Work:
     """The plan; raises ReproKitError when the options ask for what cannot be."""
     capture = captured(case) or Capture("script")
     if options.on == "program" and capture.subject != "program":
-        raise ReproKitError(
-            f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script."
-        )
+        raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")
     on_program = capture.subject == "program" and options.on != "script"
     cells: Cells
     if on_program:

@@ -30,10 +30,10 @@ def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
 def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
     """The cells, one line each, with what is known of them."""
     rows = []
-    for it in plans:
-        settled = cells.settled(it)
+    for plan in plans:
+        settled = cells.settled(plan)
         told = ": to be run" if settled is None else f": {word(settled)}, {settled.no_effect or 'known from before'}"
-        rows.append(f"{it.name}{told}")
+        rows.append(f"{plan.name}{told}")
     return rows
 
 

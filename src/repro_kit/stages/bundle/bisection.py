@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.bisect import Ending, Outcome, next_step
+from repro_kit.bisect import SearchEnding, SearchOutcome, next_step
 from repro_kit.bisect.store import ANSWER, DIRECTORY, read_state
 from repro_kit.case.case import Case
 from repro_kit.files import read_text
@@ -22,5 +22,5 @@ def bisected(case: Case) -> str:
     if not expected.matches(state.signature, Strength.CROSS_VERSION):
         return ""
     outcome = next_step(state.question, state.marks)
-    found = isinstance(outcome, Outcome) and outcome.ending in (Ending.FOUND, Ending.RANGE)
+    found = isinstance(outcome, SearchOutcome) and outcome.ending in (SearchEnding.FOUND, SearchEnding.RANGE)
     return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""

@@ -11,7 +11,7 @@ from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.repro_run import Check
-from repro_kit.stages.bundle.forms import Candidate, Known
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 #: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.
 _TOLERANCE = 2
@@ -24,11 +24,11 @@ WithBackend = Callable[[str], bool | None]
 class Held:
     """`candidate` with the claims that hold of it, and what was dropped, with the reason, in sentences."""
 
-    candidate: Candidate
+    candidate: ReproForm
     dropped: tuple[str, ...] = ()
 
 
-def earlier(candidate: Candidate, told: Known) -> Tally:
+def earlier(candidate: ReproForm, told: CaseResults) -> Tally:
     """The runs that the stages before made of the same program, or of the script as it is, and were judged alike.
 
     The run that made the case does not count: without its failure there would be no case.
@@ -43,12 +43,16 @@ def _as_it_is(ablation: Ablation, subject: str) -> Tally:
     """The ablation's runs of the subject with its own recipe."""
     if ablation.subject == subject and ablation.runs:
         return Tally(ablation.failed, ablation.runs)
-    own = [it for it in ablation.cells if it.subject == subject and it.recipe == ablation.recipe and not it.inferred]
+    own = [
+        cell
+        for cell in ablation.cells
+        if cell.subject == subject and cell.recipe == ablation.recipe and not cell.inferred
+    ]
     judged = [it for it in own if it.compiled and it.verdict.status in (Status.PASS, Status.FAIL)]
     return sum((Tally(int(it.same), it.runs) for it in judged), Tally())
 
 
-def held(candidate: Candidate, told: Known, check: Check, with_backend: WithBackend) -> Held:
+def held(candidate: ReproForm, told: CaseResults, check: Check, with_backend: WithBackend) -> Held:
     """`candidate` without what the ablation says, where that cannot be shown to be about it."""
     ablation = candidate.facts.ablation
     if ablation is None:
@@ -60,7 +64,7 @@ def held(candidate: Candidate, told: Known, check: Check, with_backend: WithBack
     return Held(replace(candidate, facts=facts), (f"the ablation, and the layer that it names, since {reason}",))
 
 
-def _against(candidate: Candidate, told: Known, check: Check, ablation: Ablation) -> Iterator[str]:
+def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
     """Why the ablation is not about what `repro.py` is; nothing where it is."""
     mine = {candidate.facts.signature.summary(), told.facts.signature.summary()}
     if ablation.failure and ablation.failure not in mine:
@@ -73,7 +77,7 @@ def _against(candidate: Candidate, told: Known, check: Check, ablation: Ablation
     backend, failing = candidate.recipe.backend, first_failing(ablation.cells, ablation.recipe)
     if candidate.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
-    passing = [it.runs for it in ablation.cells if _passed(it)]
+    passing = [cell.runs for cell in ablation.cells if _passed(cell)]
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
         yield f"the failure comes and goes, and {runs} that passed say little (--repeat {check.repeats})"
@@ -85,7 +89,7 @@ def _passed(cell: Cell) -> bool:
 
 def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
     """Why an ablation of a graph is not about the script that it was taken out of."""
-    own = [it for it in ablation.cells if is_own(it, ablation.recipe)]
+    own = [cell for cell in ablation.cells if is_own(cell, ablation.recipe)]
     on_graph = {it.recipe.backend: it.same for it in own if it.subject == "program"}
     on_script = {it.recipe.backend: it.same for it in own if it.subject == "script"}
     if not any(on_script.values()):
@@ -94,15 +98,15 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
         yield "the script and its graph disagree on it"
 
 
-def _contradicted(candidate: Candidate, ablation: Ablation, with_backend: WithBackend) -> str:
+def _contradicted(candidate: ReproForm, ablation: Ablation, with_backend: WithBackend) -> str:
     """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
     failing = first_failing(ablation.cells, ablation.recipe)
     if not candidate.reduced or failing is None or failing.recipe.backend not in LADDER[1:]:
         return ""
     before = LADDER[_rank(failing.recipe.backend) - 1]
     passed = any(
-        it.recipe.backend == before and is_own(it, ablation.recipe) and it.verdict.status is Status.PASS
-        for it in ablation.cells
+        cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.verdict.status is Status.PASS
+        for cell in ablation.cells
     )
     if passed and with_backend(before):
         return f"repro.py fails alike with backend {before!r}, with which the captured graph passed"

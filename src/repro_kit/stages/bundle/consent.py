@@ -39,13 +39,13 @@ class Passed:
 
     def teach(self, redactor: Redactor) -> None:
         """Let `redactor` learn the secrets in them."""
-        for it in self.texts:
-            redactor.learn(blank_payload_sums(it.text) if it.role == "trace" else it.text, it.name)
+        for text in self.texts:
+            redactor.learn(blank_payload_sums(text.text) if text.role == "trace" else text.text, text.name)
 
     def add_to(self, contents: Contents) -> None:
         """Add them."""
-        for it in self.texts:
-            contents.add_text(it.name, it.text, it.role, truncated=it.truncated)
+        for text in self.texts:
+            contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
 def gate(case: Case, options: Options, ui: Ui) -> Passed:
@@ -74,8 +74,8 @@ def _asked(ui: Ui) -> str:
 
 
 def _files(directory: Path) -> list[tuple[str, Path]]:
-    paths = sorted(it for it in directory.rglob("*") if it.is_file() and not it.is_symlink())
-    return [(it.relative_to(directory).as_posix(), it) for it in paths]
+    paths = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    return [(path.relative_to(directory).as_posix(), path) for path in paths]
 
 
 def _read(path: Path) -> str:

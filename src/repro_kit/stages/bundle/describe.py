@@ -33,7 +33,7 @@ from repro_kit.runner.subject import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.repro_run import Check
 from repro_kit.stages.bundle.bisection import bisected
-from repro_kit.stages.bundle.forms import Candidate, Known, sources_of
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, sources_of
 from repro_kit.stages.bundle.shareable_ablation import published
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
@@ -76,7 +76,7 @@ _NOTHING = Said()
 
 
 def describe(
-    case: Case, told: Known, candidate: Candidate, check: Check, contents: Contents, said: Said, *, code: bool
+    case: Case, told: CaseResults, candidate: ReproForm, check: Check, contents: Contents, said: Said, *, code: bool
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
     facts = without_private(candidate.facts, contents.redactor)
@@ -144,8 +144,8 @@ def _test_name(kind: Kind, program: Program) -> str:
 
 def tell(
     case: Case,
-    told: Known,
-    candidate: Candidate,
+    told: CaseResults,
+    candidate: ReproForm,
     contents: Contents,
     check: Check | None = None,
     said: Said = _NOTHING,
@@ -226,7 +226,7 @@ def _insights(case: Case) -> tuple[str, ...]:
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
-def _twin(case: Case, candidate: Candidate, facts: Facts) -> TwinFound | None:
+def _twin(case: Case, candidate: ReproForm, facts: Facts) -> TwinFound | None:
     """The nearest program that passes, its difference shown in the words of `repro.py`."""
     twin = candidate.twin
     path = case.path / "minify" / (twin.file if twin else "")
@@ -234,7 +234,7 @@ def _twin(case: Case, candidate: Candidate, facts: Facts) -> TwinFound | None:
         return twin
     passing = parse(read_text(path))
     sources = (candidate.source, source_of(passing, regions=candidate.regions))
-    fails, passes = (render_program(it, facts) for it in sources)
+    fails, passes = (render_program(source, facts) for source in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
@@ -248,7 +248,7 @@ def _captured(capture: Capture | None) -> str:
     return f"{of} fails alone: {statements}.{note}"
 
 
-def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
+def _rank(case: Case, candidate: ReproForm, contents: Contents) -> Rank:
     names = list(contents.entries)
     if candidate.program is not None:
         repro = contents.entries["repro.py"].data.decode()
@@ -261,7 +261,7 @@ def _rank(case: Case, candidate: Candidate, contents: Contents) -> Rank:
     return rank_of_script(texts, own, complete=not sources.left_out)
 
 
-def _log(candidate: Candidate, told: Known, check: Check | None, *, code: bool) -> str:
+def _log(candidate: ReproForm, told: CaseResults, check: Check | None, *, code: bool) -> str:
     """What `repro.py` printed when it failed; where it did not fail, the user's command.
 
     What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.

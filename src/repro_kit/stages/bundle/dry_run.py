@@ -42,7 +42,10 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
     replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
     if replaced:
         ui.table("", ["token", "stands for", "places", "files"], replaced)
-    kept = [[it.value, it.kind, it.origin, it.reason] for it in contents.kept_values()]
+    kept = [
+        [kept_value.value, kept_value.kind, kept_value.origin, kept_value.reason]
+        for kept_value in contents.kept_values()
+    ]
     if kept:
         ui.table("", ["kept as it is", "what it is", "where from", "why"], kept)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.privacy.shareable import shareable
-from repro_kit.bundle.repro.program_repro import LIMIT, Source, render_program, source_of
+from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_program, source_of
 from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles, find_sources, source_text
 from repro_kit.case.captured import captured
@@ -31,7 +31,7 @@ _LONGEST_HANG = 300.0  # seconds after which a script that was seen to hang is t
 
 
 @dataclass(frozen=True)
-class Known:
+class CaseResults:
     """What the stages before left in the case."""
 
     observation: Observation
@@ -42,7 +42,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ReproForm:
     """One form of `repro.py`: the program in `path`, or (None) the user's script."""
 
     facts: Facts
@@ -69,7 +69,7 @@ class Candidate:
         """Whether it is the end of the reduction, which its single removals and its twin are next to."""
         return self.reduced and self.path is not None and self.path.parent.name == "minify"
 
-    def carrying(self, env: Mapping[str, str]) -> Candidate:
+    def carrying(self, env: Mapping[str, str]) -> ReproForm:
         """The same, with variables that it sets itself."""
         if self.program is None:
             return replace(self, env={**self.env, **env})
@@ -77,7 +77,7 @@ class Candidate:
         return replace(self, program=self.program.with_(recipe=recipe), env={**self.env, **env})
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramSource:
         """The program in the pieces that a script is made of."""
         assert self.program is not None
         return source_of(self.program, regions=self.regions)
@@ -93,7 +93,7 @@ class Candidate:
             return f"One captured graph, {one}, not reduced."
         minimal = ""
         if reduction.minimal and self.smallest:
-            tried = sum(bool(it.outcome) for it in reduction.removals)
+            tried = sum(bool(removal.outcome) for removal in reduction.removals)
             what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
                 tried, f"none of {tried} single removals fails alike"
             )
@@ -108,7 +108,7 @@ class Candidate:
         return reduction.twin if self.smallest and reduction is not None else None
 
 
-def known(case: Case) -> Known:
+def known(case: Case) -> CaseResults:
     """Read what the case holds. Raises ReproKitError when there is no failure in it."""
     observation = case.read("observe/run.json", Observation)
     at = case.file.failure_index
@@ -116,7 +116,7 @@ def known(case: Case) -> Known:
     signature = case.file.signature or (observed.signature if observed else None)
     if signature is None:
         raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
-    others = [it.signature.summary() for it in observation.failures if it is not observed]
+    others = [failure.signature.summary() for failure in observation.failures if failure is not observed]
     capture = captured(case)
     reduction = case.result("minify", "minify/minify.json", Reduction)
     facts = Facts(
@@ -128,17 +128,17 @@ def known(case: Case) -> Known:
         reduction=reduction,
         others=tuple(others),
     )
-    return Known(observation, observed, capture, reduction, facts)
+    return CaseResults(observation, observed, capture, reduction, facts)
 
 
-def candidates(case: Case, told: Known) -> Iterator[Candidate]:
+def candidates(case: Case, told: CaseResults) -> Iterator[ReproForm]:
     """Every form that the case allows, the smallest first."""
     if told.capture is not None and told.capture.subject == "program":
         yield from _programs(case, told, _of_program(told))
     yield _script(told)
 
 
-def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
+def _programs(case: Case, told: CaseResults, facts: Facts) -> Iterator[ReproForm]:
     seen: set[str] = set()
     for path, note in _places(case, told):
         text = read_text(path)
@@ -149,12 +149,12 @@ def _programs(case: Case, told: Known, facts: Facts) -> Iterator[Candidate]:
         # An earlier step shares the stored values of the last one, which lie elsewhere.
         if text not in seen and not (path.parent.name == "history" and program.stored):
             seen.add(text)
-            yield Candidate(facts, LIMIT, note, path, program, reduced)
+            yield ReproForm(facts, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
-                yield Candidate(facts, LIMIT, note, path, program, reduced, regions=False)
+                yield ReproForm(facts, LIMIT, note, path, program, reduced, regions=False)
 
 
-def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
+def _places(case: Case, told: CaseResults) -> Iterator[tuple[Path, str]]:
     """Where there are programs, and why each is not the smallest."""
     if told.reduction is not None:
         yield case.path / "minify/best.py", ""
@@ -164,14 +164,14 @@ def _places(case: Case, told: Known) -> Iterator[tuple[Path, str]]:
     yield case.path / "capture/program.py", "the captured program is not reduced"
 
 
-def _of_program(told: Known) -> Facts:
+def _of_program(told: CaseResults) -> Facts:
     capture = told.capture
     assert capture is not None
     failure = capture.verdict.failure if capture.verdict and capture.verdict.failure else told.facts.failure
     return replace(told.facts, signature=capture.signature or told.facts.signature, failure=failure)
 
 
-def _script(told: Known) -> Candidate:
+def _script(told: CaseResults) -> ReproForm:
     limit = max(3 * told.observation.seconds, _SHORTEST_SCRIPT)
     if told.observation.timed_out:
         limit = min(told.observation.seconds, _LONGEST_HANG)
@@ -185,10 +185,10 @@ def _script(told: Known) -> Candidate:
         reason = ""  # why the program will not do shows in its check
     else:
         reason = (told.capture.note if told.capture else "") or "no graph was captured"
-    return Candidate(told.facts, limit, reason)
+    return ReproForm(told.facts, limit, reason)
 
 
-def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, include_values: bool) -> list[str]:
+def fill(candidate: ReproForm, case: Case, told: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
     """Put `repro.py` and what it needs into `contents`; returns what was left out, in sentences."""
     if candidate.program is None:
         return _fill_script(candidate, case, told, contents)
@@ -208,7 +208,7 @@ def fill(candidate: Candidate, case: Case, told: Known, contents: Contents, *, i
     return left_out
 
 
-def _fill_script(candidate: Candidate, case: Case, told: Known, contents: Contents) -> list[str]:
+def _fill_script(candidate: ReproForm, case: Case, told: CaseResults, contents: Contents) -> list[str]:
     sources = sources_of(case)
     for name in sources.files:
         contents.redactor.learn_file(name)

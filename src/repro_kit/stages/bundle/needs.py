@@ -118,4 +118,4 @@ def _value(name: str, value: str) -> str:
     if name != "PYTHONPATH":
         return value
     own = (_PACKAGE, PROBE.resolve())
-    return os.pathsep.join(it for it in value.split(os.pathsep) if it and Path(it).resolve() not in own)
+    return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own)

@@ -15,7 +15,7 @@ from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.bundle.forms import Candidate, sources_of
+from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
 
@@ -25,7 +25,7 @@ _IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these
 
 
 def published(
-    ablation: Ablation, case: Case, candidate: Candidate, shown: str, *, code: bool, words: Words = list
+    ablation: Ablation, case: Case, candidate: ReproForm, shown: str, *, code: bool, words: Words = list
 ) -> Ablation:
     """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in.
 
@@ -42,7 +42,7 @@ def published(
     return replace(ablation, cells=cells, chain=chain)
 
 
-def _commands(case: Case, candidate: Candidate, words: Words) -> Callable[[str], str]:
+def _commands(case: Case, candidate: ReproForm, words: Words) -> Callable[[str], str]:
     """What turns a command of this machine into one of the bundle; empty where it has none."""
     subject = case.file.subject
     moved = (
@@ -66,7 +66,7 @@ def _commands(case: Case, candidate: Candidate, words: Words) -> Callable[[str],
     return turned
 
 
-def _cell(cell: Cell, own: Recipe, candidate: Candidate, repeat: Callable[[str], str]) -> Cell:
+def _cell(cell: Cell, own: Recipe, candidate: ReproForm, repeat: Callable[[str], str]) -> Cell:
     failure = cell.verdict.failure and _short(cell.verdict.failure)
     if cell.subject == "script":
         command = repeat(cell.repeat)
@@ -77,7 +77,9 @@ def _cell(cell: Cell, own: Recipe, candidate: Candidate, repeat: Callable[[str],
 
 def _short(failure: Failure) -> Failure:
     """`failure` in a few lines; its frames and whole text would show the user's code, too."""
-    exceptions = tuple(ExceptionLink(it.type, telling_line(it.message)[:_LINE]) for it in failure.exceptions)
+    exceptions = tuple(
+        ExceptionLink(exception.type, telling_line(exception.message)[:_LINE]) for exception in failure.exceptions
+    )
     return replace(failure, exceptions=exceptions, text=telling_line(failure.text)[:_LINE], stack=(), origins=())
 
 
@@ -85,7 +87,9 @@ def _of_program(cell: Cell, own: Recipe) -> str:
     """The command that makes the cell's run of `repro.py`."""
     if not cell.compiled:
         return "TORCH_COMPILE_DISABLE=1 python repro.py"
-    changed = tuple(it.name for it in fields(Recipe) if getattr(cell.recipe, it.name) != getattr(own, it.name))
+    changed = tuple(
+        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own, field.name)
+    )
     plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
     command = "python repro.py"
     if changed == ("backend",) and cell.recipe.backend in LADDER:
@@ -98,7 +102,7 @@ def _of_program(cell: Cell, own: Recipe) -> str:
     return command + setup_words(plan)
 
 
-def _chain(chain: Chain, candidate: Candidate, repeat: Callable[[str], str], shown: str | None) -> Chain:
+def _chain(chain: Chain, candidate: ReproForm, repeat: Callable[[str], str], shown: str | None) -> Chain:
     # A reduced graph has other applications than the captured one, whose numbers these are.
     other_numbers = chain.subject == "program" and candidate.reduced
 

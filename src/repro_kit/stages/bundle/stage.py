@@ -27,7 +27,7 @@ from repro_kit.stages.bundle.claims import earlier, held
 from repro_kit.stages.bundle.consent import gate
 from repro_kit.stages.bundle.describe import Said, describe
 from repro_kit.stages.bundle.dry_run import preview
-from repro_kit.stages.bundle.forms import Candidate, Known, candidates, fill, known
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, known
 from repro_kit.stages.bundle.needs import carried, find_needs
 from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
@@ -43,7 +43,7 @@ _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 class _Attempt:
     """A candidate with its files and what its check said."""
 
-    candidate: Candidate
+    candidate: ReproForm
     contents: Contents
     check: Check
     left_out: list[str]
@@ -106,13 +106,13 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     _conclude(chosen, output, reason, ui)
 
 
-def _choose(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, str]:
+def _choose(case: Case, told: CaseResults, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, str]:
     """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
     chosen, reasons = _best(case, told, redactor, options, ui)
     return chosen, "; ".join(dict.fromkeys(reasons))
 
 
-def _best(case: Case, told: Known, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
+def _best(case: Case, told: CaseResults, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
     unverified: list[_Attempt] = []
     reasons: list[str] = []
     work = _Checking(case, told, redactor, options, ui)
@@ -133,12 +133,12 @@ class _Checking:
     """Makes and checks `repro.py` in its forms."""
 
     case: Case
-    told: Known
+    told: CaseResults
     redactor: Redactor
     options: Options
     ui: Ui
 
-    def with_needs(self, candidate: Candidate) -> _Attempt:
+    def with_needs(self, candidate: ReproForm) -> _Attempt:
         """`candidate`, checked; where it does not fail, holding what it needs of this machine as far as it may."""
         attempt = self.attempt(candidate)
         if attempt.check.same:
@@ -158,7 +158,7 @@ class _Checking:
         reason = f"it fails as expected only with {' and '.join(words)} of this machine, which the bundle does not hold"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
-    def attempt(self, candidate: Candidate, before: Tally = NO_RUNS) -> _Attempt:
+    def attempt(self, candidate: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
         """`candidate` with its files, run as a stranger would; `before`: runs that were made of it already."""
         contents = Contents(self.redactor, every_word=self.options.include_values)
         left_out = fill(candidate, self.case, self.told, contents, include_values=self.options.include_values)
@@ -191,7 +191,7 @@ class _Checking:
         return replace(attempt, candidate=found.candidate, dropped=found.dropped)
 
     def _fails(
-        self, candidate: Candidate, place: Path, repeats: int = 1
+        self, candidate: ReproForm, place: Path, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
         """Whether `repro.py` fails as expected with further variables, and files of a directory beside it."""
         runs = max(repeats, min(_MOST_TRIES, earlier(candidate, self.told).repeats))
@@ -241,7 +241,7 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
         "platform": contents.redact(env.platform),
         "accelerator": env.accelerator,
         "limit": candidate.limit,
-        "values": any(it.role == "values" for it in contents.entries.values()),
+        "values": any(entry.role == "values" for entry in contents.entries.values()),
         "signature": to_data(contents.redact(candidate.facts.signature)),
         "flaky": chosen.check.rate,
         "repeats": chosen.check.repeats if chosen.check.flaky else 1,

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from repro_kit.bundle.repro.source_files import source_text
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
 from repro_kit.program import parse, render
@@ -59,7 +59,7 @@ class Variants:
     def attempts(self, graph: GraphRecord) -> Iterator[Attempt]:
         """All ways for `graph`; raises ReproKitError when there is none, saying why."""
         if graph.problem:
-            raise ReproKitError(f"Graph {graph.compile_id} could not be recorded: {graph.problem}.", Exit.FAILED)
+            raise StageError(f"Graph {graph.compile_id} could not be recorded: {graph.problem}.")
         needed = self._needed(graph)
         changes = "with the script's changes to the compiler"
         preambles = [(needed, changes)] if needed else [("", ""), *([(self.extras, changes)] if self.extras else [])]
@@ -127,7 +127,9 @@ class Variants:
         calls = self.recorded.calls_of([one.number for one in family])
         own = [len(record.shape) for record in _tensors(graph.inputs)]
         tensors = [_tensors(inputs) for _, inputs in calls]
-        return tuple(_fill(graph.inputs, one) for one in tensors if [len(record.shape) for record in one] == own)
+        return tuple(
+            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own
+        )
 
     def recipe(self, graph: GraphRecord) -> Recipe:
         """How the graph was compiled and run."""
@@ -135,7 +137,7 @@ class Variants:
         autocast = seen.get("autocast")
         threads = seen.get("threads")
         dtype = seen.get("default_dtype")
-        plain_ints = any(it.symbolic and not _carried(it, graph) for it in graph.inputs)
+        plain_ints = any(input_.symbolic and not _carried(input_, graph) for input_ in graph.inputs)
         return Recipe(
             backend=self._backend(graph),
             mode=backend.mode,
@@ -167,7 +169,7 @@ class Variants:
     def _backward(self, graph: GraphRecord) -> Backward:
         event = self.recorded.backward_of(graph.number)
         if event is None:
-            trains = any(it.requires_grad for it in graph.inputs)
+            trains = any(input_.requires_grad for input_ in graph.inputs)
             return "sum" if trains and self._compiles_autograd(graph) else "none"
         return "sum" if event.uniform else "randn"
 
@@ -176,7 +178,7 @@ class Variants:
 
         With it, the failure is the same on a machine that has more, however small the program gets.
         """
-        if self.kind is not Kind.OOM or any(it.device != "cpu" for it in _tensors(graph.inputs)):
+        if self.kind is not Kind.OOM or any(tensor.device != "cpu" for tensor in _tensors(graph.inputs)):
             return None
         return graph.recipe.get("memory") or psutil.virtual_memory().total
 
@@ -192,9 +194,7 @@ class Variants:
             source = self.sources[Path(graph.backend.file or "")]
             text = definitions(source, [graph.backend.qualname or ""])
             if not text:
-                raise ReproKitError(
-                    f"The backend {graph.backend.qualname} is not defined at the top level of its file.", Exit.FAILED
-                )
+                raise StageError(f"The backend {graph.backend.qualname} is not defined at the top level of its file.")
             pieces.append(text)
         if _own_operators(graph):
             pieces.append(self.extras)

@@ -136,7 +136,7 @@ def _runnables(case: Case, observation: Observation) -> list[Artifact]:
     """The `fx_graph_runnable` of the failing compile id; of all, where the failure names none."""
     failure = observation.failures[case.file.failure_index].failure if observation.failures else None
     wanted = failure.compile_id if failure else None
-    return [it for it in observation.artifacts if wanted is None or it.compile_id == wanted]
+    return [artifact for artifact in observation.artifacts if wanted is None or artifact.compile_id == wanted]
 
 
 def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import UsageError
 from repro_kit.reduce import Event
 
 Listener = Callable[[Event], None]
@@ -29,7 +29,7 @@ def events_to(path: str | None, also: Listener) -> Iterator[Listener]:
     try:
         file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - only failing to open it is the user's mistake
     except OSError as error:
-        raise ReproKitError(f"Cannot write the events to {path}: {error.strerror}.") from error
+        raise UsageError(f"Cannot write the events to {path}: {error.strerror}.") from error
     with file:
 
         def listen(event: Event) -> None:

@@ -14,7 +14,7 @@ from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import Program, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, RunOutcome
-from repro_kit.runner.oracle import Oracle, Until
+from repro_kit.runner.oracle import ProgramOracle, Until
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
@@ -29,12 +29,12 @@ _WITHOUT_FAILURE = {
 }
 
 
-class Judge:
+class ReducerOracle:
     """The reducer's oracle: runs candidates, and holds their failures against the original's signature."""
 
     def __init__(
         self,
-        oracle: Oracle,
+        oracle: ProgramOracle,
         signature: Signature,
         inputs: Path,
         timeout: float,

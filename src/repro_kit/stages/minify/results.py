@@ -73,7 +73,7 @@ def write_reduction(case: Case, result: Result, failure: Failure | None) -> None
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
         minimal=neighbours.minimal,
-        removals=tuple(RemovalTried(it.what, _outcome(it)) for it in neighbours.removals),
+        removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         twin=_twin(result.program, neighbours.twin),
         repeats=result.repeats,
         note=_note(result),

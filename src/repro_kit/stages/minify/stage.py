@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import Capture
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import StageError
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
@@ -19,14 +19,14 @@ from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.order import measure
 from repro_kit.reduce.search import Accepted
-from repro_kit.runner.oracle import Oracle
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
-from repro_kit.stages.minify.reducer_oracle import Judge, until
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
@@ -39,7 +39,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
     capture = case.read("capture/capture.json", Capture)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
-        raise ReproKitError("There is no captured program to reduce; run capture first.", Exit.FAILED)
+        raise StageError("There is no captured program to reduce; run capture first.")
     program = parse(read_text(case.path / "capture" / "program.py"))
     place = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
@@ -65,8 +65,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 class _Work:
     """What a reduction works with; `timeout` for one query."""
 
-    oracle: Oracle
-    afresh: Oracle
+    oracle: ProgramOracle
+    afresh: ProgramOracle
     place: Path
     options: Options
     ui: Ui
@@ -79,7 +79,7 @@ class _Work:
         """(the reduction, how its end fails alike in a fresh interpreter); `verdict` is the program's own."""
         inputs = self.place / "inputs"
         early = until(verdict, signature, program)
-        judge = Judge(self.oracle, signature, inputs, self.timeout, self.ui, early)
+        judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         result = minify(
             program,
             judge,
@@ -155,7 +155,7 @@ def _stock_inputs(source: Path, target: Path) -> None:
 
 
 def verified(
-    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+    oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
 ) -> tuple[Program, Failure | None]:
     """(the result, how it fails alike in a fresh interpreter); with a tolerance where the usual is too tight."""
     failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
@@ -167,7 +167,7 @@ def verified(
 
 
 def _fails_afresh(
-    oracle: Oracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
+    oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
 ) -> Failure | None:
     """The failure of the result in a fresh interpreter with an empty cache, of one of `runs`, when it is alike."""
     for _ in range(runs):

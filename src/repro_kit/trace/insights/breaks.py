@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak, parse
-from repro_kit.trace.insights.known import Known
+from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -29,7 +29,7 @@ class GraphBreaks:
 
     names: ClassVar = ("dynamo_graph_break_reason",)
 
-    known: Known
+    known: CompileIndex
     groups: dict[tuple[str, Frame | None, bool], _Group] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
@@ -62,12 +62,12 @@ class GraphBreaks:
         return tuple(sorted(found, key=lambda one: (-one.extra_graphs, -one.count)))
 
 
-def _resumed(known: Known) -> dict[tuple[str, int], int]:
+def _resumed(known: CompileIndex) -> dict[tuple[str, int], int]:
     """How many graphs were compiled of the rest of a function, by the line at which it goes on."""
     counts: dict[tuple[str, int], int] = {}
-    for one in known.compiles.values():
-        found = _RESUMED.match(one.name)
-        if found and one.code and one.graphs:
-            place = one.code.file, int(found["line"])
+    for compile_ in known.compiles.values():
+        found = _RESUMED.match(compile_.name)
+        if found and compile_.code and compile_.graphs:
+            place = compile_.code.file, int(found["line"])
             counts[place] = counts.get(place, 0) + 1
     return counts

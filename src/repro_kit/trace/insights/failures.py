@@ -39,11 +39,11 @@ class _Group:
 def grouped(outcomes: Compiles) -> tuple[FailedCompile, ...]:
     """The failures of a trace, equal ones together."""
     groups: dict[tuple[object, ...], _Group] = {}
-    for one in outcomes.failures():
-        group = groups.setdefault((one.type, one.reason, one.where, one.backward), _Group(one))
+    for failure in outcomes.failures():
+        group = groups.setdefault((failure.type, failure.reason, failure.where, failure.backward), _Group(failure))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
-            group.compiles.append(CompileRef(one.compile_id, one.rank, one.log))
+            group.compiles.append(CompileRef(failure.compile_id, failure.rank, failure.log))
     return tuple(_told(group) for group in groups.values())
 
 

@@ -12,7 +12,7 @@ from repro_kit.trace.insight import Insight
 from repro_kit.trace.insights.breaks import GraphBreaks
 from repro_kit.trace.insights.failures import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
-from repro_kit.trace.insights.known import Known
+from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.insights.overview import Overview, Overviews
 from repro_kit.trace.insights.ranks import RankBooks, Ranks
 from repro_kit.trace.insights.recompiles import Recompiled, Recompiles
@@ -61,7 +61,7 @@ def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:
 
 
 def _ask(records: Iterable[Record]) -> Insights:
-    known, outcomes = Known(), Compiles()
+    known, outcomes = CompileIndex(), Compiles()
     overview, breaks, recompiles = Overviews(known, outcomes), GraphBreaks(known), Recompiles(known)
     guards, specializations = GuardTrees(known), Specializations(known)
     shapes, similar, ranks = Shapes(known), Similar(known), RankBooks()

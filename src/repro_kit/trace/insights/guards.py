@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import GuardText, Kind, is_shape, parse_guard
-from repro_kit.trace.insights.known import Known
+from repro_kit.trace.guard_text import Guard, GuardText, is_shape, parse_guard
+from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -24,14 +24,14 @@ _EXAMPLES = 20
 _SLOWEST = 10
 _ON_SHAPES = ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD", "GUARD")
 _NAMED = {
-    "TENSOR_MATCH": "tensor", "TYPE_MATCH": Kind.TYPE, "ID_MATCH": Kind.IDENTITY, "CLASS_MATCH": Kind.IDENTITY,
-    "MODULE_MATCH": Kind.IDENTITY, "FUNCTION_MATCH": Kind.IDENTITY, "CLOSURE_MATCH": Kind.IDENTITY,
-    "OBJECT_ALIASING": Kind.ALIASING, "NO_TENSOR_ALIASING": Kind.ALIASING, "GLOBAL_STATE": Kind.STATE,
-    "DEFAULT_DEVICE": Kind.STATE, "TORCH_FUNCTION_MODE_STACK": Kind.STATE, "EQUALS_MATCH": Kind.VALUE,
-    "CONSTANT_MATCH": Kind.VALUE, "NONE_MATCH": Kind.VALUE, "TRUE_MATCH": Kind.VALUE, "FALSE_MATCH": Kind.VALUE,
-    "DICT_CONTAINS": Kind.PRESENCE, "LENGTH_CHECK": Kind.PRESENCE, "DICT_LENGTH": Kind.PRESENCE,
-    "NO_HASATTR": Kind.PRESENCE, "HASATTR": Kind.PRESENCE, "DYNAMIC_INDICES": Kind.MARKING,
-    "DIMENSION_DYNAMIC_MARKING_GUARD": Kind.MARKING, "DICT_VERSION": Kind.PRESENCE, "WEAKREF_ALIVE": Kind.IDENTITY,
+    "TENSOR_MATCH": "tensor", "TYPE_MATCH": Guard.TYPE, "ID_MATCH": Guard.IDENTITY, "CLASS_MATCH": Guard.IDENTITY,
+    "MODULE_MATCH": Guard.IDENTITY, "FUNCTION_MATCH": Guard.IDENTITY, "CLOSURE_MATCH": Guard.IDENTITY,
+    "OBJECT_ALIASING": Guard.ALIASING, "NO_TENSOR_ALIASING": Guard.ALIASING, "GLOBAL_STATE": Guard.STATE,
+    "DEFAULT_DEVICE": Guard.STATE, "TORCH_FUNCTION_MODE_STACK": Guard.STATE, "EQUALS_MATCH": Guard.VALUE,
+    "CONSTANT_MATCH": Guard.VALUE, "NONE_MATCH": Guard.VALUE, "TRUE_MATCH": Guard.VALUE, "FALSE_MATCH": Guard.VALUE,
+    "DICT_CONTAINS": Guard.PRESENCE, "LENGTH_CHECK": Guard.PRESENCE, "DICT_LENGTH": Guard.PRESENCE,
+    "NO_HASATTR": Guard.PRESENCE, "HASATTR": Guard.PRESENCE, "DYNAMIC_INDICES": Guard.MARKING,
+    "DIMENSION_DYNAMIC_MARKING_GUARD": Guard.MARKING, "DICT_VERSION": Guard.PRESENCE, "WEAKREF_ALIVE": Guard.IDENTITY,
 }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ class Guards:
     left_out: int = 0
 
 
-class Leaf(NamedTuple):
+class GuardLeaf(NamedTuple):
     """One check of a guard tree."""
 
     name: str
@@ -100,7 +100,7 @@ class Leaf(NamedTuple):
 
 @dataclass
 class _Group:
-    leaf: Leaf
+    leaf: GuardLeaf
     guard: GuardText
     count: int = 0
     compiles: dict[CompileRef, None] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class GuardTrees:
 
     names: ClassVar = ("dynamo_cpp_guards_str",)
 
-    known: Known
+    known: CompileIndex
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
     of: dict[CompileRef, bytes] = field(default_factory=dict)  # the numbers of its groups, four bytes each
     dynamic: dict[tuple[str, str], DynamicSize] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class GuardTrees:
     total: int = 0
     left_out: int = 0
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _keys: dict[Leaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves come again as they are
+    _keys: dict[GuardLeaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves come again as they are
     _sets: dict[bytes, bytes] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
@@ -141,7 +141,7 @@ class GuardTrees:
         kept = array("I", sorted({check for check in checks if check >= 0})).tobytes()
         self.of[ref] = self._sets.setdefault(kept, kept)
 
-    def _leaf(self, ref: CompileRef, leaf: Leaf) -> int:
+    def _leaf(self, ref: CompileRef, leaf: GuardLeaf) -> int:
         key = self._keys.get(leaf) or self._key(leaf)
         group = self.groups.get(key)
         if group is None:
@@ -161,7 +161,7 @@ class GuardTrees:
             group.compiles.setdefault(ref)
         return self._ids[key]
 
-    def _key(self, leaf: Leaf) -> tuple[str, str, str]:
+    def _key(self, leaf: GuardLeaf) -> tuple[str, str, str]:
         """What `leaf` has in common with the same check of another run: all but addresses."""
         key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
         if len(self._keys) < 2 * _GROUPS:
@@ -201,15 +201,15 @@ class GuardTrees:
         groups = list(self.groups.values())
         for frame in self.known.frames.values():
             alike: dict[object, list[CompileRef]] = {}
-            for one in frame.compiles:
-                if one.shape is not None and one.ref in self.of:
-                    alike.setdefault(one.shape, []).append(one.ref)
+            for compile_ in frame.compiles:
+                if compile_.shape is not None and compile_.ref in self.of:
+                    alike.setdefault(compile_.shape, []).append(compile_.ref)
             for refs in alike.values():
                 sets = [frozenset(array("I", self.of[ref])) for ref in refs]
                 apart = frozenset().union(*sets) - frozenset.intersection(*sets)
                 texts = [groups[at] for at in sorted(apart) if not _about_size(groups[at])]
                 if texts and frame.code:
-                    shown = dict.fromkeys(f"{it.leaf.name}: {it.guard.text}" for it in texts[:_EXAMPLES])
+                    shown = dict.fromkeys(f"{text.leaf.name}: {text.guard.text}" for text in texts[:_EXAMPLES])
                     yield Differing(frame.code.function, frame.code, tuple(refs[:_EXAMPLES]), tuple(shown))
 
 
@@ -218,10 +218,10 @@ def _on_shape(group: GuardGroup) -> bool:
 
 
 def _about_size(group: _Group) -> bool:
-    return is_shape(group.guard.text) or group.leaf.name == "TENSOR_MATCH" or group.guard.kind == Kind.MARKING
+    return is_shape(group.guard.text) or group.leaf.name == "TENSOR_MATCH" or group.guard.kind == Guard.MARKING
 
 
-def leaves(text: str) -> Iterator[Leaf]:
+def leaves(text: str) -> Iterator[GuardLeaf]:
     """The checks of a printed guard tree, each with the source of the manager that it hangs on."""
     sources: list[str] = []
     for line in text.split("\n"):
@@ -236,4 +236,4 @@ def leaves(text: str) -> Iterator[Leaf]:
             source = _SOURCE.search(found["text"])
             sources.append(source["source"] if source else "")
         else:
-            yield Leaf(name, next((it for it in reversed(sources) if it), ""), found["text"])
+            yield GuardLeaf(name, next((it for it in reversed(sources) if it), ""), found["text"])

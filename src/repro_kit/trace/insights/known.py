@@ -28,7 +28,7 @@ class TensorSpec:
 
 
 @dataclass
-class Compiled:
+class CompileFacts:
     """One compile, as far as the trace has told of it."""
 
     ref: CompileRef
@@ -53,20 +53,20 @@ class CodeFrame:
     """All compiles of one code object in one process: they share a frame id."""
 
     code: Frame | None = None
-    compiles: list[Compiled] = field(default_factory=list)
+    compiles: list[CompileFacts] = field(default_factory=list)
     dynamic: bool = False  # compiled with dynamic=True
     first: dict[str, TensorSpec] = field(default_factory=dict)  # tensors of its first compile, by source
 
-    def tensors(self, one: Compiled) -> Mapping[str, TensorSpec]:
+    def tensors(self, one: CompileFacts) -> Mapping[str, TensorSpec]:
         """All tensors that went into `one`; none where it did not get so far."""
         return {**self.first, **one.tensors} if one.described else {}
 
 
 @dataclass
-class Known:
+class CompileIndex:
     """Every compile in order, the code it is of, and the files that were seen."""
 
-    compiles: dict[CompileRef, Compiled] = field(default_factory=dict)
+    compiles: dict[CompileRef, CompileFacts] = field(default_factory=dict)
     frames: dict[CodeKey, CodeFrame] = field(default_factory=dict)
     files: Files = field(default_factory=Files.none)
     logs: dict[str, int | None] = field(default_factory=dict)  # and their ranks
@@ -103,12 +103,12 @@ class Known:
         one = self.compiles.get(ref)
         return (one.code or self.frame(ref).code) if one else None
 
-    def _begin(self, ref: CompileRef) -> Compiled:
-        one = self.compiles[ref] = Compiled(ref)
+    def _begin(self, ref: CompileRef) -> CompileFacts:
+        one = self.compiles[ref] = CompileFacts(ref)
         self.frames.setdefault(ref.code_key, CodeFrame()).compiles.append(one)
         return one
 
-    def _start(self, one: Compiled, record: Record) -> None:
+    def _start(self, one: CompileFacts, record: Record) -> None:
         stack = record.frames("stack")
         self.files.note(stack)
         if stack:
@@ -116,7 +116,7 @@ class Known:
         for key in [key for key in self._pending if key[0] == record.file]:
             del self._pending[key]
 
-    def _code(self, one: Compiled, code: Frame) -> None:
+    def _code(self, one: CompileFacts, code: Frame) -> None:
         frame = self.frame(one.ref)
         frame.code = frame.code or code
         one.code = frame.code if frame.code == code else code
@@ -134,7 +134,7 @@ class Known:
             spec, spec
         )
 
-    def _source(self, one: Compiled, record: Record) -> None:
+    def _source(self, one: CompileFacts, record: Record) -> None:
         data = record.fields
         key = record.file, _number(data.get("describer_id")), _number(data.get("id"))
         spec = self._pending.pop(key, None)
@@ -148,12 +148,12 @@ class Known:
         elif frame.first.get(source) != spec:
             one.tensors[source] = spec
 
-    def _graph(self, one: Compiled, record: Record) -> None:
+    def _graph(self, one: CompileFacts, record: Record) -> None:
         one.graphs += 1
         shape = shape_of(record.payload or "")
         one.shape = self._shapes.setdefault(shape, shape)
 
-    def _metrics(self, one: Compiled, record: Record) -> None:
+    def _metrics(self, one: CompileFacts, record: Record) -> None:
         data = record.fields
         numbers = {key: value for key in _NUMBERS if (value := record.number(key))}
         if record.event == "bwd_compilation_metrics":

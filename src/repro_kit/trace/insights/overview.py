@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import orjson
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.compiles import Compiles, Outcome
+from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.defaults import Setting, unusual
-from repro_kit.trace.insights.known import Compiled, Known
+from repro_kit.trace.insights.known import CompileFacts, CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -45,7 +45,7 @@ _CONFIGS = {
 }
 
 
-class State(StrEnum):
+class OverviewState(StrEnum):
     """How a compile ended, in the words of the tree."""
 
     OK = "ok"
@@ -62,7 +62,7 @@ class CompileInfo:
     """One compile."""
 
     ref: CompileRef
-    state: State
+    state: OverviewState
     code: Frame | None = None  # the code object that was compiled: its file, first line, name
     attempts: int = 1
     seconds: float = 0.0
@@ -74,7 +74,7 @@ class CompileInfo:
 
 
 @dataclass(frozen=True)
-class Node:
+class OverviewNode:
     """A stack frame of the tree, listed from the root downwards, with the compiles that began right there."""
 
     frame: Frame
@@ -101,7 +101,7 @@ class Overview:
     """
 
     compiles: tuple[CompileInfo, ...] = ()
-    tree: tuple[Node, ...] = ()
+    tree: tuple[OverviewNode, ...] = ()
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     caches: tuple[CacheCount, ...] = ()
@@ -113,10 +113,10 @@ class Overview:
     logs: int = 0
     ranks: tuple[int, ...] = ()
 
-    def states(self) -> dict[State, int]:
+    def states(self) -> dict[OverviewState, int]:
         """How many compiles ended how."""
-        counts = Counter(one.state for one in self.compiles)
-        return {state: counts[state] for state in State if counts[state]}
+        counts = Counter(compile_.state for compile_ in self.compiles)
+        return {state: counts[state] for state in OverviewState if counts[state]}
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Overviews:
         *_CACHES,
     )  # fmt: skip
 
-    known: Known
+    known: CompileIndex
     outcomes: Compiles
     root: _Branch = field(default_factory=_Branch)
     phases: dict[str, float] = field(default_factory=dict)
@@ -202,27 +202,27 @@ class Overviews:
     def result(self) -> Overview:
         """The overview, once all records were seen."""
         outcomes = {CompileRef(one.compile_id, one.rank, one.log): one.outcome for one in self.outcomes.all()}
-        compiles = tuple(self._info(one, outcomes.get(one.ref)) for one in self.known.compiles.values())
+        compiles = tuple(self._info(compile_, outcomes.get(compile_.ref)) for compile_ in self.known.compiles.values())
         phases = {phase: self.phases[phase] for phase in (*_PHASES, "backward") if self.phases.get(phase)}
-        nodes: list[Node] = []
+        nodes: list[OverviewNode] = []
         for child in self.root.children.values():
             _flatten(child, 0, nodes)
         return Overview(
             compiles,
             tuple(nodes),
-            sum(one.seconds + one.backward_seconds for one in compiles),
+            sum(compile_.seconds + compile_.backward_seconds for compile_ in compiles),
             phases,
             tuple(CacheCount(name, **counts) for name, counts in self.caches.items()),
-            sum(one.guards for one in compiles),
-            sum(one.guard_latency_us for one in compiles),
-            sum(one.ops for one in compiles),
+            sum(compile_.guards for compile_ in compiles),
+            sum(compile_.guard_latency_us for compile_ in compiles),
+            sum(compile_.ops for compile_ in compiles),
             self.versions,
             tuple(self.settings),
             len(self.known.logs),
             tuple(sorted({rank for rank in self.known.logs.values() if rank is not None})),
         )
 
-    def _info(self, one: Compiled, outcome: Outcome | None) -> CompileInfo:
+    def _info(self, one: CompileFacts, outcome: CompileOutcome | None) -> CompileInfo:
         ops = int(one.numbers.get("graph_op_count") or (one.shape.ops if one.shape else 0))
         return CompileInfo(
             one.ref,
@@ -237,21 +237,21 @@ class Overviews:
             one.shape.digest[:12] if one.shape else "",
         )
 
-    def _state(self, one: Compiled, outcome: Outcome | None, ops: int) -> State:
-        if outcome == Outcome.OK:
+    def _state(self, one: CompileFacts, outcome: CompileOutcome | None, ops: int) -> OverviewState:
+        if outcome == CompileOutcome.OK:
             if one.ref in self.broken:
-                return State.BROKEN
+                return OverviewState.BROKEN
             if not ops:
-                return State.EMPTY
-            return State.RESTARTED if one.attempts > 1 else State.OK
-        return State(outcome.value) if outcome else State.OPEN
+                return OverviewState.EMPTY
+            return OverviewState.RESTARTED if one.attempts > 1 else OverviewState.OK
+        return OverviewState(outcome.value) if outcome else OverviewState.OPEN
 
 
-def _flatten(branch: _Branch, depth: int, nodes: list[Node]) -> None:
+def _flatten(branch: _Branch, depth: int, nodes: list[OverviewNode]) -> None:
     """`branch` and what is below it, in order; without recursion, since stacks may be deep."""
     todo = [(branch, depth)]
     while todo:
         at, level = todo.pop()
         if at.frame is not None:
-            nodes.append(Node(at.frame, level, tuple(at.compiles)))
+            nodes.append(OverviewNode(at.frame, level, tuple(at.compiles)))
         todo += [(child, level + 1) for child in reversed(at.children.values())]

@@ -60,7 +60,7 @@ class RankBooks:
         return Ranks(ranks, counts, tuple(found[:_MOST]), max(0, len(found) - _MOST))
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
-        for compile_id in dict.fromkeys(one for rank in ranks for one in self.compiles[rank]):
+        for compile_id in dict.fromkeys(compile_ for rank in ranks for compile_ in self.compiles[rank]):
             there = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
             yield from _differing("compiles", compile_id, there)
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))

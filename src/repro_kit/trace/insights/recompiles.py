@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import GuardText, Kind, parse_guard, whole_source
-from repro_kit.trace.insights.known import CodeFrame, Known
+from repro_kit.trace.guard_text import Guard, GuardText, parse_guard, whole_source
+from repro_kit.trace.insights.known import CodeFrame, CompileIndex
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -37,7 +37,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Row:
+class RecompileRow:
     """The values that one compile saw, in the order of the table's sources."""
 
     compile: CompileRef
@@ -45,11 +45,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class RecompileTable:
     """What changed from compile to compile: sizes, dtypes and values by source. An unknown value is empty."""
 
     sources: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[RecompileRow, ...] = ()
     left_out: int = 0  # further compiles
 
 
@@ -66,7 +66,7 @@ class Recompiled:
     count: int  # compiles after the first; the try that hit the limit is none
     compiles: tuple[CompileRef, ...] = ()
     reasons: tuple[Reason, ...] = ()
-    values: Table = field(default_factory=Table)
+    values: RecompileTable = field(default_factory=RecompileTable)
     seconds: float = 0.0  # spent on compiles after the first
     limit: int = _USUAL_LIMIT
     hit: bool = False
@@ -92,7 +92,7 @@ class Recompiles:
 
     names: ClassVar = ("recompile_reasons", "compilation_metrics", "dynamo_cpp_guards_str", "create_symbol")
 
-    known: Known
+    known: CompileIndex
     groups: dict[CodeKey, dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
     times: Counter[CodeKey] = field(default_factory=Counter)
     scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Recompiles:
         """A value that was guarded on tells what an earlier compile saw."""
         if guard.actual:
             self.scalars.setdefault(ref, {}).setdefault(guard.source, guard.actual)
-        if (guard.kind == Kind.VALUE or guard.actual) and guard.source and guard.expected and against:
+        if (guard.kind == Guard.VALUE or guard.actual) and guard.source and guard.expected and against:
             earlier = CompileRef(against, ref.rank, ref.log)
             self.scalars.setdefault(earlier, {}).setdefault(guard.source, guard.expected)
 
@@ -153,7 +153,7 @@ class Recompiles:
         """What the guards of `ref` expect of sources whose value has made trouble before."""
         for kind, source, _ in self.groups.get(ref.code_key, {}):
             found = re.search(rf"EQUALS_MATCH: {re.escape(source)} == (.*?)(?:  #|$)", tree, re.MULTILINE)
-            if kind == Kind.VALUE and found:
+            if kind == Guard.VALUE and found:
                 self.scalars.setdefault(ref, {}).setdefault(source, found[1].strip())
 
     def _limit(self, ref: CompileRef, reason: str) -> None:
@@ -184,10 +184,10 @@ class Recompiles:
             frame.code.function if frame.code else "",
             frame.code,
             max(self.times[key], made - 1) - hit,
-            tuple(one.ref for one in frame.compiles[:_ROWS]),
-            tuple(sorted(reasons, key=lambda one: -one.count)),
+            tuple(compile_.ref for compile_ in frame.compiles[:_ROWS]),
+            tuple(sorted(reasons, key=lambda reason: -reason.count)),
             self._table(frame),
-            sum(one.seconds + one.backward_us / 1e6 for one in frame.compiles[1:]),
+            sum(compile_.seconds + compile_.backward_us / 1e6 for compile_ in frame.compiles[1:]),
             limit,
             hit,
             not hit and limit - 2 <= made,
@@ -197,21 +197,21 @@ class Recompiles:
         guard = replace(group.guard, where=self.known.files.placed(group.guard.where))
         return Reason(guard, guard.size_related, group.count, tuple(group.compiles), tuple(group.against))
 
-    def _table(self, frame: CodeFrame) -> Table:
+    def _table(self, frame: CodeFrame) -> RecompileTable:
         """Sizes, dtypes and values that are not the same in every compile."""
         rows = []
-        for one in frame.compiles[:_ROWS]:
-            cells = dict(self.scalars.get(one.ref, {}))
-            for source, spec in frame.tensors(one).items():
+        for compile_ in frame.compiles[:_ROWS]:
+            cells = dict(self.scalars.get(compile_.ref, {}))
+            for source, spec in frame.tensors(compile_).items():
                 if all(source not in other.tensors for other in frame.compiles):
                     continue
                 cells |= {f"{source}.size()[{at}]": str(size) for at, size in enumerate(spec.sizes)}
                 cells[f"{source}.dtype"] = spec.dtype
-            rows.append((one.ref, cells))
+            rows.append((compile_.ref, cells))
         sources = dict.fromkeys(source for _, cells in rows for source in cells)
         changing = [it for it in sources if len({cells[it] for _, cells in rows if it in cells}) > 1][:_CELLS]
-        shown = tuple(Row(ref, tuple(cells.get(source, "") for source in changing)) for ref, cells in rows)
-        return Table(tuple(changing), shown if changing else (), max(0, len(frame.compiles) - _ROWS))
+        shown = tuple(RecompileRow(ref, tuple(cells.get(source, "") for source in changing)) for ref, cells in rows)
+        return RecompileTable(tuple(changing), shown if changing else (), max(0, len(frame.compiles) - _ROWS))
 
 
 def reasons_of(record: Record) -> list[str]:

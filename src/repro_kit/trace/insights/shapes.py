@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
-from repro_kit.trace.insights.known import CodeFrame, Known
+from repro_kit.trace.guard_text import Guard, parse_guard, whole_source
+from repro_kit.trace.insights.known import CodeFrame, CompileIndex
 from repro_kit.trace.insights.recompiles import reasons_of
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of, user_frame
 from repro_kit.trace.record import Record
@@ -23,7 +23,7 @@ _ON_MODULE = re.compile(r"^L\['self'\]|^L\['(?:mod|module|model)'\]|\._modules\[
 _EXAMPLES = 20
 
 
-class Origin(StrEnum):
+class SymbolOrigin(StrEnum):
     """What made a size or number symbolic."""
 
     DYNAMIC = "dynamic=True or a mark"  # symbolic in the first compile of its code
@@ -47,7 +47,7 @@ class Symbol:
 
     symbol: str
     source: str
-    origin: Origin
+    origin: SymbolOrigin
     hints: tuple[str, ...] = ()  # values that it stood for
     range: str = ""
     where: Frame | None = None  # the user's line that first used it
@@ -103,7 +103,7 @@ class Shapes:
         "put_local_code_state", "recompile_reasons", "fx_graph_runnable", "inductor_output_code",
     )  # fmt: skip
 
-    known: Known
+    known: CompileIndex
     groups: dict[tuple[CodeKey, str], _Group] = field(default_factory=dict)
     suggested: dict[str, None] = field(default_factory=dict)
     pgo: set[str] = field(default_factory=set)
@@ -134,18 +134,18 @@ class Shapes:
         one = Symbol(
             symbol,
             source,
-            Origin.UNBACKED if unbacked else self._origin(ref, source),
+            SymbolOrigin.UNBACKED if unbacked else self._origin(ref, source),
             range=record.text("vr"),
             where=user_frame(stack),
             code=self.known.code(ref),
         )
         self.add(ref, one, record.text("val"))
 
-    def _origin(self, ref: CompileRef, source: str) -> Origin:
+    def _origin(self, ref: CompileRef, source: str) -> SymbolOrigin:
         first = self.known.frame(ref).compiles[0].ref == ref
         if any(source.startswith(one) for one in self.pgo):
-            return Origin.PGO
-        return Origin.DYNAMIC if first else Origin.AUTOMATIC
+            return SymbolOrigin.PGO
+        return SymbolOrigin.DYNAMIC if first else SymbolOrigin.AUTOMATIC
 
     def add(self, ref: CompileRef, one: Symbol, hint: str) -> None:
         """Count a symbol."""
@@ -177,7 +177,7 @@ class Shapes:
         for reason in reasons:
             against, _, text = reason.partition(": ")
             guard = parse_guard(text)
-            if guard.kind == Kind.VALUE and guard.expected.lstrip("-").isdigit():
+            if guard.kind == Guard.VALUE and guard.expected.lstrip("-").isdigit():
                 source = whole_source(guard.source)
                 values = self.values.setdefault(ref.code_key, {}).setdefault(source, {})
                 values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
@@ -193,8 +193,8 @@ class Shapes:
     def result(self) -> DynamicShapes:
         """What was collected."""
         for group in self.groups.values():
-            if group.symbol.origin == Origin.AUTOMATIC and self.known.frame(next(iter(group.compiles))).dynamic:
-                group.symbol = replace(group.symbol, origin=Origin.DYNAMIC)
+            if group.symbol.origin == SymbolOrigin.AUTOMATIC and self.known.frame(next(iter(group.compiles))).dynamic:
+                group.symbol = replace(group.symbol, origin=SymbolOrigin.DYNAMIC)
         symbols = tuple(
             replace(it.symbol, hints=tuple(it.hints), count=it.count, compiles=tuple(it.compiles))
             for it in self.groups.values()
@@ -205,7 +205,7 @@ class Shapes:
 
     def _blocked(self, key: CodeKey, frame: CodeFrame) -> Iterator[Blocked]:
         """What changed at least twice and never became a symbol."""
-        for source in dict.fromkeys(name for one in frame.compiles for name in one.tensors):
+        for source in dict.fromkeys(name for compile_ in frame.compiles for name in compile_.tensors):
             specs = [tensors[source] for tensors in map(frame.tensors, frame.compiles) if source in tensors]
             sizes = dict.fromkeys(spec.sizes for spec in specs)
             symbolic = any((key, f"{source}.size()[{at}]") in self.groups for at in range(len(specs[0].sizes)))
@@ -215,7 +215,9 @@ class Shapes:
                 Block.PARAMETER if specs[0].parameter else Block.PROPERTY if _ON_MODULE.match(source) else Block.STATIC
             )
             values = tuple(str(list(size)) for size in list(sizes)[:_EXAMPLES])
-            yield Blocked(source, block, values, frame.code, tuple(one.ref for one in frame.compiles[:_EXAMPLES]))
+            yield Blocked(
+                source, block, values, frame.code, tuple(compile_.ref for compile_ in frame.compiles[:_EXAMPLES])
+            )
         for source, seen in self.values.get(key, {}).items():
             if len(seen) >= 2 and _ON_MODULE.match(source) and (key, source) not in self.groups:
                 yield Blocked(source, Block.INTEGER, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])

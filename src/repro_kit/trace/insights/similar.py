@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.graph_text import GraphInput, GraphShape, inputs_of
-from repro_kit.trace.insights.known import Known
+from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -40,7 +40,7 @@ class SimilarGraphs:
     @property
     def one_function(self) -> bool:
         """Whether they are all compiles of the same code object."""
-        return len({one.compile.code_key for one in self.members}) == 1
+        return len({member.compile.code_key for member in self.members}) == 1
 
 
 def _concrete(it: GraphInput) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Similar:
 
     names: ClassVar = ("dynamo_output_graph",)
 
-    known: Known
+    known: CompileIndex
     groups: dict[GraphShape, _Group] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:

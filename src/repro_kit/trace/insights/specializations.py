@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Kind, parse_guard, whole_source
-from repro_kit.trace.insights.known import Known
+from repro_kit.trace.guard_text import Guard, parse_guard, whole_source
+from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.insights.recompiles import reasons_of
 from repro_kit.trace.places import CompileRef, framework_frame, ref_of, user_frame
 from repro_kit.trace.record import Record
@@ -64,7 +64,7 @@ class Specializations:
         "symbolic_shape_specialization", "dynamo_error", "recompile_reasons", "dynamo_cpp_guards_str"
     )  # fmt: skip
 
-    known: Known
+    known: CompileIndex
     groups: dict[tuple[object, ...], _Group] = field(default_factory=dict)
     bounded: list[tuple[CompileRef, str, Frame | None]] = field(default_factory=list)  # judged once sizes are known
 
@@ -99,7 +99,8 @@ class Specializations:
         for marked in _MARKED.finditer(text):
             sources = (marked["source"],)
             known = next(
-                (it.one for it in self.groups.values() if it.one.sources == sources and ref in it.compiles), None
+                (group.one for group in self.groups.values() if group.one.sources == sources and ref in group.compiles),
+                None,
             )
             one = known or Specialization(Cause.VIOLATED, sources, marked["value"])
             self.add(ref, replace(one, cause=Cause.VIOLATED, reason=marked[0]))
@@ -108,7 +109,7 @@ class Specializations:
         """A recompile since a size was, or now is, 0 or 1."""
         for reason in reasons:
             guard = parse_guard(reason.partition(": ")[2])
-            if guard.kind != Kind.SIZE or guard.note == "duck sizing":
+            if guard.kind != Guard.SIZE or guard.note == "duck sizing":
                 continue
             source = whole_source(guard.source)
             value = next((it for it in (guard.expected, guard.actual) if it in ("0", "1")), None)

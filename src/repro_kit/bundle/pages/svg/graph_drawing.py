@@ -18,7 +18,7 @@ _SWEEPS = 4
 
 
 @dataclass(frozen=True)
-class Node:
+class DrawnNode:
     """A box: an input, a statement, or what is returned. `text` is the whole line."""
 
     name: str
@@ -46,20 +46,20 @@ class _Place:
     x: float = 0.0  # of its middle
 
 
-def nodes_of(program: Program) -> list[Node]:
+def nodes_of(program: Program) -> list[DrawnNode]:
     """The boxes for `program`, in the order of its text; bodies of higher-order operators stay inside of theirs."""
     graph = program.graph
-    found = [Node(name, "input", name) for name in graph.params]
+    found = [DrawnNode(name, "input", name) for name in graph.params]
     known = set(graph.params)
     for at, it in enumerate(graph.statements):
         name = it.target or f"<{at}>"
-        found.append(Node(name, "statement", it.line, tuple(read for read in it.reads if read in known)))
+        found.append(DrawnNode(name, "statement", it.line, tuple(read for read in it.reads if read in known)))
         known.add(name)
     outputs = tuple(name for name in graph.outputs if name in known)
-    return [*found, Node("<return>", "output", f"return {graph.returns.text}", outputs)]
+    return [*found, DrawnNode("<return>", "output", f"return {graph.returns.text}", outputs)]
 
 
-def draw(nodes: Sequence[Node], name: str, marked: Collection[str] = ()) -> str:
+def draw(nodes: Sequence[DrawnNode], name: str, marked: Collection[str] = ()) -> str:
     """An SVG element called `name`; the statements in `marked` stand out. Empty for more than `MOST` boxes."""
     if not 0 < len(nodes) <= MOST:
         return ""
@@ -78,7 +78,7 @@ def draw(nodes: Sequence[Node], name: str, marked: Collection[str] = ()) -> str:
     return "\n".join(parts)
 
 
-def _arranged(nodes: Sequence[Node]) -> tuple[list[dict[str, _Place]], list[list[tuple[int, str]]]]:
+def _arranged(nodes: Sequence[DrawnNode]) -> tuple[list[dict[str, _Place]], list[list[tuple[int, str]]]]:
     """The rows, each with what stands in it from left to right, and every line as the places that it goes through."""
     row_of = _rows(nodes)
     rows: list[dict[str, _Place]] = [{} for _ in range(max(row_of.values()) + 1)]
@@ -97,7 +97,7 @@ def _arranged(nodes: Sequence[Node]) -> tuple[list[dict[str, _Place]], list[list
     return rows, lines
 
 
-def _rows(nodes: Sequence[Node]) -> dict[str, int]:
+def _rows(nodes: Sequence[DrawnNode]) -> dict[str, int]:
     """The row of each node: below all that it reads; an input right above its first reader."""
     row: dict[str, int] = {}
     for node in nodes:
@@ -138,7 +138,7 @@ def _spread(row: dict[str, _Place], width: float) -> None:
         x += place.width + _GAP
 
 
-def _place_of(node: Node, rows: Sequence[dict[str, _Place]]) -> _Place:
+def _place_of(node: DrawnNode, rows: Sequence[dict[str, _Place]]) -> _Place:
     return next(row[node.name] for row in rows if node.name in row)
 
 
@@ -159,7 +159,7 @@ def _points(line: Sequence[tuple[int, str]], rows: Sequence[dict[str, _Place]]) 
         yield from [(x, float(top))] * (at > 0) + [(x, float(top + _BOX))] * (at < last)
 
 
-def _box(node: Node, place: _Place, marked: bool) -> str:
+def _box(node: DrawnNode, place: _Place, marked: bool) -> str:
     left, top = place.x - node.width / 2, _BORDER + place.row * _STEP
     names = f"{node.kind} marked" if marked else node.kind
     return (

@@ -180,7 +180,9 @@ def _dim(name, args):
     """The dimension that an operator chooses along, as given by position or by default."""
     if name in ("topk", "kthvalue"):
         return args[2] if len(args) > 2 else -1
-    given = next((it for it in args[1:2] if isinstance(it, int) and not isinstance(it, bool)), None)
+    given = next(
+        (argument for argument in args[1:2] if isinstance(argument, int) and not isinstance(argument, bool)), None
+    )
     return -1 if given is None and name in ("sort", "argsort", "mode") else given
 
 

@@ -37,7 +37,7 @@ def origins(error, text, path):
 def _names(text):
     """For each line of `graph`, the name that the statement there assigns to."""
     functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
-    assigned = [it for one in functions for it in one.body if isinstance(it, ast.Assign)]
+    assigned = [it for function in functions for it in function.body if isinstance(it, ast.Assign)]
     return {
         number: it.targets[0].id
         for it in assigned
@@ -68,7 +68,9 @@ def _kernels_at(trace):
         started = [found[1] for found in map(_DEFINITION.match, code) if found]
         return started[-1:]
     if "_inductor" in frame.f_code.co_filename:
-        return [it for it in frame.f_locals.values() if isinstance(it, str) and _KERNEL.fullmatch(it)]
+        return [
+            f_local for f_local in frame.f_locals.values() if isinstance(f_local, str) and _KERNEL.fullmatch(f_local)
+        ]
     return []
 
 
@@ -91,8 +93,8 @@ def _nodes_of(value, kind):
         return []
     members = _read(value, "snodes") or [value]  # of a fused node of the scheduler
     found = []
-    for one in members if isinstance(members, (list, tuple)) else [value]:
-        for holder in (one, _read(one, "node"), _read(one, "data")):
+    for member in members if isinstance(members, (list, tuple)) else [value]:
+        for holder in (member, _read(member, "node"), _read(member, "data")):
             found += [node for node in _read(holder, "origins") or () if isinstance(node, kind)]
     return found
 

@@ -31,7 +31,7 @@ def regions(frame):
             found[:0] = _regions_of(frame)
         frame = frame.f_back
     written = " ".join(it["expression"] for it in found)
-    return [it for it in _modes() if it["expression"][:-1] not in written] + found
+    return [mode for mode in _modes() if mode["expression"][:-1] not in written] + found
 
 
 def _regions_of(frame):
@@ -41,7 +41,7 @@ def _regions_of(frame):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             scope, items = node, []
         elif isinstance(node, ast.With) and node.body[0].lineno <= line:
-            items += [it.context_expr for it in node.items] + list(_entered_later(node, line))
+            items += [item.context_expr for item in node.items] + list(_entered_later(node, line))
     found = []
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
@@ -64,7 +64,7 @@ def _is_ours(frame, called):
 
 def _entered_later(node, line):
     """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
-    stacks = {ast.unparse(it.optional_vars) for it in node.items if it.optional_vars is not None}
+    stacks = {ast.unparse(item.optional_vars) for item in node.items if item.optional_vars is not None}
     calls = [it for it in ast.walk(node) if isinstance(it, ast.Call) and isinstance(it.func, ast.Attribute)]
     for call in calls:
         enters = call.func.attr == "enter_context" and call.args and ast.unparse(call.func.value) in stacks
@@ -92,8 +92,8 @@ def _reads(expression):
     """Names that the expression reads and does not bind itself."""
     names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
     bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
-    bound |= {it.id for it in names if not isinstance(it.ctx, ast.Load)}
-    return {it.id for it in names} - bound
+    bound |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    return {name.id for name in names} - bound
 
 
 def _home(frame, name):
@@ -107,7 +107,7 @@ def _home(frame, name):
 def _enclosing(path, line):
     """Nodes of the file that span `line`, outermost first."""
     nodes = [it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= it.end_lineno]
-    return sorted(nodes, key=lambda it: (it.lineno, -it.end_lineno))
+    return sorted(nodes, key=lambda node: (node.lineno, -node.end_lineno))
 
 
 @functools.lru_cache(maxsize=64)

@@ -48,7 +48,7 @@ class OnProgram(Cells):
 
     def about(self) -> list[object]:
         """The program's text and values, and this torch."""
-        inputs = sorted((it.name, it.stat().st_size) for it in (self.path.parent / "inputs").glob("*.pt"))
+        inputs = sorted((path.name, path.stat().st_size) for path in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *interpreter(self.case)]
 
     def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:

@@ -106,7 +106,11 @@ def _too_long(runner: Cells, step: Step) -> str:
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
     """The cell that names the layer; else the first that fails alike and differs in what a experiment can take over."""
-    failing = (it for it in cells if it.compiled and it.same and not it.setup and set(it.changed) <= set(OVERRIDABLE))
+    failing = (
+        cell
+        for cell in cells
+        if cell.compiled and cell.same and not cell.setup and set(cell.changed) <= set(OVERRIDABLE)
+    )
     return first_failing(cells, recipe) or next(failing, None)
 
 

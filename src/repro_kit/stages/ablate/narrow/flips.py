@@ -7,7 +7,7 @@ from typing import Any
 
 from repro_kit.case.results import Environment
 from repro_kit.model.ablation.evidence import Flip, Link, Untried
-from repro_kit.model.ablation.flippable_settings import Candidate, candidates, groups
+from repro_kit.model.ablation.flippable_settings import FlipCandidate, candidates, groups
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import curing, needed
 from repro_kit.stages.ablate.narrow.experiment_runner import Variation
@@ -39,7 +39,7 @@ def flips(
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         ui.progress(f"narrowing: flipping {sum(map(len, sets))} of {len(tried)} settings, in {len(sets)} runs")
-        return [experiment.outcome for experiment in experiments.ask([change(it) for it in sets])]
+        return [experiment.outcome for experiment in experiments.ask([change(set_) for set_ in sets])]
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
     found = [_flip(experiments, tried[at], change([at])) for at in numbers]
@@ -56,7 +56,7 @@ def flips(
     return [experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], found, untried
 
 
-def _flip(experiments: Experiments, it: Candidate, change: Variation) -> Flip:
+def _flip(experiments: Experiments, it: FlipCandidate, change: Variation) -> Flip:
     return Flip(it.name, it.value, it.before, experiments.repeat(change), it.limits)
 
 

@@ -36,7 +36,7 @@ def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untr
 
 def _frames(compile_ids: Sequence[str]) -> list[int]:
     """Numbers of the frames, which the graphs of one function share."""
-    found = (_FRAME.fullmatch(it.split("_")[0]) for it in compile_ids)
+    found = (_FRAME.fullmatch(compile_id_.split("_")[0]) for compile_id_ in compile_ids)
     return sorted({int(it.group(1)) for it in found if it})
 
 

@@ -15,7 +15,7 @@ from repro_kit.trace.user_code import UserCode
 
 
 @dataclass(frozen=True)
-class Function:
+class UserFunction:
     """A function as its code object names it; `whole`: it is a frame that torch.compile was given, not a part of it."""
 
     name: str
@@ -24,26 +24,26 @@ class Function:
     whole: bool = False
 
 
-def suspects(failure: Failure, code: UserCode) -> list[Function]:
+def suspects(failure: Failure, code: UserCode) -> list[UserFunction]:
     """Functions whose compiled code fails, innermost and likeliest first, then the frames that hold them."""
     inner = [*_of_breaks(failure, code), *_of_traceback(failure), *_of_graphs(failure, code)]
     frames = _frames(failure, code)
-    found: dict[tuple[str, str, int], Function] = {}
-    whole = {(it.name, it.file, it.line) for it in frames}
+    found: dict[tuple[str, str, int], UserFunction] = {}
+    whole = {(frame.name, frame.file, frame.line) for frame in frames}
     for it in (*inner, *frames):
         key = (it.name, it.file, it.line)
-        found.setdefault(key, Function(*key, whole=key in whole))
+        found.setdefault(key, UserFunction(*key, whole=key in whole))
     own = [it for it in found.values() if not torch_path(it.file)]
     return sorted(own, key=lambda it: it.whole)
 
 
-def _of_breaks(failure: Failure, code: UserCode) -> Iterator[Function]:
+def _of_breaks(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
     if failure.kind is Kind.GRAPH_BREAKS:
         for file, line in code.breaks:
             yield from _around(file, line)
 
 
-def _of_traceback(failure: Failure) -> Iterator[Function]:
+def _of_traceback(failure: Failure) -> Iterator[UserFunction]:
     """Those that the exception names, innermost first; outside of the compiler such frames only called it."""
     for link in reversed(failure.exceptions):
         stated = re.findall(r'^\s*File "(.+)", line (\d+), in ', link.message, re.MULTILINE)
@@ -51,7 +51,7 @@ def _of_traceback(failure: Failure) -> Iterator[Function]:
             yield from _around(file, int(line))
 
 
-def _of_graphs(failure: Failure, code: UserCode) -> Iterator[Function]:
+def _of_graphs(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
     """Those that the failing graph's statements come from: first of the operator that the failure names."""
     if failure.measured is not None:
         return
@@ -65,19 +65,19 @@ def _of_graphs(failure: Failure, code: UserCode) -> Iterator[Function]:
         yield from _around(origin.file, origin.line)
 
 
-def _frames(failure: Failure, code: UserCode) -> list[Function]:
+def _frames(failure: Failure, code: UserCode) -> list[UserFunction]:
     """Frames that Dynamo compiled: the failing one, those that recompile, those that take longest."""
-    frames = [it for it in code.frames if failure.compile_id in (None, it.compile_id)]
-    weights: Counter[Function] = Counter()
+    frames = [frame for frame in code.frames if failure.compile_id in (None, frame.compile_id)]
+    weights: Counter[UserFunction] = Counter()
     for it in frames:
         weight = 1 if failure.kind is Kind.RECOMPILES else round(it.seconds * 1e3)
-        weights[Function(it.name, it.file, it.first_line)] += weight
+        weights[UserFunction(it.name, it.file, it.first_line)] += weight
     if failure.kind in (Kind.RECOMPILES, Kind.COMPILE_TIME):
         return [it for it, _ in weights.most_common()]
     return list(weights)
 
 
-def _around(file: str, line: int) -> Iterator[Function]:
+def _around(file: str, line: int) -> Iterator[UserFunction]:
     """The innermost function definition that holds a line; nothing where the file cannot be read."""
     try:
         tree = ast.parse(Path(file).read_bytes())
@@ -90,4 +90,4 @@ def _around(file: str, line: int) -> Iterator[Function]:
     ]
     if holding:
         node = max(holding, key=lambda node: node.lineno)
-        yield Function(node.name, file, min([node.lineno, *(it.lineno for it in node.decorator_list)]))
+        yield UserFunction(node.name, file, min([node.lineno, *(it.lineno for it in node.decorator_list)]))

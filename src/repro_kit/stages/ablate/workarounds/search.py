@@ -21,7 +21,7 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.session.options import Options
 from repro_kit.session.symptoms import override_of
 from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.workarounds.culprits import Function, suspects
+from repro_kit.stages.ablate.workarounds.culprits import UserFunction, suspects
 from repro_kit.trace import read
 from repro_kit.trace.user_code import UserCode, user_code
 from repro_kit.ui import Ui
@@ -152,7 +152,7 @@ def _backend(name: str) -> Workaround:
     return Workaround(f"backend {name}", Intrusion.BACKEND, (line,), "where it is compiled", {"backend": name})
 
 
-def _disabled(it: Function) -> Workaround:
+def _disabled(it: UserFunction) -> Workaround:
     file = PurePath(it.file).name
     override = {"disable": [{"name": it.name, "file": it.file, "line": it.line}]}
     lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {it.name}(…):")

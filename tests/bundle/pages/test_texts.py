@@ -1,0 +1,216 @@
+"""Texts without torch: settings, program and script scripts, the issue's log, judging an output."""
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from programs import FAILING
+from repro_kit.bundle.facts import Facts, without_private
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.repro import recipe_code
+from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.run_output import ReproEnding, read_run
+from repro_kit.bundle.repro.script_repro import pattern, render_script
+from repro_kit.bundle.repro.source_files import find_sources
+from repro_kit.case.case import Subject
+from repro_kit.case.results import Environment
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.program import parse
+
+ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
+
+
+def facts(signature, failure=None):
+    return Facts(signature, failure, ENV)
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
+def test_a_rendered_program_is_short_python_with_the_programs_own_code(failing):
+    program = parse(failing.text)
+    text = render_program(source_of(program), facts(failing.signature))
+    tree = ast.parse(text)
+    assert len(text.splitlines()) < 100
+    graph = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph")
+    assert len(graph.body) == len(program.graph.statements) + 1
+
+
+def test_a_long_script_says_so():
+    text = FAILING[0].text.replace(
+        "    relu = ", "".join(f"    v{at} = x + {at}\n" for at in range(60)) + "    relu = "
+    )
+    known = facts(FAILING[0].signature)
+    assert "not under 100 lines" in " ".join(render_program(source_of(parse(text)), known).split())
+    assert "not under 100 lines" not in render_program(source_of(parse(FAILING[0].text)), known)
+
+
+def test_a_preamble_of_strings_that_span_lines_is_not_indented():
+    text = next(it.text for it in FAILING if it.name == "user_backend")
+    assert '    """One of\nmy own."""' in render_program(source_of(parse(text)), facts(Signature(Kind.COMPILE_ERROR)))
+
+
+def test_names_of_the_program_are_not_taken():
+    preamble = "def run():\n    return main\n\n\n"
+    text = FAILING[0].text.replace("def graph(x)", f"{preamble}def graph(x)").replace("relu(x)", "relu(x + run())")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "def repro_run(" in rendered and "def repro_main(" in rendered and "    repro_main()" in rendered
+
+
+def test_a_name_within_a_function_is_not_in_the_way():
+    text = FAILING[0].text.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "def run(function)" in rendered and "graph(run):\n    relu = torch.relu(run)" in rendered
+
+
+def test_numbers_of_several_calls_stand_in_them():
+    text = next(it.text for it in FAILING if it.name == "several_calls")
+    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
+    assert "    return [(x, 1), (y, 1), (z, 1)]\n" in rendered and "n = 1" not in rendered
+
+
+def test_inputs_are_compared_where_they_are_written_to():
+    inputs = '"inputs": args'
+    signature, told = FAILING[1].signature, Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
+    source = source_of(parse(FAILING[1].text))
+    assert inputs not in render_program(source, facts(signature))
+    assert inputs in render_program(source, facts(signature, told))
+    for statement in ("x += 1", "x.add_(1)", "x[0] = 1"):
+        source = source_of(parse(FAILING[1].text.replace("    return (relu", f"    {statement}\n    return (relu")))
+        assert inputs in render_program(source, facts(signature)), statement
+
+
+def test_everything_of_a_recipe_is_written():
+    recipe = Recipe(
+        backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,
+        memory=9, default_dtype="float64", autocast=Autocast("cuda", "float16"), grad_mode="no_grad",
+        graph_caches=False, fallback_random=True, config={"shapes.x": (1,)}, rtol=0.5,
+    )  # fmt: skip
+    assert recipe_code.compile_call(recipe, "graph", ()) == (
+        'torch.compile(graph, backend="eager", mode="max-autotune", options={"a": float("inf")}, '
+        "dynamic=False, fullgraph=True)"
+    )
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (9, 9))"
+    lines = ["torch.set_num_threads(2)", "torch.set_default_dtype(torch.float64)"]
+    assert recipe_code.process_lines(recipe) == [limit, *lines]
+    assert recipe_code.forward_regions(recipe) == 'torch.no_grad(), torch.autocast("cuda", dtype=torch.float16)'
+    assert "torch.fx.experimental._config.x = (1,)" in recipe_code.config_lines(recipe)
+    assert "torch._inductor.config.fallback_random = True" in recipe_code.config_lines(recipe)
+    assert "torch._functorch.config.enable_autograd_cache = False" in recipe_code.config_lines(recipe)
+    assert recipe_code.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
+
+
+def test_what_surrounds_a_call_is_written():
+    program = parse(FAILING[0].text)
+    recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    call = (
+        "    with Mode(2), other():\n        with torch.no_grad():\n            outputs = function(*args)\n        sum("
+    )
+    assert call in text
+    recipe = Recipe(backend="aot_eager", fullgraph=True, compiled_autograd=True, warm_caches=True, check=False)
+    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
+    assert "    import torch._dynamo.compiled_autograd\n" in text
+    enable = 'torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="aot_eager"))'
+    twice = "        run(compiled)  # fills the caches\n        torch._dynamo.reset()\n        run(compiled)\n"
+    assert f"    with {enable}:\n{twice}    print" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "ending", "kind"),
+    [
+        (0, "PASS\n", ReproEnding.PASSES, None),
+        (125, "CANNOT RUN: no torch\n", ReproEnding.CANNOT_RUN, None),
+        (1, "FAIL timeout: no end after 60 s\n", ReproEnding.FAILS, Kind.TIMEOUT),
+        (1, "FAIL crash: SIGSEGV\n", ReproEnding.FAILS, Kind.CRASH),
+        (
+            1,
+            "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 3 / 4\n",
+            ReproEnding.FAILS,
+            Kind.ACCURACY,
+        ),
+        (1, "gibberish\n", ReproEnding.FAILS, None),
+        (2, "usage\n", ReproEnding.BROKEN, None),
+        (None, "", ReproEnding.BROKEN, None),
+    ],
+)
+def test_an_output_is_read(status, output, ending, kind):
+    reading = read_run(status, output, "exit")
+    assert reading.ending is ending
+    assert (reading.failure.kind if reading.failure else None) is kind
+
+
+def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
+    message = "size 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)"
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("a.b.MyError", message),))
+    found = pattern(facts(Signature(Kind.RUNTIME_ERROR), failure))
+    assert re.search(found, "x\na.b.MyError: size 13 of <X at 0x7fff> in /var/c.py (max 1e-3)\n")
+    assert not re.search(found, "MyError: shape 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)")
+
+
+def test_long_logs_lose_their_middle_and_say_so():
+    log = "\n".join(f"line {number}" for number in range(1000))
+    trimmed = markdown.trim(log)
+    assert trimmed.startswith("line 0\n") and trimmed.endswith("line 999") and "880 lines left out" in trimmed
+
+
+def test_compiler_warnings_do_not_hide_the_error():
+    log = "a.h:1:2: warning: bad\n  1 | x\n    | ^\nmain.cpp:9:1: error: no\n  9 | y\nend"
+    assert markdown.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 compiler warnings left out]"
+
+
+def test_what_differs_from_run_to_run_is_evened_out():
+    assert (
+        markdown.steady("[rank0]:W1120 17:29:56.3 4244 torch/x.py] at 0x7f0011223344") == "[rank0]:torch/x.py] at 0x…"
+    )
+
+
+def tree(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("")
+
+
+def test_files_of_a_script_with_its_imports_in_their_places(tmp_path):
+    cwd, other = tmp_path / "proj", tmp_path / "elsewhere"
+    tree(cwd, "tools/train.py", "tools/model.py", "src/pkg/__init__.py", "src/pkg/layer.py", "unused.py")
+    tree(other, "shared/__init__.py", "shared/util.py")
+    (cwd / "tools/train.py").write_text("import model\nfrom pkg import layer\nimport torch\n")
+    subject = Subject("script", ("tools/train.py", "--lr", "1"), str(cwd), "python")
+    modules = [str(cwd / "src/pkg/__init__.py"), str(cwd / "src/pkg/layer.py"), str(other / "shared/util.py")]
+    sources = find_sources(subject, modules)
+    assert sorted(sources.files) == [
+        "lib/shared/util.py", "src/pkg/__init__.py", "src/pkg/layer.py", "tools/model.py", "tools/train.py",
+    ]  # fmt: skip
+    assert sources.argv == ("tools/train.py", "--lr", "1") and set(sources.roots) == {"lib", "src"}
+
+
+@pytest.mark.parametrize(
+    ("form", "argv", "expected"),
+    [
+        ("script", ("a.py", "x y"), '[sys.executable, "a.py", "x y"]'),
+        ("module", ("pkg.run", "-v"), '[sys.executable, "-m", "pkg.run", "-v"]'),
+        ("command", ("/venv/bin/pytest", "a.py::t"), '[installed("pytest"), "a.py::t"]'),
+        ("command", ("python3.11", "a.py"), '[sys.executable, "a.py"]'),
+    ],
+)
+def test_the_command_of_a_script_bundle(tmp_path, form, argv, expected):
+    subject = Subject(form, argv, str(tmp_path), "python")
+    known = facts(Signature(Kind.DYNAMO_ERROR, ("Unsupported",)))
+    text = render_script(subject, find_sources(subject, []), known, why="", limit=9, traced=form == "module")
+    ast.parse(text)
+    assert f"command = {expected}" in text and "NOT MINIMIZED" in text
+
+
+def test_what_was_redacted_is_open_in_the_pattern_and_no_piece_of_it_stands_in_a_text():
+    token = "hf_" + "a1B2c3" * 12
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", f"{'x' * 140} {token} denied"),))
+    told = without_private(facts(Signature(Kind.RUNTIME_ERROR, message=token), failure), Redactor())
+    assert "a1B2" not in told.expected + told.signature.message + pattern(told)
+    near = replace(failure, exceptions=(ExceptionLink("ValueError", f"no {token} in /home/eve/x.py"),))
+    told = without_private(facts(Signature(Kind.RUNTIME_ERROR), near), Redactor([("/home/eve", "<home>")]))
+    assert re.search(pattern(told), f"ValueError: no {token} in /elsewhere/x.py")

@@ -1,0 +1,125 @@
+"""Whatever a planted value is made of, the files stay well-formed, and no spelling of the value is left in them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from planted import PROGRAM
+from private_values import bundle_of, problems_of, small_case, spelt, with_program, with_trace
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.private_values import Private, teach
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.redact_data import redact_typed
+from repro_kit.bundle.privacy.redact_files import redact_file
+from repro_kit.bundle.story.story import Story, read_story, write_story
+from repro_kit.case.results import Environment
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.session.options import Options
+
+ODD = [
+    "pa\\nss",
+    '"},{"a":"',
+    "a'b\"c\\",
+    "Zk4\nQw8\tRt2",
+    "ünï-çødé",
+    "\u202ekcatta",
+    "😀 secret 😀",
+    "</script>x",
+    "a&b<c>d",
+]
+ODD += ["C:\\new\\table", "%41%42xyz", "{{7*7}}", "'; import os", "\\u0041bcd", 'x = """', "@@code 0@@", "$(rm -rf)"]
+ENUMS = [*Kind, *Layer, "program", "script", "true", "null", "schema", "manifest"]
+values = st.one_of(
+    st.sampled_from(ODD),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=4, max_size=40),
+    st.text("abc\\\"'\n{}[]:,<>&%/é 1", min_size=4, max_size=20),
+)
+ENV = Environment("3.11", "python", "Linux", "2.13")
+
+
+def redactor_of(value: str) -> Redactor:
+    redactor = Redactor()
+    teach(redactor, [Private(value, "environment variable", "DB_PASSWORD", secret=True)])
+    return redactor
+
+
+@settings(deadline=None, max_examples=300)
+@given(values)
+@example("\\nZk4Qw8Rt2Yp6Lm9Xv3Nb")
+@example("dynamo-error")
+@example("message")
+def test_data_classes_stay_whole(value: str) -> None:
+    redactor = redactor_of(value)
+    story = Story(
+        Signature(Kind.DYNAMO_ERROR, (value,), f"x {value} y"),
+        value,
+        ENV,
+        "program",
+        recipe=Recipe(config={value: value}),
+    )
+    shown = redact_typed(story, lambda text: redactor.redact(text).text)
+    again = read_story({"story.json": write_story(shown).encode(), "env.json": dumps(ENV)}, "it")
+    assert again.signature.kind is Kind.DYNAMO_ERROR and again.level == "program"
+    assert from_data(to_data(shown.signature), Signature) == shown.signature
+    if redactor.replaces(value):
+        texts = [shown.error, shown.signature.message, *shown.recipe.config, write_story(shown)]
+        assert [spelling for spelling in spelt(value) for text in texts if spelling in text] == []
+
+
+@settings(deadline=None, max_examples=300)
+@given(values)
+@example("\\nZk4Qw8Rt2Yp6Lm9Xv3Nb")
+@example("has_payload")
+def test_json_and_traces_stay_whole(value: str) -> None:
+    redactor = redactor_of(value)
+    data = {"a": [f"- {value} -", {value: 1.5}], "b": {"message": value}, "c": None}
+    for indent in (None, 2):
+        text = redact_file(json.dumps(data, indent=indent), "x.json", "artifact", redactor).text
+        assert set(json.loads(text)) == {"a", "b", "c"}
+        if redactor.replaces(value):
+            assert [spelling for spelling in spelt(value) if spelling in text] == []
+    head = "V1120 17:29:56.314000 42 torch/_dynamo/x.py:1] "
+    payload = "\n".join("\t" + line for line in f"code {value} code".split("\n"))
+    record = head + json.dumps({"artifact": {"name": f"- {value}"}, "has_payload": ""}) + "\n" + payload + "\n"
+    text = redact_file(record, "trace/x.log", "trace", redactor).text
+    assert text.endswith("\n") and json.loads(text.splitlines()[0].removeprefix(head))["artifact"]
+    if redactor.replaces(value):
+        assert [spelling for spelling in spelt(value) if spelling in text] == []
+
+
+@settings(deadline=None, max_examples=300)
+@given(values)
+@example("'''")
+@example("abc\\")
+def test_python_still_compiles(value: str) -> None:
+    redactor = redactor_of(value)
+    source = f"x = {value!r}\ny = [{value + ' z'!r}]  # {value!a}\nz = {json.dumps(value)}\n"
+    text = redact_file(source, "x.py", "source", redactor).text
+    compile(text, "x.py", "exec")
+    if redactor.replaces(value):
+        assert [spelling for spelling in spelt(value) if spelling in text] == []
+
+
+@pytest.mark.parametrize("value", ["\\nZk4Qw8Rt2Yp6Lm9Xv3Nb", "dynamo-error", *ODD, *ENUMS])
+def test_a_whole_bundle_stays_well_formed(tmp_path: Path, value: str) -> None:
+    case = small_case(tmp_path, f"x {value} y")
+    with_program(case, PROGRAM.replace("TENSOR0", "a").replace("TENSOR1", "b"))
+    with_trace(
+        case, [({"artifact": {"name": value}}, f"say {value}"), ({"str": [value, 1]}, json.dumps({value: value}))]
+    )
+    files = bundle_of(case, {"NOTIFY_ON": value, "DB_PASSWORD": value}, Options(trace="yes"))
+    assert problems_of(files) == []
+
+
+def test_a_letter_after_a_backslash_belongs_to_no_secret() -> None:
+    contents = Contents(Redactor())
+    contents.add_text("logs/a.txt", r'{"at": "x\nZk4Qw8Rt2Yp6Lm9Xv3Nb"}', "log")
+    contents.add_text("logs/b.json", r'{"at": "x\nZk4Qw8Rt2Yp6Lm9Xv3Nb"}', "log")
+    assert contents.entries["logs/a.txt"].data == rb'{"at": "x\nREDACTED_SECRET_1"}'
+    assert json.loads(contents.entries["logs/b.json"].data) == {"at": "x\nREDACTED_SECRET_1"}

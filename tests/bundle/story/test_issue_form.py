@@ -1,0 +1,162 @@
+"""`issue.md` box by box, and what is told of a failure in it: rank, aspects, title, labels, links."""
+
+import re
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from programs import FAILING
+from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.story import issue_form
+from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import Signature
+from repro_kit.program import parse
+from stories import shown_issue, story_of
+
+REPRO = "@@code 0@@"
+
+
+def named(name):
+    return next(it for it in FAILING if it.name == name)
+
+
+def test_the_boxes_are_those_of_the_form_in_their_order():
+    text = markdown.issue(story_of("accuracy"))
+    assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
+    assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
+    assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
+    assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
+    assert "**Expected:** The compiled graph gives what eager gives" in text
+    assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+
+
+def test_the_users_own_files_are_shown_where_they_are_what_runs():
+    files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
+    text = shown_issue(story_of("accuracy", level="script", sources=files, reason="no graph was compiled"))
+    assert "`files/train.py`:\n\n```python\nimport model\n```\n" in text
+    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
+    assert "def graph" not in text and "runs these files (`python train.py`)" in text
+    long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
+    assert len(long) < issue_form.LONGEST_BODY and "too long to show here" in long
+
+
+@pytest.mark.parametrize(
+    ("torch", "words"),
+    [
+        ("2.13.0", "not tried. `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`"),
+        ("2.13.0+cu130", "whl/nightly/cu130`"),
+        ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
+    ],
+)
+def test_whether_a_nightly_was_tried(torch, words):
+    story = story_of("accuracy")
+    assert words in markdown.nightly(replace(story, environment=replace(story.environment, torch=torch)))
+
+
+def test_what_an_error_says_is_not_taken_for_markdown():
+    text = markdown.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
+    assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
+    assert "fails: `wrong result: values differ from eager's`." in text
+
+
+def test_a_bisection_stands_in_the_issue():
+    text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
+    assert "#### First bad build\n\ntorch 2.12 is the first" in text and "Nightly: builds were bisected" in text
+
+
+@pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
+def test_an_issue_fits_githubs_limit(characters):
+    story = story_of("accuracy", log="x\n" * characters, repro="# line\n" * (characters // 7))
+    text = markdown.issue(story)
+    shown = shown_issue(story)
+    assert len(shown) <= issue_form.LONGEST_BODY
+    assert (REPRO in text) or "too long to show here" in text
+
+
+def test_what_the_captured_graph_had_and_the_repro_needs():
+    captured, kept = parse(named("backward_accuracy").text), parse(named("accuracy").text)
+    words = {aspect.name: markdown.aspect_words(aspect) for aspect in aspects(captured, kept)}
+    assert words["Autograd"] == "not needed; the captured graph had: backward() is called"
+    assert words["Context managers"] == "not needed; the captured graph had: autocast(cpu, bfloat16)"
+    assert words["Configuration"].startswith("needed: inductor.cpp.inject_relu_bug_TESTING_ONLY='accuracy'")
+    assert "originally: backend='negated'" in words["Configuration"]
+    assert words["Tensor subclasses"] == "not involved"
+    (dynamic,) = [
+        aspect for aspect in aspects(kept, parse(named("several_calls").text)) if aspect.name == "Dynamic shapes"
+    ]
+    assert dynamic.kept == "dynamic=True, 3 calls"
+
+
+def test_operators_are_told_by_their_names():
+    assert ops_of(parse(named("backward_accuracy").text)) == ("matmul", "tanh")
+    assert ops_of(parse(named("several_calls").text)) == ("add", "mul_")
+
+
+@pytest.mark.parametrize(
+    ("rank", "number"),
+    [
+        (rank_of_program("import torch\n", stored=False, included=False), 1),
+        (rank_of_program("import torch\n" * 100, stored=False, included=False), 2),
+        (rank_of_program("import torch\n", stored=True, included=True), 2),
+        (rank_of_program("import torch\nimport torchvision.ops\n", stored=False, included=False), 3),
+        (rank_of_program("import torch\n", stored=True, included=False), 4),
+        (rank_of_script(["import os\nimport mine\n", "import torch\n"], ["mine"], complete=True), 1),
+        (rank_of_script(["import torch\n" * 100], [], complete=True), 2),
+        (rank_of_script(["from transformers import x\n"], ["mine"], complete=True), 3),
+        (rank_of_script(["import torch\n"], [], complete=False), 4),
+    ],
+)
+def test_ranks(rank, number):
+    assert rank.number == number
+
+
+def test_title_and_labels():
+    story = story_of("accuracy", layer=Layer.INDUCTOR, ops=("relu",))
+    assert issue_form.title_of(story) == "[inductor] wrong result: values differ from eager's (relu)"
+    assert issue_form.labels_of(story)[0] == "oncall: pt2"
+    assert "module: correctness (silent)" in issue_form.labels_of(story)
+    long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
+    assert len(issue_form.title_of(long)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "expected"),
+    [
+        (Kind.MEMORY, "module: memory usage", "It stays below that limit."),
+        (Kind.OOM, "module: memory usage", "The memory suffices"),
+        (Kind.CRASH, "module: crash", "The process lives"),
+        (Kind.TIMEOUT, "oncall: pt2", "It ends"),
+        (Kind.RUNTIME_ERROR, "oncall: pt2", "It compiles and runs"),
+    ],
+)
+def test_what_should_happen_instead(kind, label, expected):
+    story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
+    assert label in issue_form.labels_of(story) and len(issue_form.labels_of(story)) == 1 + (label != "oncall: pt2")
+    assert f"**Expected:** {expected}" in markdown.issue(story)
+
+
+def query(link):
+    return parse_qs(urlsplit(link).query)
+
+
+def test_duplicates_are_looked_for_by_the_words_that_tell():
+    story = story_of("compile_error")
+    assert story.signature.kind is Kind.COMPILE_ERROR
+    words, link = issue_form.searches(story)[0]
+    assert query(link)["q"] == [f'is:issue label:"oncall: pt2" {words}']
+    assert "CppCompileError" in words and "scope" in words
+
+
+@pytest.mark.parametrize("lines", [1, 3000])
+def test_a_link_that_opens_the_issue_is_short_enough(lines):
+    story = story_of("accuracy")
+    body = "### A\n\n```\n" + "é & = # ?\n" * lines + "```\n"
+    link = issue_form.new_issue_link(story, body)
+    assert len(link) <= 8000
+    found = query(link)
+    assert found["title"] == [issue_form.title_of(story)] and found["labels"][0].startswith("oncall: pt2")
+    shown = found["body"][0]
+    assert (shown == body) == (lines == 1)
+    assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)

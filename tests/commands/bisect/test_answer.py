@@ -1,0 +1,85 @@
+"""The answer in words, and when it is part of a case's bundle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repro_kit.bisect import Build, Judgement, Mark, SearchOutcome, next_step
+from repro_kit.bisect.state import SCHEMA, BisectState
+from repro_kit.bisect.store import write_state
+from repro_kit.case.case import Case, Subject
+from repro_kit.commands.bisect.answer import as_json, as_markdown, make_report
+from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.stages.bundle.bisection import bisected
+from repro_kit.stages.bundle.case_redactor import commits_in
+
+BUILDS = tuple(Build(f"2.{number}.0", f"2.{number}.0", url=f"https://x.org/{number}.whl") for number in range(5))
+STATE = BisectState(
+    SCHEMA, "it", BUILDS, "torch", "releases", "use.py", good="2.0.0", bad="2.4.0", command="repro-kit bisect …"
+)
+
+
+def judged(state: BisectState, marks: str) -> BisectState:
+    """`state` with a letter a build: g, b, s; a dot is one that was not judged."""
+    words = {"g": Mark.GOOD, "b": Mark.BAD, "s": Mark.SKIP}
+    for build, letter in zip(state.builds, marks, strict=True):
+        if letter != ".":
+            state = state.with_judgement(Judgement(build.name, words[letter], "a | <b>", commit=build.version))
+    return state
+
+
+def report_of(state: BisectState):
+    outcome = next_step(state.question, state.marks)
+    assert isinstance(outcome, SearchOutcome)
+    return make_report(state, outcome)
+
+
+@pytest.mark.parametrize(
+    ("marks", "find_fix", "sentence", "code"),
+    [
+        ("ggbbb", False, "torch 2.2.0 is the first build that fails; torch 2.1.0 is the last one that still", Exit.OK),
+        ("bbggg", True, "torch 2.2.0 is the first build that no longer fails; torch 2.1.0 is the last one", Exit.OK),
+        ("gssbb", False, "The first build that fails is torch 2.3.0 or one of the 2 before it", Exit.OK),
+        ("....g", False, "torch 2.4.0 passes, so both ends are alike", Exit.NOTHING_FAILED),
+        ("b...b", False, "torch 2.0.0 already fails, so both ends are alike", Exit.FAILED),
+        ("b...b", True, "torch 2.4.0 still fails, so both ends are alike", Exit.FAILED),
+        ("g...g", True, "torch 2.0.0 passes, so both ends are alike", Exit.NOTHING_FAILED),
+        ("sssss", False, "No build of torch at the newer end can be judged", Exit.CANNOT_RUN),
+    ],
+)
+def test_the_answer_is_a_sentence_and_an_exit_code(marks, find_fix, sentence, code) -> None:
+    ends = {"good": "2.4.0", "bad": "2.0.0"} if find_fix else {}
+    report = report_of(judged(replace(STATE, find_fix=find_fix, **ends), marks))
+    assert sentence in report.sentence
+    assert (report.exit_code, as_json(report)["exit"]) == (code, code)
+    assert report.sentence in as_markdown(report)
+
+
+def test_markdown_has_both_sides_the_log_and_the_command() -> None:
+    text = as_markdown(report_of(judged(STATE, "ggbbb")))
+    assert "| first bad | [2.2.0](https://x.org/2.whl) |  | 2.2.0 |" in text
+    assert "| `2.1.0` | good | a \\| &lt;b> |" in text
+    assert text.rstrip().endswith("```\nrepro-kit bisect …\n```")
+
+
+def test_a_mark_by_hand_that_contradicts_is_told() -> None:
+    state = judged(STATE, "gbbgb")
+    assert any("2.3.0 was judged like the older ones" in note for note in report_of(state).notes)
+
+
+def test_only_an_answer_goes_into_the_bundle(tmp_path: Path) -> None:
+    case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
+    assert bisected(case) == ""
+    signature = Signature(Kind.ACCURACY)
+    case.update(signature=signature)
+    state = replace(STATE, signature=signature)
+    for marks, there in (("....g", False), ("g....", False), ("ggbbb", True)):
+        write_state(case.path / "bisect", judged(state, marks))
+        (case.path / "bisect" / "answer.md").write_text("the answer\n")
+        assert bool(bisected(case)) == there
+    assert commits_in(f"see {'0a' * 20} and 123") == ["0a" * 20]

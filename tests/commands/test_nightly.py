@@ -1,0 +1,198 @@
+"""A folder of cases on one build after the other."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.bisect.news import CaseRun, LastSeen, NewsEvent, NightlyMemory, compare, grouped, remembered
+from repro_kit.builds.catalog import BuildSelection
+from repro_kit.builds.source import Ready
+from repro_kit.cli.main import main
+from repro_kit.commands import nightly
+from repro_kit.commands.bisect.bisect_subject import BuildSubject
+from repro_kit.commands.bisect.run_build import BuildRun
+from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.ui import SilentUi
+from wheelhouse import BAD, GOOD, OTHER, make_wheel
+
+FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
+ANOTHER = Signature(Kind.RUNTIME_ERROR, ("KeyError",), "something else")
+
+REPRO = """import sys
+try:
+    import frob
+except ImportError as error:
+    print(f"CANNOT RUN: {error!r}")
+    sys.exit(125)
+frob.answer()
+print("PASS")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "event"),
+    [
+        (None, (RunOutcome.FAILS_ALIKE, FAILURE), NewsEvent.FIRST),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_ALIKE, FAILURE), NewsEvent.NEWLY_FAILS),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_OTHERWISE, ANOTHER), NewsEvent.NEWLY_FAILS),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.PASSES, None), NewsEvent.FIXED),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.FAILS_OTHERWISE, ANOTHER), NewsEvent.CHANGED),
+        ((RunOutcome.FAILS_OTHERWISE, ANOTHER), (RunOutcome.FAILS_OTHERWISE, ANOTHER), NewsEvent.STILL_FAILS),
+        ((RunOutcome.PASSES, None), (RunOutcome.PASSES, None), NewsEvent.STILL_PASSES),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.CANNOT_TELL, None), NewsEvent.UNKNOWN),
+    ],
+)
+def test_what_has_become_of_a_case(before, now, event) -> None:
+    memory = NightlyMemory(cases={"a": LastSeen("1", *before)} if before else {})
+    assert [it.event for it in compare(memory, [CaseRun("a", *now)])] == [event]
+
+
+def test_one_regression_is_one_report() -> None:
+    memory = NightlyMemory(cases={name: LastSeen("1", RunOutcome.PASSES) for name in "abcd"})
+    runs = [CaseRun(name, RunOutcome.FAILS_ALIKE, FAILURE) for name in "ab"]
+    runs += [
+        CaseRun("c", RunOutcome.FAILS_ALIKE, ANOTHER),
+        CaseRun("d", RunOutcome.PASSES),
+        CaseRun("e", RunOutcome.PASSES),
+    ]
+    groups = grouped(compare(memory, runs))
+    assert [(group.event, group.names) for group in groups] == [
+        (NewsEvent.NEWLY_FAILS, ["a", "b"]),
+        (NewsEvent.NEWLY_FAILS, ["c"]),
+        (NewsEvent.FIRST, ["e"]),
+        (NewsEvent.STILL_PASSES, ["d"]),
+    ]
+
+
+def test_a_build_that_cannot_run_a_case_is_passed_over() -> None:
+    memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.PASSES), "gone": LastSeen("1", RunOutcome.PASSES)})
+    memory = remembered(memory, [CaseRun("a", RunOutcome.CANNOT_TELL)], "2")
+    assert dict(memory.cases) == {"a": LastSeen("1", RunOutcome.PASSES)}
+    assert memory.build == "2"
+
+
+@pytest.mark.slow
+def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        (project / "cases" / name).mkdir(parents=True)
+        (project / "cases" / name / "repro.py").write_text(REPRO)
+
+    def night(*versions: str, code: str) -> tuple[int, dict]:
+        for version in versions:
+            make_wheel(project / "dist", version, code)
+        words = ["nightly", "cases", "--yes", "--wheels", "dist", "--package", "frob", "--python", sys.executable]
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--json"])
+        return int(ended.value.code or 0), json.JSONDecoder().raw_decode(capsys.readouterr().out)[0]
+
+    code, told = night("1.0.dev20260101", code=GOOD)
+    assert (code, [it["event"] for it in told["groups"]]) == (0, ["seen for the first time"])
+    make_wheel(project / "dist", "1.0.dev20260102", GOOD)
+    code, told = night("1.0.dev20260103", "1.0.dev20260104", code=BAD)
+    assert (code, [(it["event"], it["cases"]) for it in told["groups"]]) == (1, [("newly fails", ["one", "two"])])
+    assert "1.0.dev20260103 is the first build that fails" in told["groups"][0]["bisected"]
+    assert "**newly fails**" in (project / "cases" / ".nightly" / "nightly.md").read_text()
+    assert "newly fails" in (project / "cases" / ".nightly" / "nightly.html").read_text()
+    code, told = night("1.0.dev20260105", "1.0.dev20260106", code=OTHER)
+    assert (code, [it["event"] for it in told["groups"]]) == (1, ["changed its signature"])
+    assert "1.0.dev20260105 is the first build that fails like this" in told["groups"][0]["bisected"]
+    assert "is the last one that fails differently" in told["groups"][0]["bisected"]
+    code, told = night("1.0.dev20260107", code=OTHER)
+    assert (code, [it["event"] for it in told["groups"]]) == (0, ["still fails"])
+    code, told = night("1.0.dev20260108", code=GOOD)
+    assert (code, [it["event"] for it in told["groups"]]) == (0, ["newly fixed"])
+    assert "1.0.dev20260108 is the first build that no longer fails" in told["groups"][0]["bisected"]
+
+
+def test_what_comes_and_goes_is_no_news() -> None:
+    class Flaky:
+        def __init__(self, *statuses: Status) -> None:
+            self.statuses = list(statuses)
+
+        def run(self, ready: Ready) -> BuildRun:
+            return BuildRun(self.statuses.pop(0), signature=FAILURE)
+
+    def settled(*statuses: Status) -> tuple[RunOutcome, str]:
+        oracle = Flaky(*statuses)
+        subject = BuildSubject("repro.py", oracle, Path(), FAILURE)  # type: ignore[arg-type]
+        memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
+        run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+        assert not oracle.statuses
+        return run.state, run.note
+
+    assert settled(Status.FAIL) == (RunOutcome.FAILS_ALIKE, "")
+    assert settled(Status.PASS, Status.FAIL) == (RunOutcome.FAILS_ALIKE, "comes and goes: in another run it passes")
+    assert settled(Status.PASS, Status.INFRA, Status.PASS) == (RunOutcome.PASSES, "")
+
+
+HANG = Signature(Kind.TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "state", "event"),
+    [
+        (HANG, None, RunOutcome.FAILS_ALIKE, NewsEvent.FIRST),
+        (HANG, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
+        (FAILURE, None, RunOutcome.CANNOT_TELL, NewsEvent.UNKNOWN),  # it may only be slow
+        (FAILURE, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_OTHERWISE, NewsEvent.NEWLY_FAILS),
+        (FAILURE, LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE), RunOutcome.FAILS_OTHERWISE, NewsEvent.CHANGED),
+        (FAILURE, LastSeen("1", RunOutcome.FAILS_OTHERWISE, HANG), RunOutcome.FAILS_OTHERWISE, NewsEvent.STILL_FAILS),
+        (None, None, RunOutcome.CANNOT_TELL, NewsEvent.UNKNOWN),
+        (None, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
+    ],
+)
+def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event) -> None:
+    class Hanging:
+        def run(self, ready: Ready) -> BuildRun:
+            return BuildRun(Status.FAIL, "still running after 600 s", timed_out=True)
+
+    subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
+    memory = NightlyMemory(cases={"a": before} if before else {})
+    run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+    (news,) = compare(memory, [run])
+    assert (run.state, news.event) == (state, event)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "option"),
+    [
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_ALIKE, FAILURE), ""),
+        ((RunOutcome.PASSES, None), (RunOutcome.FAILS_OTHERWISE, ANOTHER), "--any-failure"),
+        ((RunOutcome.FAILS_OTHERWISE, ANOTHER), (RunOutcome.PASSES, None), "--any-failure --find-fix"),
+    ],
+)
+def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
+    watch = nightly.Watch(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
+    news = compare(NightlyMemory(cases={"a": LastSeen("1", *before)}), [CaseRun("a", *now)])[0]
+    words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
+    assert nightly._again(watch, news, good="1", bad="2") == " ".join([*filter(None, words), "--good 1 --bad 2"])
+
+
+def test_no_network_is_no_alarm(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repro_kit.builds.wheels.web._PAUSE", 0.0)
+    (project / "cases" / "one").mkdir(parents=True)
+    (project / "cases" / "one" / "repro.py").write_text(REPRO)
+    (project / "cases" / "damaged.zip").write_bytes(b"this is no bundle")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ["cases", "--yes", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable]
+    with pytest.raises(SystemExit) as ended:
+        main(["nightly", *words])
+    told = " ".join(capsys.readouterr().err.split())
+    assert (ended.value.code, "check the network" in told, "damaged.zip is left out" in told) == (125, True, True)
+
+
+def test_a_folder_without_cases(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "empty").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        main(["nightly", "empty"])
+    assert (ended.value.code, "holds no case" in capsys.readouterr().err) == (2, True)

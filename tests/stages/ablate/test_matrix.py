@@ -1,0 +1,65 @@
+from repro_kit.model.ablation.axis import Axis
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.matrix import Matrix
+
+FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
+
+
+def names(matrix: Matrix, own: Recipe) -> list[str]:
+    return [cell.name for cell in matrix.cells(own)]
+
+
+def test_what_names_the_layer_comes_first() -> None:
+    own = Recipe(dynamic=True)
+    first = names(Matrix(), own)[: 1 + len(LADDER)]
+    assert first == ["no torch.compile", *(f"{backend} dynamic=True" for backend in LADDER)]
+
+
+def test_presets_grow() -> None:
+    sizes = [len(Matrix(preset=preset).cells(Recipe())) for preset in ("quick", "standard", "full")]
+    assert sizes == [5, 13, 19]  # the ladder; × dynamic; modes, fullgraph, grad and caches
+    assert len(Matrix(cheap=False).cells(Recipe())) == 7  # a script: dynamic for its own backend alone
+
+
+def test_a_users_backend_and_further_ones_are_tried_too() -> None:
+    found = names(Matrix(preset="quick", backends=("tvm",)), Recipe(backend="mine", mode="m"))
+    assert found[-2:] == ["mine dynamic=None", "tvm dynamic=None"]
+
+
+def test_axes_one_at_a_time_or_crossed() -> None:
+    axes = (Axis("dynamic", (True, False)), Axis("inductor.a", (1, 2)))
+    alone = names(Matrix("quick", axes=axes), Recipe())
+    assert alone[5:] == [
+        "inductor dynamic=True",
+        "inductor dynamic=False",
+        "inductor inductor.a=1",
+        "inductor inductor.a=2",
+    ]
+    assert len(names(Matrix("quick", axes=axes, cross=True), Recipe())) == 5 + 4
+
+
+def test_no_recipe_is_run_twice() -> None:
+    for own in (Recipe(), Recipe(mode="max-autotune", dynamic=False), Recipe(backend="aot_eager", fullgraph=True)):
+        plans = Matrix("full", axes=(Axis("backend", ("eager", "inductor")),)).cells(own)
+        compiled = [plan.recipe for plan in plans if plan.compiled]
+        assert all(recipe not in compiled[:at] for at, recipe in enumerate(compiled))
+
+
+def test_modes_follow_where_inductor_fails_alike() -> None:
+    own = Recipe()
+    failing = [Cell("inductor", True, own, FAIL, same=True)]
+    assert [it.name for it in Matrix().after(own, failing)] == [
+        "inductor mode=reduce-overhead",
+        "inductor mode=max-autotune",
+        "inductor mode=max-autotune-no-cudagraphs",
+    ]
+    assert Matrix().after(own, [Cell("inductor", True, own, FAIL, same=False)]) == []
+    assert Matrix("quick").after(own, failing) == []
+
+
+def test_a_mode_that_only_adds_cuda_graphs_is_not_run_without_cuda() -> None:
+    without = {mode.name for mode in Matrix().modes(Recipe()) if mode.no_effect}
+    assert without == {"inductor mode=reduce-overhead", "inductor mode=max-autotune-no-cudagraphs"}
+    assert not any(mode.no_effect for mode in Matrix(accelerator=True).modes(Recipe()))

@@ -1,0 +1,154 @@
+"""At packing: what earlier stages say is told where it is about this `repro.py`, and left out elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.run_output import Reading, ReproEnding
+from repro_kit.case.results import Environment, Observation, Reduction, TwinFound
+from repro_kit.model.ablation.cell import Ablation, Cell
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.program import parse
+from repro_kit.reduce.flaky import Tally
+from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm
+
+WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
+ENV = Environment("3.11", "python", "linux", "2.13.0")
+PROGRAM = parse(
+    "# repro-kit program 1\nimport torch\n\nRECIPE = {}\n"
+    "\n\ndef graph(x):\n    relu = torch.relu(x)\n    return (relu,)\n"
+    "\n\ndef calls():\n    return [(torch.ones(3),)]\n"
+)
+
+
+def cell(backend: str, *, same: bool, runs: int = 1, subject: str = "program", **changed: object) -> Cell:
+    verdict = Verdict(Status.FAIL, Failure(Kind.ACCURACY)) if same else Verdict(Status.PASS)
+    recipe = Recipe(backend=backend)
+    return Cell(f"{backend} {subject}", True, recipe, verdict, same=same, runs=runs, subject=subject, changed=changed)
+
+
+def ablation_of(
+    first: str = "inductor", each: int = 1, on_script: tuple[Cell, ...] = (), **changes: object
+) -> Ablation:
+    cells = [cell(it, same=LADDER.index(it) >= LADDER.index(first), runs=each) for it in LADDER]
+    made = Ablation("program", (*cells, *on_script), Layer.INDUCTOR, "Inductor is at fault.", torch="2.13.0")
+    return replace(made, **{"failure": WRONG.summary(), **changes})
+
+
+def candidate_of(ablation: Ablation | None, level: str = "program", name: str = "minify/best.py") -> ReproForm:
+    facts = Facts(WRONG, None, ENV, ablation)
+    if level == "script":
+        return ReproForm(facts, 60.0, "no graph fails alone")
+    return ReproForm(facts, 60.0, "", Path("x.repro") / name, PROGRAM, name.startswith("minify"))
+
+
+def known_of(candidate: ReproForm, reduction: Reduction | None = None) -> CaseResults:
+    seen = Observation((), 1, None, False, 1.0, 0, None, None)
+    return CaseResults(seen, None, None, reduction, candidate.facts)
+
+
+def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check:
+    made = [RunOfRepro(Reading(ReproEnding.FAILS), "", 1.0, same=at < same) for at in range(runs)]
+    return Check(tuple(made), RunOfRepro(Reading(ReproEnding.PASSES), "", 1.0), earlier=before or Tally())
+
+
+def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:
+    found = held(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
+    assert (found.candidate.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
+    assert found.candidate.facts.layer is None or not found.dropped
+    return found.dropped
+
+
+def test_what_is_about_it_is_told() -> None:
+    assert dropped(candidate_of(ablation_of())) == ()
+    assert dropped(candidate_of(None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("ablation", "why"),
+    [
+        (ablation_of(failure="hang in x.py:f"), "about another failure"),
+        (ablation_of(torch="2.12.0"), "made with torch 2.12.0"),
+    ],
+)
+def test_an_ablation_of_something_else_is_left_out(ablation: Ablation, why: str) -> None:
+    (sentence,) = dropped(candidate_of(ablation))
+    assert why in sentence
+
+
+def test_a_reduced_program_that_fails_with_the_backend_before_contradicts_the_layer() -> None:
+    reduced = candidate_of(ablation_of())
+    (sentence,) = dropped(reduced, fails_with=("aot_eager_decomp_partition",))
+    assert "fails alike with backend 'aot_eager_decomp_partition'" in sentence
+    assert dropped(reduced, fails_with=("eager",)) == ()
+    captured = candidate_of(ablation_of(), name="capture/program.py")  # that is what the cells were run on
+    assert dropped(captured, fails_with=("aot_eager_decomp_partition",)) == ()
+
+
+def test_a_program_whose_recipe_does_less_than_the_blamed_backend_contradicts_it() -> None:
+    candidate = candidate_of(ablation_of())
+    lower = replace(candidate, program=PROGRAM.with_(recipe=Recipe(backend="aot_eager")))
+    (sentence,) = dropped(lower)
+    assert "which does less than 'inductor'" in sentence
+
+
+def test_cells_that_passed_once_say_little_of_a_flaky_failure() -> None:
+    flaky = check_of(5, 10)
+    (sentence,) = dropped(candidate_of(ablation_of()), flaky)
+    assert "one run that passed say" in sentence and f"--repeat {flaky.repeats}" in sentence
+    assert dropped(candidate_of(ablation_of(each=flaky.repeats)), flaky) == ()
+    by_earlier_runs = check_of(1, 1, Tally(6, 10))
+    assert dropped(candidate_of(ablation_of()), by_earlier_runs)
+
+
+@pytest.mark.parametrize(
+    ("on_script", "left_out"),
+    [
+        ((), True),
+        ((cell("inductor", same=True, subject="script"),), False),
+        ((cell("inductor", same=False, subject="script"),), True),
+        (
+            (
+                cell("inductor", same=True, subject="script"),
+                cell("aot_eager_decomp_partition", same=True, subject="script"),
+            ),
+            True,
+        ),
+    ],
+)
+def test_an_ablation_of_a_graph_counts_for_the_script_where_that_agrees(
+    on_script: tuple[Cell, ...], left_out: bool
+) -> None:
+    assert bool(dropped(candidate_of(ablation_of(on_script=on_script), "script"))) is left_out
+
+
+def test_runs_of_the_stages_before_are_evidence_for_what_they_ran() -> None:
+    ablation = ablation_of(on_script=(cell("inductor", same=True, subject="script", runs=2),), failed=5, runs=5)
+    reduction = Reduction(3, 1, 9, 1.0, True, True, failed=3, runs=3)
+    reduced = candidate_of(ablation)
+    assert earlier(reduced, known_of(reduced, reduction)) == Tally(8, 8)
+    captured = candidate_of(ablation, name="capture/program.py")
+    assert earlier(captured, known_of(captured, reduction)) == Tally(5, 5)
+    script = candidate_of(ablation, "script")
+    assert earlier(script, known_of(script, reduction)) == Tally(1, 2)  # it passed, then failed
+    flaky = replace(reduction, failed=4, runs=10)
+    assert earlier(script, known_of(script, flaky)) == Tally(5, 12)
+    assert earlier(script, known_of(candidate_of(None, "script"))) == Tally()
+
+
+def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:
+    twin = TwinFound("`x` is float64", "")
+    reduction = Reduction(3, 1, 9, 1.0, True, True, minimal=True, twin=twin)
+    facts = replace(candidate_of(None).facts, reduction=reduction)
+    best = replace(candidate_of(None), facts=facts)
+    before = replace(best, path=Path("x.repro/minify/history/003.py"))  # of the same size
+    assert (best.twin, before.twin) == (twin, None)
+    assert "1-minimal" in best.minimized and "1-minimal" not in before.minimized

@@ -1,0 +1,137 @@
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from repro_kit.errors import ReproKitError
+from repro_kit.model.failure.failure import Kind
+from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord
+from repro_kit.runner.recorded import Recorded, RecordedEvent
+from repro_kit.stages.capture.program_forms import Variants
+
+CODE = "def forward(self, L_x_):\n    l_x_ = L_x_\n    sin = torch.sin(l_x_)\n    return (sin,)\n"
+X = InputRecord("tensor", "L_x_", "L['x']", shape=(2,), stride=(1,), storage="x")
+
+
+def variants(
+    graph: GraphRecord, *more: RecordedEvent, files: tuple[Path, ...] = (), kind: Kind = Kind.ACCURACY
+) -> Variants:
+    return Variants(Recorded(1, (graph,), (RecordedEvent("call-begin", graph.number, 0.0), *more)), kind, files)
+
+
+def test_a_plain_graph_has_one_form() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    (attempt,) = variants(graph).attempts(graph)
+    assert attempt.recipe.fullgraph
+    assert attempt.recipe.check
+    assert attempt.how == ""
+
+
+def test_the_backward_is_run_as_the_script_ran_it() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    for uniform, backward in ((True, "sum"), (False, "randn")):
+        seen = variants(graph, RecordedEvent("backward-begin", 0, 1.0, uniform=uniform))
+        assert seen.recipe(graph).backward == backward
+
+
+def test_several_calls_are_tried_after_one() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    again = RecordedEvent(
+        "call-begin", 0, 1.0, call=1, inputs=(InputRecord("tensor", shape=(5,), stride=(1,), storage="0"),)
+    )
+    hows = [attempt.how for attempt in variants(graph, again).attempts(graph)]
+    assert hows == ["", "2 calls", "2 calls, static first"]
+
+
+def test_what_torch_sets_for_dynamic_is_not_the_users_setting() -> None:
+    seen = {"config": {"dynamo.assume_static_by_default": False, "inductor.fallback_random": True}}
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen, backend=BackendRecord(dynamic=True))
+    assert variants(graph).recipe(graph).config == {"inductor.fallback_random": True}
+
+
+def test_a_backend_of_the_users_is_carried_with_its_definition(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n\ndef mine(gm, inputs):\n    return gm.forward\n\ntorch.compile(f, backend=mine)\n"
+    )
+    backend = BackendRecord("mine", file=str(script), qualname="mine")
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), backend=backend)
+    (attempt,) = variants(graph, files=(script,)).attempts(graph)
+    assert attempt.recipe.backend == "mine"
+    assert "def mine(gm, inputs):" in attempt.text
+    hidden = GraphRecord(
+        0, 1, "0/0", code=CODE, inputs=(X,), backend=BackendRecord("f", file=str(script), qualname="main.<locals>.f")
+    )
+    with pytest.raises(ReproKitError, match="top level"):
+        list(variants(hidden, files=(script,)).attempts(hidden))
+
+
+def test_changes_to_the_compiler_are_tried_after_the_graph_alone(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("from torch._inductor import lowering\nlowering.lowerings.clear()\n")
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,))
+    plain, changed = variants(graph, files=(script,)).attempts(graph)
+    assert "lowerings" not in plain.text
+    assert "lowering.lowerings.clear()" in changed.text
+
+
+def test_a_graph_that_could_not_be_recorded_says_why() -> None:
+    graph = GraphRecord(0, 1, "0/0", problem="TypeError: input x is a tensor subclass, DTensor")
+    with pytest.raises(ReproKitError, match="DTensor"):
+        list(variants(graph).attempts(graph))
+
+
+MODE = """
+import torch
+from torch._inductor import lowering
+from torch.overrides import TorchFunctionMode
+
+class Mode(TorchFunctionMode):
+    pass
+
+lowering.lowerings.clear()
+"""
+
+
+def test_contexts_are_tried_after_all_else(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(MODE)
+    regions = [
+        {"file": str(script), "expression": text, "names": {name: str(script)}}
+        for text, name in (("Mode()", "Mode"), ("here()", "here"), ("torch.f()", "torch"), ("open('x')", "torch"))
+    ]
+    seen = {"regions": regions, "switches": ["torch.use_deterministic_algorithms(True)"], "device": "meta"}
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
+    *without, inside = variants(graph, files=(script,)).attempts(graph)
+    assert [it.recipe.contexts for it in without] == [("torch.device('meta')",)] * 2
+    assert inside.recipe.contexts == ("torch.device('meta')", "Mode()", "torch.f()")
+    assert inside.how == "in the script's contexts"
+    assert "class Mode(TorchFunctionMode):" in inside.text and "lowerings.clear()" in inside.text
+    assert all("torch.use_deterministic_algorithms(True)" in it.text for it in (*without, inside))
+
+
+def test_a_graph_that_was_compiled_before_may_come_from_a_cache() -> None:
+    first, again = (GraphRecord(number, 1, f"{number}/0", code=CODE, inputs=(X,)) for number in (0, 1))
+    recorded = Recorded(1, (first, again), (RecordedEvent("call-begin", 1, 0.0),))
+    assert [attempt.recipe.warm_caches for attempt in Variants(recorded, Kind.ACCURACY, ()).attempts(first)] == [False]
+    assert [attempt.recipe.warm_caches for attempt in Variants(recorded, Kind.ACCURACY, ()).attempts(again)] == [
+        False,
+        True,
+    ]
+
+
+def test_the_limit_that_an_allocation_ran_into_is_carried() -> None:
+    for seen, limit in (({"memory": 1 << 33}, 1 << 33), ({"memory": None}, psutil.virtual_memory().total)):
+        graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(X,), recipe=seen)
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory == limit
+        assert variants(graph, kind=Kind.CRASH).recipe(graph).memory is None
+        graph = replace(graph, inputs=(replace(X, device="cuda:0"),))
+        assert variants(graph, kind=Kind.OOM).recipe(graph).memory is None
+
+
+def test_a_graph_of_compiled_autograd_means_that_the_backward_is_compiled() -> None:
+    graph = GraphRecord(0, 1, "0/0", code=CODE, inputs=(replace(X, requires_grad=True),))
+    other = GraphRecord(1, 1, "!0/1/0", code=CODE, inputs=(X,))
+    recipe = Variants(Recorded(1, (graph, other), ()), Kind.ACCURACY, ()).recipe(graph)
+    assert (recipe.compiled_autograd, recipe.backward) == (True, "sum")
