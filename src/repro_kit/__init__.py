@@ -1,7 +1,7 @@
 """repro-kit turns a failing ``torch.compile`` call into a verified, minimal, self-contained bug report.
 
 For programs that fail: `watch` and `save_repro`, which need torch and nothing else. For those who reduce with an oracle
-of their own: `minify`, which needs no torch. See docs/python-api.md.
+of their own: `minify`, which needs no torch. See docs/reference/python-api.md.
 """
 
 from __future__ import annotations

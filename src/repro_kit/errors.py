@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit codes; `docs/cli.md` explains them to users."""
+    """Exit codes; `docs/reference/exit-codes.md` explains them to users."""
 
     OK = 0  # done; for `collect` and `bundle`: a verified bundle was written
     FAILED = 1  # `verify`: it fails, but differently; other commands: the stage could not do its work

@@ -1,4 +1,4 @@
-"""The example of docs/python-api.md, as it is printed there."""
+"""The example of docs/reference/python-api.md, as it is printed there."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from root import ROOT
 
-DOCS = ROOT / "docs" / "python-api.md"
+DOCS = ROOT / "docs" / "reference" / "python-api.md"
 
 
 def test_the_example_runs_without_torch(tmp_path: Path) -> None:

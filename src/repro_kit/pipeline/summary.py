@@ -28,7 +28,7 @@ class Other:
 
 @dataclass(frozen=True)
 class CaseSummary:
-    """The result of a command on a case; docs/cli.md explains each field to users (`as_json`)."""
+    """The result of a command on a case; docs/reference/cli.md explains each field to users (`as_json`)."""
 
     exit: Exit
     seconds: float = 0.0

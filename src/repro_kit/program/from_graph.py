@@ -31,7 +31,7 @@ class Variant:
 
 
 def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
-    """The text of a program (docs/architecture.md, "The program format").
+    """The text of a program (docs/explanation/program-format.md).
 
     Raises ReproKitError when the graph holds something that a program cannot carry; the message says what.
     """

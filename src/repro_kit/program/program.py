@@ -1,4 +1,4 @@
-"""The program: one tensor graph as straight-line Python (docs/architecture.md, "The program format")."""
+"""The program: one tensor graph as straight-line Python (docs/explanation/program-format.md)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Metadata = Mapping[str, Record]
 
 
 def records(values: Mapping[str, Any]) -> dict[str, Record]:
-    """The ``values`` of a zygote's reply (docs/architecture.md, "The zygote") as records; unknown shapes as None."""
+    """The ``values`` of a zygote's reply (docs/explanation/zygote.md) as records; unknown shapes as None."""
     return {name: _record(value) for name, value in values.items()}
 
 

@@ -111,7 +111,7 @@ class ProgramOracle:
         save: Path | None = None,
         timeout: float = 120.0,
     ) -> tuple[Verdict, list[dict[str, Any]]]:
-        """Run in eager; for each call the metadata of every value of `graph` (docs/architecture.md, "The zygote").
+        """Run in eager; for each call the metadata of every value of `graph` (docs/explanation/zygote.md).
 
         Those named in `values` are saved to `save`. Nothing is recorded unless the verdict is `PASS`.
         """

@@ -83,7 +83,7 @@ def _numbers(program: Program) -> dict[str, str]:
 
 
 def render_program(source: ProgramSource, facts: Facts) -> str:
-    """The text of `repro.py` for `source`; what it does is docs/architecture.md's "How a program is run"."""
+    """The text of `repro.py` for `source`; docs/explanation/program-format.md says how it runs."""
     recipe = source.recipe
     child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
     preamble = _close_up(source.preamble.strip("\n"))

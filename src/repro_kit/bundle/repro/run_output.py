@@ -11,7 +11,7 @@ from repro_kit.model.failure.classify import failure_from_signal, failure_from_t
 from repro_kit.model.failure.failure import Failure, Kind, Phase
 from repro_kit.model.failure.signature import Signature, signature_of
 
-#: Lines that a `repro.py` ends with (docs/bundle-format.md).
+#: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
 _ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
 _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)

@@ -37,7 +37,7 @@ _COMPARISON = re.compile(
 
 
 def classify_reply(reply: Mapping[str, Any]) -> Verdict:
-    """The verdict that a reply of the zygote stands for (docs/architecture.md, "The zygote")."""
+    """The verdict that a reply of the zygote stands for (docs/explanation/zygote.md)."""
     status = Status(reply.get("status", "infra"))
     seconds = float(reply.get("seconds") or 0.0)
     text = str(reply.get("text") or "")

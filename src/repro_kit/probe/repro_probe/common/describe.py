@@ -1,4 +1,4 @@
-"""Exceptions and stacks as JSON data (docs/architecture.md, "The zygote")."""
+"""Exceptions and stacks as JSON data (docs/explanation/zygote.md)."""
 
 import linecache
 import re

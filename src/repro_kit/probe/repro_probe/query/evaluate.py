@@ -1,4 +1,4 @@
-"""Answer one request (docs/architecture.md, "The zygote") in this process."""
+"""Answer one request (docs/explanation/zygote.md) in this process."""
 
 import ctypes
 import faulthandler

@@ -1,7 +1,7 @@
 """Tensors as metadata and files: what a program needs to build its inputs again.
 
 A contiguous tensor that shares its storage with no other is stored as it is; any other as the flat span of its
-storage, to be viewed with ``as_strided`` (docs/architecture.md, "The program format").
+storage, to be viewed with ``as_strided`` (docs/explanation/program-format.md).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Load a program's text and apply its recipe (docs/architecture.md, "The program format"; model/recipe.py)."""
+"""Load a program's text and apply its recipe (docs/explanation/program-format.md; model/recipe.py)."""
 
 import contextlib
 import importlib

@@ -1,0 +1,136 @@
+"""What the documentation says can be followed: links, commands, module names, figures; and the README stays short."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+from pages import PAGES, ROOT, anchors, commands, module_paths, relative_links
+
+from repro_kit.cli.main import COMMANDS, cli
+
+README = ROOT / "README.md"
+#: Files that a case, a bundle or a reader's own project holds.
+NOT_OURS = {"repro.py", "test_repro.py", "best.py", "program.py", "twin.py", "train.py", "fresh.py"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_readme_is_short() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in relative_links(page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            dead.append(link)
+    assert dead == []
+
+
+def wrong_option(words: Sequence[str]) -> str | None:
+    """The first word of a shown command line that repro-kit would not take; what follows a script is the script's."""
+    if not words or words[0].startswith("-"):
+        return None
+    for name in words[0].split("|"):
+        if name == "COMMAND":
+            continue
+        if name not in COMMANDS:
+            return name
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        wrong = _wrong_of(command, words[1:])
+        if wrong:
+            return wrong
+    return None
+
+
+def _wrong_of(command: click.Command, words: Sequence[str]) -> str | None:
+    context = click.Context(command)
+    options = {
+        spelling: param
+        for param in command.get_params(context)
+        if isinstance(param, click.Option)
+        for spelling in (*param.opts, *param.secondary_opts)
+    }
+    after_case = False
+    rest = iter(words)
+    for word in rest:
+        if word in ("--", "-m") or word.endswith((".py", "SCRIPT")):
+            return None
+        if not word.startswith("-"):
+            after_case = after_case or word.endswith((".repro", "CASE"))
+            continue
+        spelling = word.split("=")[0]
+        if spelling not in options:
+            return word
+        if after_case and command.name in ("collect", "observe", "capture", "ablate", "minify", "bundle"):
+            return f"{word} after a case"
+        if not (options[spelling].is_flag or "=" in word):
+            next(rest, None)
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
+def test_every_command_that_is_shown_exists(page: Path) -> None:
+    shown = list(commands(page.read_text(encoding="utf-8")))
+    assert [(" ".join(words), wrong) for words in shown if (wrong := wrong_option(words))] == []
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    assert wrong_option(["collect", "--no-such-option", "train.py"]) == "--no-such-option"
+    assert wrong_option(["gather", "train.py"]) == "gather"
+    assert wrong_option(["bundle", "train.repro", "--dry-run"]) == "--dry-run after a case"
+    assert wrong_option(["collect", "--timeout", "60", "train.py", "--epochs", "1"]) is None
+    assert list(commands("```\n$ repro-kit env --json | jq .\n```")) == [["env", "--json"]]
+
+
+EXPLAINING = [page for page in PAGES if page.parent.name == "explanation" or page.name == "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", EXPLAINING, ids=named)
+def test_every_module_that_is_named_is_there(page: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    files = listed.stdout.splitlines()
+    lost = [
+        path
+        for path in module_paths(page.read_text(encoding="utf-8"))
+        if path not in NOT_OURS and not any(f"/{file}".endswith(f"/{path}") for file in files)
+    ]
+    assert lost == []
+
+
+def test_the_chart_shows_the_figures_of_the_table(tmp_path: Path) -> None:
+    drawn = tmp_path / "drawn.svg"
+    subprocess.run([sys.executable, ROOT / "scripts" / "bench" / "draw.py", drawn], check=True)
+    picture = ROOT / "docs" / "pictures" / "minify_vs_pytorch.svg"
+    assert picture.read_text(encoding="utf-8") == drawn.read_text(encoding="utf-8"), "run scripts/bench/draw.py"
+    text = (ROOT / "scripts" / "bench" / "minify_vs_pytorch.toml").read_text(encoding="utf-8")
+    table = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for case in tomllib.loads(text)["case"]:
+        sides = (case["repro_kit"], case["pytorch"])
+        cells = " | ".join(f"{it['queries']}, {it['seconds']} s [{it['cpu']}], {it['left']}" for it in sides)
+        assert f"| {case['name']} ({case['statements']}) | {cells} |" in table
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=named)
+def test_a_picture_loads_nothing(picture: Path) -> None:
+    text = picture.read_text(encoding="utf-8")
+    assert not any(word in text for word in ("@font-face", "@import", "url(http", "<script", "xlink:href", "<image"))
