@@ -3,8 +3,8 @@
 
     scripts/record_terminal.py OUT.svg|OUT.txt [--width N] [--title TEXT] [--shown TEXT] -- COMMAND...
 
-The command gets a pseudo-terminal as its output and no input. Lines that it erases again, like a progress line, are left
-out. `--shown` is the command line that the picture shows where that differs from the one that is run.
+The command gets a pseudo-terminal as its output and no input. Lines that it erases again, like a progress line, are
+left out. `--shown` is the command line that the picture shows where that differs from the one that is run.
 """
 
 from __future__ import annotations

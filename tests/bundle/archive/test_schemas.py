@@ -23,7 +23,7 @@ from root import ROOT
 
 __all__ = ["case"]
 
-DOCS = ROOT / "docs" / "bundle-format.md"
+DOCS = ROOT / "docs" / "reference" / "bundle-format.md"
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
