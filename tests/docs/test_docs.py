@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 import pytest
-from pages import PAGES, ROOT, anchors, commands, module_paths, relative_links
 
+from pages import PAGES, ROOT, anchors, commands, module_paths, relative_links
 from repro_kit.cli.main import COMMANDS, cli
 
 README = ROOT / "README.md"
