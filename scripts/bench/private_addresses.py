@@ -221,4 +221,6 @@ HARMLESS = (
     "task-force-of-the-scheduler-group-12",
     "disk-cache-of-the-autotuner-1",
     "re_compute_gradients_for_layer_2",
+    "grad_fn=<HardshrinkBackward0>, <BaddbmmBackward0>, <LstmMpsBackward0>",
+    "ConvBnReLU2dAndLinearReLU",
 )

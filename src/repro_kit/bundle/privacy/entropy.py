@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from repro_kit.bundle.privacy.token_forms import START
 
 #: Written by people: words, with a capital or not, and the rest of a number.
-_WORD = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}(?![a-z])")
+_WORD = re.compile(r"ReLU6?|Bn(?=[A-Z])|[1-3]d(?![a-z])|[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}(?![a-z])")
 #: What people write can be spoken: with a vowel, and no long run of consonants.
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}|^[bcdfghjklmnpqrstvwxz]*$")
 #: Where the kind of character changes, but for a capital's to the rest of its word.
@@ -24,6 +24,8 @@ _COMPILERS = re.compile(
 _CHANGE = re.compile(r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)")  # between letters and digits
 
 _RANDOM = 0.5  # share of characters that belong to no word
+_TURNS_OF_WORDS = 0.2  # what is written turns less often
+_LONG, _RANDOM_LONG = 32, 0.3  # from so many characters that share
 _RANDOM_IN_TURNS, _TURNS = 0.2, 0.32  # that share, where the kind of character changes this often a character
 _IN_TURNS = 20  # characters from which that counts
 _CHANGES_ALONE = 6  # of those, in a long string of lower case
@@ -104,10 +106,17 @@ def _is_wordless(text: str) -> bool:
     if is_compilers(text):
         return False
     share, turns = _share(text), len(_TURN.findall(text)) / len(text)
-    return share >= _RANDOM or (len(text) >= _IN_TURNS and share >= _RANDOM_IN_TURNS and turns >= _TURNS)
+    if share >= (_RANDOM_LONG if len(text) >= _LONG else _RANDOM):
+        return True
+    return len(text) >= _IN_TURNS and share >= _RANDOM_IN_TURNS and turns >= _TURNS
 
 
 def _share(text: str) -> float:
     """The share of characters that belong to no word."""
-    words = (len(match[0]) for match in _WORD.finditer(text) if match[0].isupper() or not _UNSPEAKABLE.search(match[0]))
+    turning = len(_TURN.findall(text)) >= _TURNS_OF_WORDS * len(text)  # else abbreviations count as words, too
+    words = (
+        len(match[0])
+        for match in _WORD.finditer(text)
+        if not turning or match[0].isupper() or not _UNSPEAKABLE.search(match[0])
+    )
     return 1 - sum(words) / len(text)

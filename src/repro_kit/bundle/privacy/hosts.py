@@ -135,7 +135,8 @@ def hosts_in(text: str) -> Iterator[Found]:
 
 def _is_port(number: int) -> bool:
     """Whether `number` is a port where nothing says so: it is none of the sizes that tensors have."""
-    return number < 65536 and (number in _PORTS or (number > 1024 and number % 128 != 0))
+    plain_size = number % 128 == 0 if number < 16384 else number & (number - 1) == 0
+    return number in _PORTS or (1024 < number < 65536 and not plain_size)
 
 
 def _is_no_host(host: str) -> bool:
