@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import ObservedFailure
@@ -33,14 +34,30 @@ class Blame:
     nobody: str = ""
 
 
-def judge(case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run) -> Blame:
-    """Run the subject without torch.compile, and say what that makes of the failure that the case is about."""
+@dataclass(frozen=True)
+class _Runs:
+    """How the subject is run again: `limit` in seconds without torch.compile, `copy_of` the cache that it needs."""
+
+    case: Case
+    options: Options
+    ui: Ui
+    limit: float
+    copy_of: Path | None
+
+
+def judge(
+    case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run, copy_of: Path | None = None
+) -> Blame:
+    """Run the subject without torch.compile, and say what that makes of the failure that the case is about.
+
+    `copy_of`: the compiler cache without which it does not fail.
+    """
     chosen = found[failures.index_of(options, found)]
-    limit = max(options.timeout, 2 * observed.seconds)
+    runs = _Runs(case, options, ui, max(options.timeout, 2 * observed.seconds), copy_of)
     ui.progress("running it without torch.compile")
-    eager = run_eager(case, case.path / "observe" / "eager", limit)
+    eager = run_eager(case, case.path / "observe" / "eager", runs.limit)
     if eager.passes:
-        return _passed(case, options, ui, found, chosen, limit)
+        return _passed(runs, found, chosen)
     return _not_passed(found, chosen, eager, observed)
 
 
@@ -56,9 +73,7 @@ def _of_the_user(seen: ObservedFailure) -> bool:
     return seen.failure.kind is Kind.RUNTIME_ERROR and seen.nature is not Nature.COMPILER
 
 
-def _passed(
-    case: Case, options: Options, ui: Ui, found: list[ObservedFailure], chosen: ObservedFailure, limit: float
-) -> Blame:
+def _passed(runs: _Runs, found: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, found))
     if chosen.source == "measured" or not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON:
         return Blame(Status.PASS, wrong)
@@ -73,25 +88,25 @@ def _passed(
         return Blame(
             Status.PASS, tuple(found), nobody=f"{why}; look for --check compile-time>S or slowdown>X, or {ORACLE}"
         )
-    doubt = _confirmed(case, options, ui, chosen, limit)
+    doubt = _unconfirmed(runs, chosen)
     if doubt:
         why = f"{summary} was raised by the script itself, and was not seen again in the same way ({doubt})"
         return Blame(Status.PASS, tuple(found), nobody=f"{why}; {ORACLE}")
     return Blame(Status.PASS, wrong)
 
 
-def _confirmed(case: Case, options: Options, ui: Ui, chosen: ObservedFailure, limit: float) -> str:
+def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
     """Why two more compiled runs and one more without torch.compile do not confirm the failure; empty: they do."""
     for number, compiled in enumerate(_AGAIN, start=1):
         what = "with" if compiled else "without"
-        ui.progress(f"the script's own exception: running it {what} torch.compile again")
-        place = case.path / "observe" / f"again-{number}"
+        runs.ui.progress(f"the script's own exception: running it {what} torch.compile again")
+        place = runs.case.path / "observe" / f"again-{number}"
         if not compiled:
-            eager = run_eager(case, place, limit)
+            eager = run_eager(runs.case, place, runs.limit)
             if not eager.passes:
                 return eager.doubt or "it does not pass each time without torch.compile"
             continue
-        ran = run_overridden(case, place, {}, timeout=options.timeout)
+        ran = run_overridden(runs.case, place, {}, timeout=runs.options.timeout, copy_of=runs.copy_of)
         again = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not any(chosen.signature.matches(seen.signature, Strength.REBASED) for seen in again):
             return "it does not fail so each time with torch.compile"

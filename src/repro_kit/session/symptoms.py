@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
@@ -97,10 +98,12 @@ def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def compare_with_eager(case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run) -> Blame:
+def compare_with_eager(
+    case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run, copy_of: Path | None = None
+) -> Blame:
     """As `blame.judge`; what an oracle calls bad, it is asked about in eager."""
     if found[0].failure.kind is not Kind.ORACLE:
-        return blame.judge(case, options, ui, found, observed)
+        return blame.judge(case, options, ui, found, observed, copy_of)
     place = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(

@@ -39,17 +39,15 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     found = failures.found_in(case.path / "observe", observed, findings, summary)
     measured = symptoms.looked_for(case, options, ui, observed, findings, summary)
     found = [*measured.found, *found]
+    cache: Path | None = None
     if not found and not options.check:
-        observed, findings, summary, found = _with_users_cache(case, options, ui) or (
-            observed,
-            findings,
-            summary,
-            found,
-        )
+        with_cache = _with_users_cache(case, options, ui)
+        if with_cache is not None:
+            observed, findings, summary, found, cache = with_cache
     warnings = [*_warnings(case, findings), *left]
     eager, nobody = None, ""
     if found:
-        told = symptoms.compare_with_eager(case, options, ui, found, observed)
+        told = symptoms.compare_with_eager(case, options, ui, found, observed, cache)
         eager, found, nobody = told.eager, list(told.found), told.nobody
         warnings += [*told.warnings, *filter(None, [nobody])]
     _write(case, observed, findings, summary, found, eager, warnings)
@@ -92,8 +90,8 @@ def _logging(place: Path) -> dict[str, str]:
 
 def _with_users_cache(
     case: Case, options: Options, ui: Ui
-) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure]] | None:
-    """Nothing failed with an empty cache: look again with a copy of the user's, which can be the bug."""
+) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure], Path] | None:
+    """Nothing failed with an empty cache: look again with a copy of the user's (the path), which can be the bug."""
     cache = leftovers.users_cache(os.environ)
     size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
     if not size or size > _LARGEST_CACHE:
@@ -104,7 +102,7 @@ def _with_users_cache(
     if not found:
         return None
     ui.warn(f"It fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
-    return observed, findings, summary, found
+    return observed, findings, summary, found, cache
 
 
 def _warnings(case: Case, findings: Findings) -> list[str]:

@@ -18,6 +18,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
+from repro_kit.model.failure.nature import Nature
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.findings import probe_failure, read_findings
@@ -226,4 +227,8 @@ class OnScript(Cells):
         if self.observation.eager == Status.PASS:
             found = [as_wrong_result(seen) for seen in found]
         like = [one for one in found if self.target and self.target.matches(one.signature, Strength.REBASED)]
-        return Verdict(Status.FAIL, (like or found)[0].failure, ran.seconds)
+        seen = (like or found)[0]
+        if seen.nature is Nature.MACHINE:
+            note = f"an error of the machine: {seen.signature.summary()}"
+            return Verdict(Status.INFRA, seconds=ran.seconds, note=note)
+        return Verdict(Status.FAIL, seen.failure, ran.seconds)
