@@ -7,7 +7,7 @@ import json
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import orjson
 import tomli_w
@@ -62,6 +62,15 @@ class CaseFile:
     failure_index: int = 0  # which of the failures that observe found this case is about
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class ResultFile(Generic[T]):
+    """The handle of a JSON file of a case: the stage that writes it, where it lies, and the class that it holds."""
+
+    stage: str
+    name: str
+    cls: type[T]
 
 
 class Case:
@@ -158,9 +167,21 @@ class Case:
         record = self.stage(stage)
         return record is not None and record.status == "done" and record.about in ("", self.about(stage))
 
-    def result(self, stage: str, name: str, cls: type[T]) -> T | None:
-        """What `stage` left in file `name`; None where the stage failed, was left out, or was about another failure."""
-        return self.read(name, cls) if self.is_current(stage) and self.has(name) else None
+    def current(self, file: ResultFile[T]) -> T | None:
+        """What its stage left in `file`; None where the stage failed, was left out, or was about another failure."""
+        return self.load(file) if self.is_current(file.stage) and self.holds(file) else None
+
+    def load(self, file: ResultFile[T]) -> T:
+        """What is in `file`, whatever it is about. Raises ReproKitError when it is missing or damaged."""
+        return self.read(file.name, file.cls)
+
+    def store(self, file: ResultFile[T], value: T) -> Path:
+        """Write `value` to `file`."""
+        return self.write(file.name, value)
+
+    def holds(self, file: ResultFile[T]) -> bool:
+        """Whether `file` is there, whatever it is about."""
+        return self.has(file.name)
 
     def write(self, name: str, value: Any) -> Path:
         """Write a dataclass as JSON to `name` within the case."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
+from repro_kit.case.handles import ABLATION, OBSERVATION
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
@@ -20,7 +21,7 @@ from repro_kit.plain_file import read_plain
 if TYPE_CHECKING:
     from repro_kit.pipeline.run import StageEnding
 
-_FILE = "ablation.json"
+_FILE = "ablation.json"  # of a case, and of a bundle
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class AblationReport:
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Show it; an expectation that is not met makes the command fail."""
-        if ending.exit_code is not Exit.OK or not job.case.has(_FILE):
+        if ending.exit_code is not Exit.OK or not job.case.holds(ABLATION):
             return ending
-        ablation = job.case.read(_FILE, Ablation)
+        ablation = job.case.load(ABLATION)
         if self.against is not None:
             _compare(self.against, ablation, job)
         if self.markdown and not job.ui.json:
@@ -60,7 +61,7 @@ def show_plan(job: Job) -> None:
     from repro_kit.stages.ablate.stage import planned
     from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 
-    if not job.case.has("observe/run.json"):
+    if not job.case.holds(OBSERVATION):
         raise UsageError(
             f"{job.case.path} was not observed yet, so there is nothing to plan on; ablate without --plan."
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from repro_kit.case.handles import REDUCTION
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import run_one
@@ -48,15 +49,14 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     Raises ReproKitError without a reduction.
     """
     from repro_kit.case.case import Case
-    from repro_kit.case.results import Reduction
     from repro_kit.model.serialize import to_data
 
     if len(words) != 1:
         raise UsageError("--history needs one case: repro-kit minify --history train.repro")
     case = Case.open(Path(words[0]))
-    if not case.has("minify/minify.json"):
+    if not case.holds(REDUCTION):
         raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
-    steps = case.read("minify/minify.json", Reduction).steps
+    steps = case.load(REDUCTION).steps
     ui = shared.make_ui(shared.merged(ctx))
     rows = [
         [

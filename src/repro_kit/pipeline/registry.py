@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
+from repro_kit.case.handles import CAPTURE
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.session.options import Options
 from repro_kit.ui import Ui
@@ -43,7 +43,7 @@ class Stage:
 
 
 def _no_program(case: Case) -> str:
-    capture = captured(case)
+    capture = case.current(CAPTURE)
     return "there is no program to reduce" if capture is not None and capture.subject == "script" else ""
 
 

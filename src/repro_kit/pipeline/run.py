@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
+from repro_kit.case.handles import BUNDLE
 from repro_kit.case.lock import alone
-from repro_kit.case.results import BundleResult
 from repro_kit.errors import Exit, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
@@ -163,7 +163,7 @@ def _exit_code(case: Case, names: Sequence[str]) -> Exit:
         bundled = case.stage("bundle")
         if bundled is None or bundled.status != "done":
             return Exit.FAILED
-        return Exit.OK if case.read("bundle.json", BundleResult).verified else Exit.UNVERIFIED
+        return Exit.OK if case.load(BUNDLE).verified else Exit.UNVERIFIED
     return Exit.FAILED if any(record and record.status == "failed" for record in records) else Exit.OK
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from repro_kit.case.case import Case, StageRecord
-from repro_kit.case.results import BundleResult, Capture, Observation, ObservedFailure, Reduction
+from repro_kit.case.case import Case, ResultFile, StageRecord
+from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION
+from repro_kit.case.results import BundleResult, ObservedFailure, Reduction
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Layer
 
 T = TypeVar("T")
@@ -64,11 +64,11 @@ def outcome(
     case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
 ) -> CaseSummary:
     """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
-    observation = _result(case, "observe", "observe/run.json", Observation)
-    capture = _result(case, "capture", "capture/capture.json", Capture)
-    ablation = _result(case, "ablate", "ablation.json", Ablation)
-    reduction = _result(case, "minify", "minify/minify.json", Reduction)
-    bundle = _result(case, "bundle", "bundle.json", BundleResult)
+    observation = _result(case, OBSERVATION)
+    capture = _result(case, CAPTURE)
+    ablation = _result(case, ABLATION)
+    reduction = _result(case, REDUCTION)
+    bundle = _result(case, BUNDLE)
     failures = observation.failures if observation else ()
     chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None
     signature = case.file.signature or (chosen.signature if chosen else None)
@@ -123,11 +123,12 @@ def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None)
     )
 
 
-def _result(case: Case, stage: str, name: str, cls: type[T]) -> T | None:
-    record = case.stage(stage)
-    if record is None or record.status not in ("done", "stopped") or not case.has(name):
+def _result(case: Case, file: ResultFile[T]) -> T | None:
+    record = case.stage(file.stage)
+    stopped = record is not None and record.status == "stopped"
+    if not (stopped or case.is_current(file.stage)) or not case.holds(file):
         return None
     try:
-        return case.read(name, cls)
+        return case.load(file)
     except ReproKitError:
         return None  # damaged since: the outcome tells what is left

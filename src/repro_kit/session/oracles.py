@@ -8,9 +8,8 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from repro_kit.bundle.repro.program_repro import HANG
-from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
-from repro_kit.case.results import Environment
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.spawn import SpawnOracle
@@ -61,11 +60,11 @@ def open_oracle(case: Case, options: Options) -> Iterator[ZygoteOracle | SpawnOr
 
 def needs_fresh(case: Case) -> bool:
     """Whether this machine allows no forking."""
-    return bool(case.read("env.json", Environment).accelerator)
+    return bool(case.load(ENVIRONMENT).accelerator)
 
 
 def _fails_only_afresh(case: Case) -> bool:
-    capture = captured(case)
+    capture = case.current(CAPTURE)
     return capture is not None and capture.fresh
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
+from repro_kit.case.handles import SYMPTOM
 from repro_kit.case.results import ObservedFailure
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
@@ -24,8 +25,6 @@ from repro_kit.session.script_run import run_overridden
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
-FILE = "observe/symptom.json"
-
 
 def wanted(options: Options) -> Symptom | None:
     """The symptom that the user looks for, or the oracle."""
@@ -34,9 +33,9 @@ def wanted(options: Options) -> Symptom | None:
 
 def known(case: Case) -> Symptom | None:
     """The symptom that the case is about, its baseline measured; None when it is about something that fails."""
-    if not case.has(FILE) or case.file.signature is None:
+    if not case.holds(SYMPTOM) or case.file.signature is None:
         return None
-    symptom = case.read(FILE, Symptom)
+    symptom = case.load(SYMPTOM)
     return symptom if symptom.kind == case.file.signature.kind else None
 
 
@@ -46,7 +45,7 @@ def settled(case: Case, options: Options, ui: Ui, symptom: Symptom) -> Symptom:
         ui.progress("measuring the baseline")
         measured = _measured_at(case, options, symptom)
         symptom = symptom.with_reference(measured.value)
-    case.write(FILE, symptom)
+    case.store(SYMPTOM, symptom)
     return symptom
 
 
@@ -60,7 +59,7 @@ class Looked:
 
 def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary) -> Looked:
     """Look for the symptom that the user asked for in a run that ended well."""
-    (case.path / FILE).unlink(missing_ok=True)
+    (case.path / SYMPTOM.name).unlink(missing_ok=True)
     symptom = wanted(options)
     if symptom is None:
         return Looked()
@@ -91,7 +90,7 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
 def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
     """What the user's oracle says of the subject as it is."""
     ui.progress("asking the oracle")
-    case.write(FILE, oracle)
+    case.store(SYMPTOM, oracle)
     verdict = user_oracle.ask(case, options, oracle, case.path / "observe" / "oracle", {})
     if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
         return Looked(words=f"The oracle does not call it bad: {verdict.note}")
@@ -107,7 +106,7 @@ def compare_with_eager(
     place = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(
-        case, options, case.read(FILE, Symptom), place, eager.PROBE, eager.VARIABLES, on_tick=unseen.look
+        case, options, case.load(SYMPTOM), place, eager.PROBE, eager.VARIABLES, on_tick=unseen.look
     )
     doubt = eager.doubt(place / "probe", unseen)
     if doubt:

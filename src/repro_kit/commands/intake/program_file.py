@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.storages import storages_of, unpack
 from repro_kit.errors import Exit, UsageError
@@ -42,7 +43,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
             raise UsageError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
         ui.done("done before")
         return
-    case.write("env.json", environment(case.file.subject.python))
+    case.store(ENVIRONMENT, environment(case.file.subject.python))
     inputs = _inputs(path, programs, case)
     program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
@@ -57,8 +58,8 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options,
     for name in program.stored:
         if not (case.path / "capture" / "inputs" / name).exists():
             copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)
-    case.write("observe/run.json", _observation(case, verdict, ObservedFailure(failure, signature)))
-    case.write("capture/capture.json", _capture(program, verdict))
+    case.store(OBSERVATION, _observation(case, verdict, ObservedFailure(failure, signature)))
+    case.store(CAPTURE, _capture(program, verdict))
     case.update(signature=signature)
     note = f"taken from {path.name}: {signature.summary()}"
     for name in ("observe", "capture"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord
+from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
 from repro_kit.case.results import Observation
 from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
@@ -53,8 +54,8 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
         env = environment(subject.python)
         if env.torch != seen.torch:
             ui.warn(f"It failed with torch {seen.torch}; {subject.python} has {env.torch} now.")
-        case.write(
-            "env.json",
+        case.store(
+            ENVIRONMENT,
             replace(
                 env,
                 config=findings.config,
@@ -76,7 +77,7 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
             graphs=seen.graphs,
             warnings=tuple(_warnings(seen)),
         )
-        case.write("observe/run.json", observation)
+        case.store(OBSERVATION, observation)
         chosen = found[index]
         case.update(signature=chosen.signature, failure_index=index)
         note = f"{chosen.failure.kind}: {chosen.signature.summary()}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture, Environment, Observation
+from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
+from repro_kit.case.results import Capture
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import diagnose
@@ -46,7 +46,7 @@ class Work:
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `ablation.json`."""
-    told = case.read("observe/run.json", Observation).warnings if case.has("observe/run.json") else ()
+    told = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
         if sentence not in told:
             ui.warn(sentence)
@@ -80,22 +80,22 @@ def run(case: Case, options: Options, ui: Ui) -> None:
         notes,
         cause=found.cause,
         recipe=work.recipe,
-        torch=case.read("env.json", Environment).torch or "",
+        torch=case.load(ENVIRONMENT).torch or "",
         failure=target.summary() if target else "",
         failed=tally.failed,
         runs=tally.runs,
     )
-    case.write("ablation.json", ablation)
+    case.store(ABLATION, ablation)
     show(ablation, ui)
     steps = narrow.steps_of(options)
     if steps and target is not None and found.layer not in (None, Layer.USER):
         chain = narrow.narrow(work.cells, matrix, work.recipe, target, steps, ui)
         ablation = replace(ablation, chain=chain)
-        case.write("ablation.json", ablation)
+        case.store(ABLATION, ablation)
         narrow.show(chain, ui)
     if options.workarounds and found.layer is not Layer.USER:
         ablation = replace(ablation, workarounds=search.find(case, options, ui, ablation))
-        case.write("ablation.json", ablation)
+        case.store(ABLATION, ablation)
         show_workarounds(ablation.workarounds, ui)
     for note in notes:
         if note != rate_sentence(tally):
@@ -105,7 +105,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 
 def planned(case: Case, options: Options, ui: Ui) -> Work:
     """The plan; raises ReproKitError when the options ask for what cannot be."""
-    capture = captured(case) or Capture("script")
+    capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")
     on_program = capture.subject == "program" and options.on != "script"
@@ -119,7 +119,7 @@ def planned(case: Case, options: Options, ui: Ui) -> Work:
         backends=options.backends,
         axes=tuple(map(parse_axis, options.axes)),
         cross=options.cross,
-        accelerator=case.read("env.json", Environment).accelerator is not None,
+        accelerator=case.load(ENVIRONMENT).accelerator is not None,
         cheap=on_program,
     )
     named = [str(value) for axis in matrix.axes if axis.name == "backend" for value in axis.values]

@@ -15,7 +15,8 @@ from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.case.case import Case
-from repro_kit.case.results import Environment, Observation
+from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
+from repro_kit.case.results import Environment
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.findings import read_findings
@@ -34,7 +35,7 @@ def redactor_of(
     Without `every_argument` it knows of the command's words those that are secret.
     """
     subject = case.file.subject
-    described = case.read("env.json", Environment)
+    described = case.load(ENVIRONMENT)
     prefix = Path(described.executable).parent.parent if described.executable else None
     paths = [
         (str(case.path.resolve()), "<case>"),
@@ -49,7 +50,7 @@ def redactor_of(
     teach(redactor, variables(env))
     teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
     teach(redactor, of_repository(described.git, _own_names(case)))
-    observed = [case.read("observe/run.json", Observation).argv[1:]] if case.has("observe/run.json") else []
+    observed = [case.load(OBSERVATION).argv[1:]] if case.holds(OBSERVATION) else []
     for words in (subject.argv[1:], *observed):
         teach(redactor, arguments(words, every=every_argument))
     for name in ("stdout.txt", "stderr.txt"):

@@ -12,12 +12,11 @@ from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_program, source_of
 from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles, find_sources, source_text
-from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture, Environment, Observation, ObservedFailure, Reduction, TwinFound
+from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION, REDUCTION
+from repro_kit.case.results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
-from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, size
@@ -110,20 +109,20 @@ class ReproForm:
 
 def known(case: Case) -> CaseResults:
     """Read what the case holds. Raises ReproKitError when there is no failure in it."""
-    observation = case.read("observe/run.json", Observation)
+    observation = case.load(OBSERVATION)
     at = case.file.failure_index
     observed = observation.failures[at] if at < len(observation.failures) else None
     signature = case.file.signature or (observed.signature if observed else None)
     if signature is None:
         raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
     others = [failure.signature.summary() for failure in observation.failures if failure is not observed]
-    capture = captured(case)
-    reduction = case.result("minify", "minify/minify.json", Reduction)
+    capture = case.current(CAPTURE)
+    reduction = case.current(REDUCTION)
     facts = Facts(
         signature=signature,
         failure=observed.failure if observed else None,
-        environment=shareable(case.read("env.json", Environment)),
-        ablation=case.result("ablate", "ablation.json", Ablation),
+        environment=shareable(case.load(ENVIRONMENT)),
+        ablation=case.current(ABLATION),
         capture=capture,
         reduction=reduction,
         others=tuple(others),

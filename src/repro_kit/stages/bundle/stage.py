@@ -13,6 +13,7 @@ from repro_kit.bundle.archive.archive import pack
 from repro_kit.bundle.archive.contents import Contents, write_files
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case
+from repro_kit.case.handles import BUNDLE
 from repro_kit.case.results import BundleResult
 from repro_kit.errors import Exit
 from repro_kit.model.failure.signature import Strength
@@ -88,8 +89,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ui.progress(f"packing {output.name}")
     pack(output, files)
     verified = chosen.check.verified
-    case.write(
-        "bundle.json",
+    case.store(
+        BUNDLE,
         BundleResult(
             path=str(output),
             level="program" if chosen.candidate.program else "script",

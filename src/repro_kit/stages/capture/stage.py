@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
+from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.case.results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text, write_atomic
@@ -37,7 +38,7 @@ _MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `capture/program.py` and `capture.json`; a case without a program stays with the script, and says why."""
-    observation = case.read("observe/run.json", Observation)
+    observation = case.load(OBSERVATION)
     ui.progress("recording the graphs")
     files = _record(case, options, ui)
     recorded = read_recorded(_place(case))
@@ -225,7 +226,7 @@ def _told(verdict: Verdict) -> str:
 
 def _stay_with_script(case: Case, ui: Ui, options: Options, graphs: int, reasons: list[str]) -> None:
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
-    case.write("capture/capture.json", Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
+    case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
     if watched.is_watched(case.path):
@@ -258,7 +259,7 @@ def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str,
         fresh=search.fresh,
         note=found.how,
     )
-    case.write("capture/capture.json", capture)
+    case.store(CAPTURE, capture)
     if case.file.signature is None:
         case.update(signature=search.signature)
     words = [found.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]

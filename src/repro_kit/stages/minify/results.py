@@ -7,6 +7,7 @@ import shutil
 
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.case.case import Case
+from repro_kit.case.handles import REDUCTION
 from repro_kit.case.results import Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.failure import Failure
@@ -82,4 +83,4 @@ def write_reduction(case: Case, result: Result, failure: Failure | None) -> None
         runs=result.runs,
     )
     write_atomic(place / "curve.svg", curve(reduction).encode())
-    case.write("minify/minify.json", reduction)
+    case.store(REDUCTION, reduction)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture
+from repro_kit.case.handles import CAPTURE
 from repro_kit.errors import StageError
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
@@ -37,7 +37,7 @@ _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same
 
 def run(case: Case, options: Options, ui: Ui) -> None:
     """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
-    capture = case.read("capture/capture.json", Capture)
+    capture = case.load(CAPTURE)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise StageError("There is no captured program to reduce; run capture first.")
     program = parse(read_text(case.path / "capture" / "program.py"))

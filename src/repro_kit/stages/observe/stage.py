@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
+from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION
 from repro_kit.case.results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
@@ -128,7 +129,7 @@ def _write(
     if subject.form == "command" and first is not None and first.executable != subject.python:
         case.update(subject=replace(subject, python=first.executable))
     env = environment(case.file.subject.python, Path(subject.cwd))
-    case.write("env.json", _with_findings(env, findings))
+    case.store(ENVIRONMENT, _with_findings(env, findings))
     observation = Observation(
         argv=tuple(command(case.file.subject)),
         exit_status=observed.exit_status,
@@ -145,9 +146,9 @@ def _write(
         eager=eager,
         warnings=tuple(warnings),
     )
-    case.write("observe/run.json", observation)
+    case.store(OBSERVATION, observation)
     if found:
-        case.write("observe/failure.json", found[0])
+        case.store(FAILURE, found[0])
 
 
 def _with_findings(env: Environment, findings: Findings) -> Environment:

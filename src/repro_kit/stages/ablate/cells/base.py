@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Environment
+from repro_kit.case.handles import ENVIRONMENT
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.failure.brief import brief
@@ -132,5 +132,5 @@ class Cells(ABC):
 
 def interpreter(case: Case) -> list[object]:
     """What tells the interpreter and torch of a case from others."""
-    env = case.read("env.json", Environment)
+    env = case.load(ENVIRONMENT)
     return [case.file.subject.python, env.torch, env.torch_git]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture
+from repro_kit.case.handles import CAPTURE
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -40,7 +40,7 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """What the program took when it was captured."""
-        verdict = self.case.read("capture/capture.json", Capture).verdict
+        verdict = self.case.load(CAPTURE).verdict
         return verdict.seconds if verdict else 1.0
 
     def _texts(self) -> list[str]:

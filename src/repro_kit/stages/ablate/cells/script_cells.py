@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Observation
+from repro_kit.case.handles import OBSERVATION
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
@@ -50,7 +50,7 @@ class OnScript(Cells):
         self, case: Case, options: Options, ui: Ui, target: Signature | None = None, *, infer: bool = False
     ) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
-        self.observation = case.read("observe/run.json", Observation)
+        self.observation = case.load(OBSERVATION)
         self.symptom = symptoms.known(case)
         if self.symptom is not None and self.symptom.timed:
             options = replace(options, jobs=1)  # nothing may run beside what is timed

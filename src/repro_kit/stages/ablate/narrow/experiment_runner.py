@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Subject
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.case.results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status, Verdict
@@ -174,7 +175,7 @@ class ProgramExperiments(ExperimentRunner):
     @property
     def capture(self) -> Capture | None:
         """What capture wrote down."""
-        return self.cells.case.read("capture/capture.json", Capture)
+        return self.cells.case.load(CAPTURE)
 
 
 class ScriptExperiments(ExperimentRunner):
@@ -233,7 +234,7 @@ class ScriptExperiments(ExperimentRunner):
 
     @property
     def _environment(self) -> Environment:
-        return self.cells.case.read("env.json", Environment)
+        return self.cells.case.load(ENVIRONMENT)
 
 
 def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:

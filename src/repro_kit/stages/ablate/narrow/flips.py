@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from repro_kit.case.results import Environment
+from repro_kit.case.handles import ENVIRONMENT
 from repro_kit.model.ablation.evidence import Flip, Link, Untried
 from repro_kit.model.ablation.flippable_settings import FlipCandidate, candidates, groups
 from repro_kit.model.run_outcome import RunOutcome
@@ -26,7 +26,7 @@ def flips(
     experiments: Experiments, settings: Sequence[dict[str, Any]], ui: Ui
 ) -> tuple[list[Link], list[Flip], list[Untried]]:
     """Settings whose other value alone makes it pass, each seen to; `settings` as torch told them."""
-    env = experiments.runner.cells.case.read("env.json", Environment)
+    env = experiments.runner.cells.case.load(ENVIRONMENT)
     tried = candidates(settings, experiments.runner.cell.recipe.backend, bool(env.accelerator))
     own = {**experiments.runner.cell.recipe.config, **experiments.runner.users_config}
     tried = [it for it in tried if own.get(it.name) != it.value]

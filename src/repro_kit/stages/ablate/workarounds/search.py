@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from repro_kit.case.captured import captured
 from repro_kit.case.case import Case
-from repro_kit.case.results import Observation
+from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain
 from repro_kit.model.ablation.workaround import Intrusion, Workaround, ordered, with_baseline
@@ -40,7 +39,7 @@ _TIMED = ("time",)
 
 def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
     """What the ablation's cells and flips suggest, and what the failure does; tried, least intrusive first."""
-    observation = case.read("observe/run.json", Observation)
+    observation = case.load(OBSERVATION)
     at = case.file.failure_index
     if at >= len(observation.failures):
         return ()
@@ -55,7 +54,7 @@ def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Work
 
 def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
     """`failure` with what is known of it by now: the operator and the values of its graph that it is about."""
-    capture = captured(case)
+    capture = case.current(CAPTURE)
     verdict = capture.verdict if capture else None
     alone = (verdict.failure if verdict else None) or failure
     named = [word for link in (chain.links if chain else ()) if link.step == "op" for word in link.culprit.split()]
