@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
-from repro_kit.case.handles import ABLATION, OBSERVATION
 from repro_kit.cli.work import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
@@ -43,6 +42,8 @@ class AblationReport:
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Show it; an expectation that is not met makes the command fail."""
+        from repro_kit.case.handles import ABLATION
+
         if ending.exit_code is not Exit.OK or not job.case.holds(ABLATION):
             return ending
         ablation = job.case.load(ABLATION)
@@ -58,6 +59,7 @@ class AblationReport:
 
 def show_plan(job: Job) -> None:
     """The cells that would be run, and about how long that takes."""
+    from repro_kit.case.handles import OBSERVATION
     from repro_kit.stages.ablate.stage import planned
     from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 

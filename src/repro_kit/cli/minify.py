@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from repro_kit.case.handles import REDUCTION
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import SubjectCommand
 from repro_kit.cli.single import run_one
@@ -49,6 +48,7 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     Raises ReproKitError without a reduction.
     """
     from repro_kit.case.case import Case
+    from repro_kit.case.handles import REDUCTION
     from repro_kit.model.serialize import to_data
 
     if len(words) != 1:
