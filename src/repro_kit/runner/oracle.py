@@ -81,12 +81,6 @@ class ProgramOracle:
         """
         return _in_order(self._verdicts("check", texts, inputs, recipe, timeout, until))
 
-    def check_unordered(
-        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
-    ) -> Iterator[tuple[int, Verdict]]:
-        """Like `check`, in the order in which they end, with the index of each text."""
-        return self._verdicts("check", texts, inputs, recipe, timeout)
-
     def eager(
         self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
     ) -> Iterator[Verdict]:
