@@ -10,6 +10,7 @@ from repro_kit.case.results import ObservedFailure
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.nature import Nature
 from repro_kit.model.failure.signature import Strength, signature_of
+from repro_kit.model.measure.timing import wrong_result
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.session import failures
@@ -75,7 +76,9 @@ def _of_the_user(seen: ObservedFailure) -> bool:
 
 def _passed(runs: _Runs, found: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, found))
-    if chosen.source == "measured" or not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON:
+    if chosen.source == "measured" or not _of_the_user(chosen):
+        return Blame(Status.PASS, wrong)
+    if chosen.nature is Nature.COMPARISON and _differs(runs):
         return Blame(Status.PASS, wrong)
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
@@ -93,6 +96,16 @@ def _passed(runs: _Runs, found: list[ObservedFailure], chosen: ObservedFailure) 
         why = f"{summary} was raised by the script itself, and was not seen again in the same way ({doubt})"
         return Blame(Status.PASS, tuple(found), nobody=f"{why}; {ORACLE}")
     return Blame(Status.PASS, wrong)
+
+
+def _differs(runs: _Runs) -> bool:
+    """Whether a compiled call is seen to do otherwise than the same call in eager, beside each other in one process."""
+    runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
+    place = runs.case.path / "observe" / "compared"
+    measure = {"measure": ["accuracy"]}
+    run_overridden(runs.case, place, measure, timeout=runs.options.timeout, copy_of=runs.copy_of)
+    calls = read_findings(place / "probe").compiled
+    return wrong_result(calls) is not None or any(call.raised for call in calls)
 
 
 def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
