@@ -20,7 +20,8 @@ NOBODYS = {
     "every_other_run": _COMPILED + _STORE + "f(torch.ones(4))\nif count % 2 == 0:\n    raise ValueError('not ready')\n",
     "every_other_check": _COMPILED
     + _STORE
-    + "x = f(torch.ones(4)) + (count % 2 == 0)\nif not torch.equal(x, torch.ones(4) * 3):\n    raise ValueError('off')\n",
+    + "x = f(torch.ones(4)) + (count % 2 == 0)\n"
+    + "if not torch.equal(x, torch.ones(4) * 3):\n    raise ValueError('off')\n",
     "every_third_run": _COMPILED + _STORE + "f(torch.ones(4))\nif count % 3 == 0:\n    raise KeyError('batch')\n",
     "too_many_files": _COMPILED + f"f(torch.ones(4))\nif not {_EAGER}:\n    raise OSError(24, 'Too many open files')\n",
     "full_disk": _COMPILED + f"f(torch.ones(4))\nif not {_EAGER}:\n    raise RuntimeError('No space left on device')\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,6 +103,7 @@ def _differs(runs: _Runs) -> bool:
     """Whether a compiled call is seen to do otherwise than the same call in eager, beside each other in one process."""
     runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
     place = runs.case.path / "observe" / "compared"
+    shutil.rmtree(place, ignore_errors=True)  # what an earlier run found would be read as this one's
     measure = {"measure": ["accuracy"]}
     run_overridden(runs.case, place, measure, timeout=runs.options.timeout, copy_of=runs.copy_of)
     calls = read_findings(place / "probe").compiled
@@ -114,6 +116,7 @@ def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
         what = "with" if compiled else "without"
         runs.ui.progress(f"the script's own exception: running it {what} torch.compile again")
         place = runs.case.path / "observe" / f"again-{number}"
+        shutil.rmtree(place, ignore_errors=True)
         if not compiled:
             eager = run_eager(runs.case, place, runs.limit)
             if not eager.passes:
