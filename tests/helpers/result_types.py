@@ -17,7 +17,7 @@ import repro_kit
 from repro_kit.bundle.archive.schemas import SCHEMAS
 
 #: Calls that read a class from a file: their name, and which argument is the class.
-_READERS = {"from_data": 1, "read": 1, "_result": 3}
+_READERS = {"from_data": 1, "read": 1, "ResultFile": 2}
 
 
 def result_types() -> dict[str, type]:

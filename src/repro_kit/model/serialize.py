@@ -65,7 +65,7 @@ def from_data(data: Any, cls: type[T]) -> T:
     if dataclasses.is_dataclass(cls) and not isinstance(data, dict):  # cattrs takes a list for an empty dict
         raise DamagedError(f"not the data of a {cls.__name__}")
     try:
-        return _converter.structure(_decoded(data), cls)
+        return _converter.structure(_decoded(data) if _is_marked(data) else data, cls)
     except (
         BaseValidationError,
         ArithmeticError,
@@ -124,6 +124,18 @@ def _encoded(data: Any) -> Any:
         case list() | tuple():
             return type(data)(_encoded(value) for value in data)
     return data
+
+
+def _is_marked(data: Any) -> bool:
+    """Whether anything in `data` was written as JSON cannot hold it: most data is read as it is, without a copy."""
+    match data:
+        case str():
+            return _ESCAPE in data
+        case dict():
+            return bool(_tag(data)) or any(_is_marked(name) or _is_marked(value) for name, value in data.items())
+        case list() | tuple():
+            return any(map(_is_marked, data))
+    return False
 
 
 def _decoded(data: Any) -> Any:

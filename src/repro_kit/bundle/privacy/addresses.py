@@ -61,8 +61,8 @@ Found = tuple[str, str]  # what it is, and the value
 
 def addresses_in(text: str, name: str = "text.txt") -> Iterator[Found]:
     """Every private address of `text`; of a Python file (by its `name`) those in strings and comments."""
+    yield from shares_in(text, name)
     prose = _prose_of(text) if name.endswith(".py") else text
-    yield from (address for match in _SHARE.finditer(prose) for address in _in_share(match))
     rest = _LINE_END.sub("\n", _SHARE.sub(" ", prose))
     for pattern, search in ((_URL, _in_url), (_SCP, _in_login)):
         for match in pattern.finditer(rest):
@@ -71,6 +71,13 @@ def addresses_in(text: str, name: str = "text.txt") -> Iterator[Found]:
     yield from _mails(rest)
     yield from hosts_in(rest)
     yield from ips_in(rest)
+
+
+def shares_in(text: str, name: str = "text.txt") -> Iterator[Found]:
+    r"""The network shares of `text`: looked for as it is, since a part like ``\\temp`` begins with no tab."""
+    if "\\\\" in text or "//" in text:
+        prose = _prose_of(text) if name.endswith(".py") else text
+        yield from (address for match in _SHARE.finditer(prose) for address in _in_share(match))
 
 
 def private_leaves(text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from repro_kit.bundle.privacy.addresses import shares_in
 from repro_kit.bundle.privacy.paths import Paths
 from repro_kit.bundle.privacy.redact_python import in_python
 from repro_kit.bundle.privacy.secret_scan import Secret, secrets_in
@@ -91,6 +92,7 @@ class Redactor:
     def learn(self, text: str, name: str = "text.txt") -> None:
         """Remember the secrets of `text`; file name `name` tells its language."""
         self.add(secrets_in(with_line_ends(text), name))
+        self.add(Secret(value, kind) for kind, value in shares_in(text, name))
         self.paths.learn(text)
 
     def add(self, secrets: Iterable[Secret], *, as_names: bool = False) -> None:
