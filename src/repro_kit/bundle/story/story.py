@@ -147,9 +147,11 @@ class Story:
         if not self.verified:
             return f"NOT VERIFIED: {self.reason or 'repro.py was not run yet'}."
         how = f" ({self.flaky})" if self.flaky else ""
+        # Versions that did not write down the runs kept the user's home and variables.
+        clean = ", an empty home and few variables" if any(self.runs) else ""
         return (
-            "repro.py failed with this signature in a fresh interpreter with empty caches, an empty home and few "
-            f"variables, and passed without torch.compile{how}."
+            f"repro.py failed with this signature in a fresh interpreter with empty caches{clean}, "
+            f"and passed without torch.compile{how}."
         )
 
     @property
