@@ -23,7 +23,7 @@ _MOST_FILES = 10_000
 _MOST_VALUES = 4 << 30  # bytes
 _PIECE = 1 << 20
 _VALUES = re.compile(rf"{VALUES}/[^/]+\.pt")
-#: Files of a bundle that are read by people, and by nothing that runs (docs/bundle-format.md).
+#: Files of a bundle that are read by people, and by nothing that runs (docs/reference/bundle-format.md).
 _READ = re.compile(
     r"README\.md|test_repro\.py|issue\.md|report\.html|story\.json|recipe\.toml|env\.json|ablation\.json|explain\.html|"
     r"redactions\.json|manifest\.json|MANIFEST\.sha256|(trace|artifacts|logs|tlparse)/.*"
