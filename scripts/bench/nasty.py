@@ -30,6 +30,7 @@ from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
 from repro_kit.model.serialize import dumps
 from repro_kit.pipeline.registry import REGISTRY, settings_of
+from repro_kit.session.kept_options import write_options
 from repro_kit.session.options import Options
 from stories import story_of
 
@@ -156,9 +157,10 @@ def make_case(path: Path, script: Path) -> Case:
         "ablation.json": story.ablation,
         "minify/minify.json": story.reduction,
         "bundle.json": BundleResult(f"{path}.zip", "program", True, True, True, story.layer),
-        "options.json": Options(jobs=2),
     }.items():
         case.write(name, value)
+    options = Options().with_(jobs=2)
+    write_options(case, options)
     for name in ("capture/program.py", "minify/best.py", "minify/history/000.py", "minify/twin.py"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(failing.text)
@@ -169,7 +171,7 @@ def make_case(path: Path, script: Path) -> Case:
         (path / "observe" / name).write_text("AssertionError: not close\n")
     case.update(signature=failing.signature)
     for name in STAGES:
-        case.record(StageRecord(name, "done", settings=settings_of(REGISTRY[name], case, Options(jobs=2))))
+        case.record(StageRecord(name, "done", settings=settings_of(REGISTRY[name], case, options.of(name))))
     return case
 
 

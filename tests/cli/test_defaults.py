@@ -216,7 +216,7 @@ def test_command_line_wins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with command.make_context("collect", ["--timeout", "5", "x.py"]) as ctx:
         options = shared.make_options(shared.merged(ctx))
-    assert (options.timeout, options.jobs, options.debug_artifacts) == (5, 3, True)
+    assert (options.observe.timeout, options.minify.jobs, options.observe.debug_artifacts) == (5, 3, True)
 
 
 def test_every_key_is_an_option_of_collect():

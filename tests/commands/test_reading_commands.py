@@ -160,5 +160,5 @@ def test_nothing_is_filed_of_a_bundle_that_was_not_made(tmp_path):
     ending = StageEnding(Exit.NOTHING_FAILED, "Nothing failed.")
     job = job_at(tmp_path / "x.repro", ui, story_of("accuracy"))
     assert Filing(open=True, gh=True)(job, ending) is ending
-    Filing(open=True, gh=True)(replace(job, options=Options(dry_run=True)), StageEnding(Exit.OK))
+    Filing(open=True, gh=True)(replace(job, options=Options().with_(dry_run=True)), StageEnding(Exit.OK))
     assert ui.notes == []

@@ -24,7 +24,7 @@ from repro_kit.case.results import Capture, Environment, GitState, Observation, 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.session.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
@@ -133,7 +133,7 @@ def left_in(files: dict[str, str], values: tuple[str, ...]) -> Iterator[str]:
                 yield f"{value} in {name}"
 
 
-def bundle_of(case: Case, variables: dict[str, str], options: Options) -> dict[str, str]:
+def bundle_of(case: Case, variables: dict[str, str], options: BundleOptions) -> dict[str, str]:
     """The texts of the bundle that `case` makes under `variables`; `repro.py` is taken to fail as it should."""
     run = RunOfRepro(Reading(ReproEnding.FAILS), "RuntimeError: cannot load", 1.0, same=True)
     check = Check((run,), RunOfRepro(Reading(ReproEnding.PASSES), "", 1.0))

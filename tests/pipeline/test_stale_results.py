@@ -12,7 +12,7 @@ from repro_kit.case.results import Capture, Environment, Observation, ObservedFa
 from repro_kit.model.failure.failure import Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.pipeline.registry import REGISTRY
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate import stage
 from repro_kit.stages.bundle.bisection import bisected
@@ -59,7 +59,7 @@ def case(tmp_path: Path) -> Case:
 
 
 def test_what_is_about_the_failure_is_used(case: Case) -> None:
-    assert stage.planned(case, Options(), SilentUi()).cells.subject == "program"
+    assert stage.planned(case, AblateOptions(), SilentUi()).cells.subject == "program"
     assert [candidate.level for candidate in candidates(case, known(case))] == ["program", "script"]
 
 
@@ -68,7 +68,7 @@ def test_a_program_of_another_symptom_is_neither_ablated_nor_packed(case: Case, 
     if skipped:  # as the pipeline does it for a symptom that is counted over a run
         case.record(StageRecord("capture", "skipped"))
     case.update(signature=Signature(Kind.RECOMPILES, message="4 recompiles, more than 3"))
-    assert stage.planned(case, Options(), SilentUi()).cells.subject == "script"
+    assert stage.planned(case, AblateOptions(), SilentUi()).cells.subject == "script"
     told = known(case)
     assert (told.capture, told.reduction) == (None, None)
     assert [candidate.level for candidate in candidates(case, told)] == ["script"]
@@ -89,7 +89,7 @@ def test_another_program_makes_its_reduction_stale(case: Case) -> None:
 def test_a_stage_that_only_looks_at_files_left_behind_goes_on_as_if_there_were_none(case: Case) -> None:
     case.record(StageRecord("capture", "failed"))
     assert not REGISTRY["minify"].pointless(case)
-    with open_oracle(case, Options()) as oracle:
+    with open_oracle(case) as oracle:
         assert type(oracle).__name__ == "ZygoteOracle"  # `fresh` of the stale capture does not count
 
 

@@ -12,7 +12,7 @@ from repro_kit.commands.explain.run import Tried, _kept, explain, source_of_case
 from repro_kit.model.measure.calls import MeasuredRun
 from repro_kit.pipeline.registry import REGISTRY, settings_of
 from repro_kit.session.explained import explained_before
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions
 from repro_kit.ui import SilentUi
 from root import ROOT
 
@@ -32,11 +32,11 @@ def traced(case: Case, name: str) -> None:
     place = case.path / "explain" / "run"
     (place / "trace").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(TRACES / f"{name}.log", place / "trace" / "a.log")
-    (place / "settings.txt").write_text(settings_of(REGISTRY["observe"], case, Options()))
+    (place / "settings.txt").write_text(settings_of(REGISTRY["observe"], case, ObserveOptions()))
 
 
 def told(case: Case, *, as_it_is: bool = False):
-    return explain(source_of_case(case, Options(), SilentUi(), as_it_is=as_it_is), case.path.parent)
+    return explain(source_of_case(case, ObserveOptions(), SilentUi(), as_it_is=as_it_is), case.path.parent)
 
 
 def test_an_edited_script_is_another_one(case: Case, tmp_path: Path) -> None:

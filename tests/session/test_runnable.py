@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.session.options import Options
 from repro_kit.session.repro_run import run_repro
 from repro_kit.session.runnable import copy_runnable
 from repro_kit.session.untrusted import ask, opened
@@ -121,7 +120,7 @@ def test_all_that_runs_is_shown_or_counted(tmp_path: Path) -> None:
     place = laid_out(tmp_path / "a", {"repro.py": b"x = 1\n", **files, "inputs/v.pt": b"\0", "torch.py": b""})
     out = io.StringIO()
     with opened(place) as bundle, pytest.raises(ReproKitError, match="Nothing was run"):
-        ask(bundle, "python", Options(), Ui(out=out, err=out))
+        ask(bundle, "python", Ui(out=out, err=out))
     shown = out.getvalue()
     assert "x = 1" in shown and shown.count("print('a')") == 200 and shown.count("print('b')") == 99
     assert "101 more lines of files/b.py" in shown and "inputs/v.pt" in shown

@@ -16,7 +16,6 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands import verify as module
 from repro_kit.commands.verify import Here, How, verify
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.session.options import Options
 from repro_kit.session.untrusted import claim_of
 from repro_kit.ui import SilentUi, Ui
 from repro_kit.visible import visible
@@ -53,7 +52,7 @@ class Said:
 def run(*targets: Path, **how: object) -> Said:
     out = io.StringIO()
     ui = Ui(json=True, yes=True, out=out, err=io.StringIO())
-    exit_code = verify(list(targets), replace(How(sys.executable), **how), Options(yes=True), ui)
+    exit_code = verify(list(targets), replace(How(sys.executable), **how), ui)
     return Said(exit_code, json.loads(out.getvalue()))
 
 
@@ -127,7 +126,7 @@ def test_what_is_shown_obeys_no_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     target = bundle(tmp_path / "a.zip", "print(1)  # \x1b[2K\u202e hidden\r\n" + "x = 1\n" * 400)
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([target], How(sys.executable), Options(), Ui(out=out, err=out))
+        verify([target], How(sys.executable), Ui(out=out, err=out))
     shown = out.getvalue()
     assert "\x1b[2K" not in shown and "\\x1b[2K\\u202e hidden" in shown
     assert "more lines of repro.py are not shown" in shown
@@ -140,7 +139,7 @@ def test_an_unpacked_bundle_that_was_changed_is_said_to_be(tmp_path: Path) -> No
     (tmp_path / "repro.py").write_text(PASSES)
     out = io.StringIO()
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([tmp_path], How(sys.executable), Options(), Ui(out=out, err=out))
+        verify([tmp_path], How(sys.executable), Ui(out=out, err=out))
     assert "repro.py is not as it was packed" in out.getvalue()
 
 
@@ -156,7 +155,7 @@ def test_an_unpacked_bundle_that_was_changed_is_said_to_be(tmp_path: Path) -> No
 )
 def test_a_bad_manifest_is_one_sentence(tmp_path: Path, claim: dict, message: str) -> None:
     with pytest.raises(ReproKitError, match=message):
-        verify([bundle(tmp_path / "a.zip", FAILS, **claim)], How(sys.executable), Options(yes=True), SilentUi(yes=True))
+        verify([bundle(tmp_path / "a.zip", FAILS, **claim)], How(sys.executable), SilentUi(yes=True))
 
 
 def test_a_bundle_cannot_ask_for_more_than_an_hour(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.session.options import Options
+from repro_kit.session.options import SymptomOptions
 from repro_kit.session.user_oracle import ask, of_options
 
 
@@ -27,35 +27,35 @@ def case(tmp_path: Path) -> Case:
     ],
 )
 def test_exit_status_and_output_decide(case, command, status, kind, note):
-    oracle = of_options(Options(oracle=command, oracle_matches="DRIFT"))
+    oracle = of_options(SymptomOptions(oracle=command, oracle_matches="DRIFT"))
     assert oracle is not None
-    verdict = ask(case, Options(), oracle, case.path / "asked", {})
+    verdict = ask(case, oracle, case.path / "asked", {}, 600)
     assert (verdict.status, verdict.failure.kind if verdict.failure else None) == (status, kind)
     assert verdict.note == note
 
 
 def test_the_cell_s_settings_reach_it_from_outside(case):
-    oracle = of_options(Options(oracle='echo "$(grep -o "\\"backend.*" "$REPRO_PROBE_ORDERS") $MINE"; exit 1'))
+    oracle = of_options(SymptomOptions(oracle='echo "$(grep -o "\\"backend.*" "$REPRO_PROBE_ORDERS") $MINE"; exit 1'))
     assert oracle is not None
-    verdict = ask(case, Options(), oracle, case.path / "asked", {"backend": "aot_eager"}, {"MINE": "7"})
+    verdict = ask(case, oracle, case.path / "asked", {"backend": "aot_eager"}, 600, {"MINE": "7"})
     assert verdict.failure is not None
     assert '"backend": "aot_eager"' in verdict.failure.text
     assert verdict.failure.text.endswith("7")
 
 
 def test_one_that_cannot_be_run_ends_the_command(case):
-    oracle = of_options(Options(oracle="./nowhere.sh"))
+    oracle = of_options(SymptomOptions(oracle="./nowhere.sh"))
     assert oracle is not None
     with pytest.raises(ReproKitError, match="The oracle cannot be run"):
-        ask(case, Options(), oracle, case.path / "asked", {})
+        ask(case, oracle, case.path / "asked", {}, 600)
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (Options(oracle_matches="x"), "needs --oracle"),
-        (Options(oracle="true", check="accuracy"), "give one of them"),
-        (Options(oracle="true", oracle_matches="("), "no regular expression"),
+        (SymptomOptions(oracle_matches="x"), "needs --oracle"),
+        (SymptomOptions(oracle="true", check="accuracy"), "give one of them"),
+        (SymptomOptions(oracle="true", oracle_matches="("), "no regular expression"),
     ],
 )
 def test_what_contradicts_itself_is_refused(options, word):

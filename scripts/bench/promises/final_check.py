@@ -24,7 +24,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.failure import Failure, Kind, Layer
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 
@@ -145,7 +145,7 @@ def case_of(place: Path, form: str, when: str) -> Case:
 
 def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
     """What the bundle stage makes of a case: its result, and the files as text."""
-    stage.run(case, Options(), SilentUi())
+    stage.run(case, BundleOptions(), SilentUi())
     files = {path.name: path.read_text() for path in (case.path / "bundle").iterdir() if path.is_file()}
     return case.read("bundle.json", BundleResult), files
 
@@ -185,7 +185,7 @@ def _unclean(scripts: list[tuple[Unclean, str]], scratch: Path) -> list[Row]:
 def _fails_for_a_stranger(archive: Path, scratch: Path) -> bool:
     """Whether `verify` on a machine that has nothing says SAME."""
     with machine(Unclean("nothing", "False"), scratch / "stranger"):
-        return verify([archive], How(sys.executable), Options(yes=True), SilentUi(yes=True)) is Exit.OK
+        return verify([archive], How(sys.executable), SilentUi(yes=True)) is Exit.OK
 
 
 def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:

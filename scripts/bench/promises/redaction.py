@@ -15,7 +15,7 @@ from promises import Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "helpers"))
 import private_values as planted
 from repro_kit.bundle.privacy.vocabulary import words_of_torch
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 
 _TRIALS = {"small": 12, "full": 100}
 _ODD = (
@@ -81,7 +81,7 @@ def _planted(place: Path) -> Row:
             planted.with_trace(case, [({"str": [f"/srv/{planted.TOLD}/x.py", 3]}, f"# {planted.TOLD}\nclass G: pass")])
             if program:
                 planted.with_program(case, _PROGRAM)
-            files = planted.bundle_of(case, planted.VARIABLES, Options(trace=trace))
+            files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace=trace))
             broken += planted.left_in(files, planted.PRIVATE)
             tried += len(planted.PRIVATE)
     lost = len({line.partition(" in ")[0] for line in broken})
@@ -96,7 +96,7 @@ def _strangers(place: Path, chance: random.Random, trials: int) -> Row:
         case = planted.small_case(place / str(at), f"no {values[0]}, {values[1]!r}: {values[2]}")
         case.update(subject=planted.with_words(case.file.subject, (values[1], "--site", values[2], f"--n={values[3]}")))
         planted.with_trace(case, [({"artifact": {"name": values[3]}}, f"# {' '.join(values)}")])
-        files = planted.bundle_of(case, {"CLIENT_NAME": values[0]}, Options(trace="yes"))
+        files = planted.bundle_of(case, {"CLIENT_NAME": values[0]}, BundleOptions(trace="yes"))
         broken += [f"{at}: {line}" for line in planted.left_in(files, values)]
         shutil.rmtree(place / str(at))
     held = trials - len({line.partition(":")[0] for line in broken})
@@ -108,14 +108,14 @@ def _words(place: Path, chance: random.Random, trials: int) -> Row:
     words = [word for word in words_of_torch() if len(word) >= 4]
     case = planted.small_case(place / "plain", _MESSAGE)
     planted.with_program(case, _PROGRAM)
-    before = planted.bundle_of(case, {}, Options())
+    before = planted.bundle_of(case, {}, BundleOptions())
     broken = []
     for _ in range(trials):
         chosen = [*chance.sample(words, 3), "avg_pool2d", "inductor", "dynamo-error", "float32", "pytorch"]
         names = ["LOSS_NAME", "BACKEND", "DB_PASSWORD", "MODEL", "API_TOKEN", "NOTIFY_ON", "KIND", "GITHUB_ORG"]
         chance.shuffle(chosen)
         with patch.object(getpass, "getuser", lambda user=chosen[0]: user):
-            after = planted.bundle_of(case, dict(zip(names, chosen, strict=True)), Options())
+            after = planted.bundle_of(case, dict(zip(names, chosen, strict=True)), BundleOptions())
         harmed = [name for name in planted.SHOWN if after[name] != before[name]]
         broken += [f"{chosen}: {', '.join(harmed)}"] if harmed else []
     return Row(
@@ -134,7 +134,7 @@ def _odd(place: Path, chance: random.Random, trials: int) -> Row:
         case = planted.small_case(place / str(at), f"it says {value}.")
         planted.with_program(case, _PROGRAM)
         planted.with_trace(case, [({"artifact": {"name": value, value: 1}}, f"# {value}")])
-        files = planted.bundle_of(case, {"DB_PASSWORD": value, "NOTE": f"{value}x"}, Options(trace="yes"))
+        files = planted.bundle_of(case, {"DB_PASSWORD": value, "NOTE": f"{value}x"}, BundleOptions(trace="yes"))
         problems = [*planted.problems_of(files), *_left(files, value)]
         broken += [f"{value!r}: {problem}" for problem in problems[:1]]
         shutil.rmtree(place / str(at))

@@ -69,7 +69,7 @@ def command(
     report = AblationReport.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)
     if ctx.params["workarounds"] is None:
-        job = replace(job, options=replace(job.options, workarounds=True))
+        job = replace(job, options=job.options.with_(workarounds=True))
     if plan:
         show_plan(job)
         return

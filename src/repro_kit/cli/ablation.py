@@ -67,7 +67,7 @@ def show_plan(job: Job) -> None:
         raise UsageError(
             f"{job.case.path} was not observed yet, so there is nothing to plan on; ablate without --plan."
         )
-    work = planned(job.case, job.options, job.ui)
+    work = planned(job.case, job.options.ablate, job.ui)
     job.ui.print(plan_sentence(work.plans, work.cells))
     for row in plan_rows(work.plans, work.cells):
         job.ui.print(f"  {row}")

@@ -112,7 +112,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
             view.show_difference(ui, source, _there(params["against"]), cwd, params["section"], params["html"])
         else:
             case = source.case if params["try_"] else None
-            explained = try_advice(source, case, options, ui, cwd) if case else explain(source, cwd)
+            explained = try_advice(source, case, options.observe.timeout, ui, cwd) if case else explain(source, cwd)
             view.show_explained(ui, explained, cwd, params["section"], params["html"])
         if params["perfetto"] is not None:
             view.write_perfetto(ui, source, params["perfetto"])
@@ -152,7 +152,7 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource
     try_ = ctx.params["try_"]
     if path is None or (try_ and is_case(path)):
         job = case_or_subject(ctx, subject)
-        return source_of_case(job.case, job.options, ui, as_it_is=path is not None)
+        return source_of_case(job.case, job.options.observe, ui, as_it_is=path is not None)
     if try_:
         raise UsageError(f"--try runs the script again, and {path} is a log; give the script in its place.")
     idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
@@ -172,11 +172,11 @@ def _there(path: Path) -> TraceSource:
     from repro_kit.commands.explain.run import TraceSource, source_of_case
     from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
-    from repro_kit.session.options import Options
+    from repro_kit.session.options import ObserveOptions
     from repro_kit.ui import SilentUi
 
     if not is_case(path):
         if not path.exists():
             raise UsageError(f"{path} does not exist; give a log, a directory of logs, or a case.")
         return TraceSource(path, str(path))
-    return source_of_case(Case.open(path), Options(), SilentUi(), as_it_is=True)
+    return source_of_case(Case.open(path), ObserveOptions(), SilentUi(), as_it_is=True)

@@ -34,7 +34,7 @@ class Filing:
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Show where the issue goes, or file it; nothing is sent without a yes."""
-        made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.dry_run
+        made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.bundle.dry_run
         if not (made and (self.open or self.gh)):
             return ending
         from repro_kit.bundle.story.issue_form import body_of, new_issue_link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from repro_kit.cli.defaults import Default, read_defaults, shown
 from repro_kit.cli.echo import echo
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
-from repro_kit.session.options import Options
+from repro_kit.session.options import Options, SymptomOptions
 
 if TYPE_CHECKING:
     from repro_kit.ui import Ui
@@ -78,13 +77,16 @@ subject_options = _decorate(
 
 stage_options = _decorate(
     click.option(
-        "--timeout", type=POSITIVE, metavar="S", help=f"Seconds for a run of the command.  [{_DEFAULT.timeout:g}]"
+        "--timeout",
+        type=POSITIVE,
+        metavar="S",
+        help=f"Seconds for a run of the command.  [{_DEFAULT.observe.timeout:g}]",
     ),
     click.option(
         "--query-timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Seconds for a run of a captured program.  [{_DEFAULT.query_timeout:g}]",
+        help=f"Seconds for a run of a captured program.  [{_DEFAULT.capture.query_timeout:g}]",
     ),
     click.option("-j", "--jobs", type=COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
     click.option(
@@ -109,8 +111,10 @@ stage_options = _decorate(
         "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
     ),
     click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
-    click.option("--budget", type=COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.budget}]"),
-    click.option("--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.deadline:g}]"),
+    click.option("--budget", type=COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.minify.budget}]"),
+    click.option(
+        "--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.minify.deadline:g}]"
+    ),
     click.option(
         "--border",
         type=click.Choice(["dynamo", "aot", "auto"]),
@@ -120,7 +124,9 @@ stage_options = _decorate(
 )
 
 matrix_options = _decorate(
-    click.option("--preset", type=click.Choice(PRESETS), help=f"How many cells an ablation has.  [{_DEFAULT.preset}]"),
+    click.option(
+        "--preset", type=click.Choice(PRESETS), help=f"How many cells an ablation has.  [{_DEFAULT.ablate.preset}]"
+    ),
     click.option(
         "--backend", "backends", multiple=True, metavar="NAME", help="Try this backend too (may be repeated)."
     ),
@@ -189,17 +195,18 @@ def _check_oracle(values: dict[str, Any]) -> None:
         return
     from repro_kit.session.user_oracle import of_options
 
-    of_options(Options(check=values.get("check"), oracle=values["oracle"], oracle_matches=values["oracle_matches"]))
+    of_options(
+        SymptomOptions(check=values.get("check"), oracle=values["oracle"], oracle_matches=values["oracle_matches"])
+    )
 
 
 def make_options(values: dict[str, Any]) -> Options:
     """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
     _check_axes(values.get("axes") or ())
     _check_oracle(values)
-    known = {field.name for field in dataclasses.fields(Options)}
-    given = {name: value for name, value in values.items() if name in known and value is not None}
+    given = {name: value for name, value in values.items() if name in _DEFAULT.flat() and value is not None}
     given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    return Options(**given)
+    return _DEFAULT.with_(**given)
 
 
 def make_ui(values: dict[str, Any]) -> Ui:

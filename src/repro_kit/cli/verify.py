@@ -39,9 +39,11 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
     from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import How, verify
     from repro_kit.session.interrupts import interruptible
+    from repro_kit.session.options import RunOptions
 
     values = shared.merged(ctx)
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
-    how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"])
+    usual = values["timeout"] or RunOptions.timeout  # a file of settings says nothing against what a bundle asks for
+    how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"], usual)
     with interruptible():
-        ctx.exit(verify(targets, how, shared.make_options(values), shared.make_ui(values)))
+        ctx.exit(verify(targets, how, shared.make_ui(values)))

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from repro_kit.case.case import Case
     from repro_kit.pipeline.run import StageEnding
     from repro_kit.ui import Ui
-
-_OPTIONS = "options.json"
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     if subject.form != "command":
         check_interpreter(subject.python, Path(subject.cwd) if Path(subject.cwd).is_dir() else Path.cwd(), os.environ)
     output = ctx.params.get("output") or str(bundle_path(path))
-    options = replace(_options_of(ctx, case, values), failure=case.file.failure_index, output=output)
+    options = _options_of(ctx, case, values).with_(failure=case.file.failure_index, output=output)
     return Job(case, options, ui, resumed=True)
 
 
@@ -84,43 +82,46 @@ def _watched(ctx: click.Context, path: Path) -> Job:
     from repro_kit.case.lock import alone
     from repro_kit.commands.intake.watched_case import take_up
     from repro_kit.session.case_paths import bundle_path
+    from repro_kit.session.kept_options import write_options
 
     values = merged(ctx)
     if values["output"] not in (None, str(path)):
         raise UsageError(f"{path} becomes the case itself; leave --output out.")
     options, ui = make_options(values), make_ui(values)
     ctx.with_resource(alone(path))
-    case = take_up(path, values["python"], options, ui)
-    case.write(_OPTIONS, options)
-    return Job(case, replace(options, output=str(bundle_path(path))), ui, resumed=False)
+    case = take_up(path, values["python"], options.observe.failure, ui)
+    write_options(case, options, yes=ui.yes)
+    return Job(case, options.with_(output=str(bundle_path(path))), ui, resumed=False)
 
 
 def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Options:
     """The options that the case was collected with, but for what this command line says."""
-    now = make_options(values)
-    if not case.has(_OPTIONS):
+    from repro_kit.session.kept_options import read_options
+
+    now, kept = make_options(values), read_options(case)
+    if kept is None:
         return now
     here = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    known = {field.name for field in fields(Options)}
-    kept = {name: getattr(now, name) for name in (*here, "jobs", "yes") if name in known}
-    return replace(case.read(_OPTIONS, Options), **kept)
+    return kept.with_(**{name: value for name, value in now.flat().items() if name in (*here, "jobs")})
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
     from repro_kit.session import users_logs
     from repro_kit.session.case_paths import bundle_path, case_path, open_case
+    from repro_kit.session.kept_options import write_options
     from repro_kit.session.subject import recognise
     from repro_kit.session.trust import agree
 
     options = make_options(values)
     users_logs.check()
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
-    path = case_path(subject, options.output, options.failure)
-    case, resumed = ctx.with_resource(open_case(path, subject, options.failure, fresh=values["fresh"]))
+    output, failure = options.bundle.output, options.observe.failure
+    path = case_path(subject, output, failure)
+    case, resumed = ctx.with_resource(open_case(path, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
     agree(case, ui)
-    case.write(_OPTIONS, options)
-    return Job(case, replace(options, output=str(bundle_path(path, options.output))), ui, resumed)
+    write_options(case, options, yes=ui.yes)
+    return Job(case, options.with_(output=str(bundle_path(path, output))), ui, resumed)
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
@@ -132,6 +133,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
         return None
     from repro_kit.commands.intake.program_file import adopt
     from repro_kit.session.case_paths import bundle_path, open_case, program_place
+    from repro_kit.session.kept_options import write_options
     from repro_kit.session.stop import Stop
     from repro_kit.session.subject import program_subject
     from repro_kit.session.trust import agree
@@ -139,16 +141,17 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     programs = reader(path, compile_id)
     values = merged(ctx)
     options = make_options(values)
-    place = program_place(path, options.output)
+    output, failure = options.bundle.output, options.observe.failure
+    place = program_place(path, output)
     subject = program_subject(place, Path.cwd(), values["python"], os.environ)
-    case, resumed = ctx.with_resource(open_case(place, subject, options.failure, fresh=values["fresh"]))
+    case, resumed = ctx.with_resource(open_case(place, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
     agree(case, ui)
-    case.write(_OPTIONS, options)
-    job = Job(case, replace(options, output=str(bundle_path(place, options.output))), ui, resumed)
+    write_options(case, options, yes=ui.yes)
+    job = Job(case, options.with_(output=str(bundle_path(place, output))), ui, resumed)
     with job.ui.stage("read"):
         try:
-            adopt(path, programs, case, job.options, job.ui)
+            adopt(path, programs, case, job.options.capture, job.ui)
         except Stop as stop:
             raise ReproKitError(stop.sentence, stop.exit_code) from stop
     return job

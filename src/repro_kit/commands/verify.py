@@ -21,7 +21,7 @@ from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.options import Options
+from repro_kit.session.options import RunOptions
 from repro_kit.session.repro_run import RunOfRepro, is_same, limits_of, run_repro
 from repro_kit.session.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
@@ -84,20 +84,21 @@ class How:
     timeout: float | None = None  # seconds
     memory: float | None = None  # GiB
     nightly: bool = False
+    usual: float = RunOptions.timeout  # seconds for what asks for no time of its own
 
 
-def verify(targets: Sequence[Path], how: How, options: Options, ui: Ui) -> Exit:
+def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
     """Run what each target (a bundle, a case, a `repro.py`) holds, and say whether it still fails.
 
-    It runs foreign code: shows it and asks first, unless ``options.yes``. Raises ReproKitError when a single target is
+    It runs foreign code: shows it and asks first, unless ``ui.yes``. Raises ReproKitError when a single target is
     none of the three, is damaged, or may not be run; of several it is said in the table, and the rest goes on.
     """
     with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
         if len(targets) == 1:
-            result = _one(targets[0], python, how, options, ui)
+            result = _one(targets[0], python, how, ui)
             ui.result({**asdict(result), "exit": int(EXITS[result.answer])})
             return EXITS[result.answer]
-        results = [_one_of_many(target, python, how, options, ui) for target in targets]
+        results = [_one_of_many(target, python, how, ui) for target in targets]
     rows = [[it.target, str(it.answer), it.sentence, f"{it.seconds:.1f}"] for it in results]
     ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
     worst = next(answer for answer in _WORST if any(it.answer is answer for it in results))
@@ -105,25 +106,25 @@ def verify(targets: Sequence[Path], how: How, options: Options, ui: Ui) -> Exit:
     return EXITS[worst]
 
 
-def _one_of_many(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Verification:
+def _one_of_many(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
     try:
-        return _one(target, python, how, options, ui)
+        return _one(target, python, how, ui)
     except ReproKitError as error:
         ui.warn(str(error))
         refused = VerifyAnswer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else VerifyAnswer.REFUSED
         return Verification(refused, str(error), target=str(target))
 
 
-def _one(target: Path, python: str | None, how: How, options: Options, ui: Ui) -> Verification:
+def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
     if not target.exists():
         raise UsageError(f"{target} does not exist; give a bundle, a case or a repro.py.")
     interpreter = python or _python_for(target, ui)
     with opened(target) as bundle:
         claim = claim_of(bundle.whole, target)
-        ask(bundle, interpreter, options, ui)
+        ask(bundle, interpreter, ui)
         with ui.stage("verify"):
             ui.progress(f"running repro.py of {target.name}")
-            timeout = how.timeout or (claim.limit or options.timeout) + _MARGIN
+            timeout = how.timeout or (claim.limit or how.usual) + _MARGIN
             limits = limits_of(how.memory)
             for number in range(claim.repeats):  # a flaky failure: one run that passes says nothing
                 if number:

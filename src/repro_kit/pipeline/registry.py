@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
 from repro_kit.case.handles import CAPTURE
 from repro_kit.model.failure.failure import MEASURED, Kind
-from repro_kit.session.options import Options
+from repro_kit.session.options import StageOptions
 from repro_kit.ui import Ui
 
 #: Options that say which cells there are.
@@ -21,8 +21,8 @@ MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "
 class StageModule(Protocol):
     """What a stage's module has."""
 
-    def run(self, case: Case, options: Options, ui: Ui) -> None:
-        """Do the stage's work; raises Stop or ReproKitError."""
+    def run(self, case: Case, options: Any, ui: Ui) -> None:
+        """Do the stage's work with its own part of the options; raises Stop or ReproKitError."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Stage:
     module: str
     needs: tuple[str, ...] = ()  # stages without which it can do nothing
     uses: tuple[str, ...] = ()  # stages whose results it takes where there are any
-    settings: tuple[str, ...] = ()  # fields of Options
+    settings: tuple[str, ...] = ()  # fields of the stage's own options
     pointless: Callable[[Case], str] = lambda case: ""  # why there is nothing for it to do; empty: there is
 
     def load(self) -> StageModule:
@@ -93,11 +93,11 @@ def prerequisites(name: str) -> list[str]:
     return [known for known in REGISTRY if known in needed and known != name]
 
 
-def settings_of(stage: Stage, case: Case, options: Options) -> str:
+def settings_of(stage: Stage, case: Case, options: StageOptions) -> str:
     """The options that shape the stage's result where not at their default, and the state of the command's files."""
     if not stage.needs and case.has("watched.json"):
         return ""  # what was seen in another process cannot be seen again
-    default = Options()
+    default = type(options)()
     changed = [
         f"{name}={getattr(options, name)}"
         for name in stage.settings

@@ -49,7 +49,7 @@ def collect(
         _clear_up(case, options)
         for name in names:
             stage = REGISTRY[name]
-            settings = settings_of(stage, case, options)
+            settings = settings_of(stage, case, options.of(name))
             if name not in again and _is_current(case, name, settings, ui):
                 continue
             reason = _why_not(case, stage)
@@ -71,7 +71,7 @@ def collect(
 def _clear_up(case: Case, options: Options) -> None:
     """Remove what killed runs have left, in the case and elsewhere, and the text of an error of long ago."""
     with suppress(OSError):
-        beside = bundle_path(case.path, options.output)
+        beside = bundle_path(case.path, options.bundle.output)
         remove_unfinished(case.path.rglob(".*"))
         remove_unfinished(beside.parent.glob(f".{glob.escape(beside.name)}.*"))
         (case.path / "error.txt").unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> S
         ending: BaseException | None = None
         try:
             _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # unless it gets to say otherwise
-            stage.load().run(case, options, ui)
+            stage.load().run(case, options.of(stage.name), ui)
         except Stop as stop:
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])

@@ -16,7 +16,7 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.session import failures
 from repro_kit.session.eager import EagerRun, run_eager
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script_run import run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -38,24 +38,29 @@ class Blame:
 
 @dataclass(frozen=True)
 class _Runs:
-    """How the subject is run again: `limit` in seconds without torch.compile, `copy_of` the cache that it needs."""
+    """How the subject is run again; `copy_of` is the compiler cache that it needs."""
 
     case: Case
-    options: Options
     ui: Ui
-    limit: float
+    timeout: float  # seconds for a run
+    limit: float  # seconds for a run without torch.compile
     copy_of: Path | None
 
 
 def judge(
-    case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run, copy_of: Path | None = None
+    case: Case,
+    options: ObserveOptions,
+    ui: Ui,
+    found: list[ObservedFailure],
+    observed: Run,
+    copy_of: Path | None = None,
 ) -> Blame:
     """Run the subject without torch.compile, and say what that makes of the failure that the case is about.
 
     `copy_of`: the compiler cache without which it does not fail.
     """
-    chosen = found[failures.index_of(options, found)]
-    runs = _Runs(case, options, ui, max(options.timeout, 2 * observed.seconds), copy_of)
+    chosen = found[failures.index_of(options.failure, found)]
+    runs = _Runs(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
     ui.progress("running it without torch.compile")
     eager = run_eager(case, case.path / "observe" / "eager", runs.limit)
     if eager.passes:
@@ -105,7 +110,7 @@ def _differs(runs: _Runs) -> bool:
     place = runs.case.path / "observe" / "compared"
     shutil.rmtree(place, ignore_errors=True)  # what an earlier run found would be read as this one's
     measure = {"measure": ["accuracy"]}
-    run_overridden(runs.case, place, measure, timeout=runs.options.timeout, copy_of=runs.copy_of)
+    run_overridden(runs.case, place, measure, timeout=runs.timeout, copy_of=runs.copy_of)
     calls = read_findings(place / "probe").compiled
     return wrong_result(calls) is not None or any(call.raised for call in calls)
 
@@ -122,7 +127,7 @@ def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
             if not eager.passes:
                 return eager.doubt or "it does not pass each time without torch.compile"
             continue
-        ran = run_overridden(runs.case, place, {}, timeout=runs.options.timeout, copy_of=runs.copy_of)
+        ran = run_overridden(runs.case, place, {}, timeout=runs.timeout, copy_of=runs.copy_of)
         again = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not any(chosen.signature.matches(seen.signature, Strength.REBASED) for seen in again):
             return "it does not fail so each time with torch.compile"

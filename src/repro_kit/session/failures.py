@@ -22,7 +22,6 @@ from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
-from repro_kit.session.options import Options
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are looked through; one C++ error can fill 100,000
@@ -101,11 +100,11 @@ def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:
     return distinct
 
 
-def index_of(options: Options, found: list[ObservedFailure]) -> int:
+def index_of(number: int, found: list[ObservedFailure]) -> int:
     """The failure that the user chose; raises ReproKitError when there are not so many."""
-    if options.failure >= len(found):
-        raise UsageError(f"--failure {options.failure}: only {len(found)} distinct failures were seen, counted from 0.")
-    return options.failure
+    if number >= len(found):
+        raise UsageError(f"--failure {number}: only {len(found)} distinct failures were seen, counted from 0.")
+    return number
 
 
 def excerpt(failure: Failure) -> str:

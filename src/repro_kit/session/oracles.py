@@ -14,7 +14,7 @@ from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.spawn import SpawnOracle
 from repro_kit.runner.zygote import ZygoteOracle
-from repro_kit.session.options import Options
+from repro_kit.session.options import QueryOptions
 
 #: Seconds after which a program is taken to hang. Longer than repro.py waits: compile time may grow exponentially with
 #: the program, and the smallest one that is too slow here must still be too slow there.
@@ -38,17 +38,17 @@ def shared_oracles() -> Iterator[None]:
 
 
 @contextmanager
-def open_oracle(case: Case, options: Options) -> Iterator[ZygoteOracle | SpawnOracle]:
+def open_oracle(case: Case, jobs: int = 1) -> Iterator[ZygoteOracle | SpawnOracle]:
     """An oracle in the case's interpreter.
 
     Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters. So do
     failures that a zygote, which has compiled before it forks, does not have.
     """
     if needs_fresh(case) or _fails_only_afresh(case):
-        with fresh_oracle(case, options.jobs) as spawn:
+        with fresh_oracle(case, jobs) as spawn:
             yield spawn
         return
-    zygote = _zygote(case.file.subject.python, _cache(case), options.jobs)
+    zygote = _zygote(case.file.subject.python, _cache(case), jobs)
     try:
         yield zygote
     except BaseException:
@@ -88,6 +88,6 @@ def _zygote(python: str, cache: Path, jobs: int) -> ZygoteOracle:
     return zygote
 
 
-def query_timeout(options: Options, kind: Kind) -> float:
+def query_timeout(options: QueryOptions, kind: Kind) -> float:
     """Seconds for one query; a hang is recognised by where it hangs, so that waiting long adds nothing."""
     return min(options.query_timeout, _HANG) if kind == Kind.TIMEOUT else options.query_timeout

@@ -20,13 +20,13 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.unseen import Unseen
 from repro_kit.session import blame, eager, user_oracle
 from repro_kit.session.blame import Blame
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions, SymptomOptions
 from repro_kit.session.script_run import run_overridden
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 
-def wanted(options: Options) -> Symptom | None:
+def wanted(options: SymptomOptions) -> Symptom | None:
     """The symptom that the user looks for, or the oracle."""
     return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
 
@@ -39,11 +39,11 @@ def known(case: Case) -> Symptom | None:
     return symptom if symptom.kind == case.file.signature.kind else None
 
 
-def settled(case: Case, options: Options, ui: Ui, symptom: Symptom) -> Symptom:
+def settled(case: Case, timeout: float, ui: Ui, symptom: Symptom) -> Symptom:
     """`symptom` with its baseline measured, kept in the case for the cells."""
     if symptom.baseline:
         ui.progress("measuring the baseline")
-        measured = _measured_at(case, options, symptom)
+        measured = _measured_at(case, timeout, symptom)
         symptom = symptom.with_reference(measured.value)
     case.store(SYMPTOM, symptom)
     return symptom
@@ -57,17 +57,19 @@ class Looked:
     words: str = ""
 
 
-def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary) -> Looked:
+def looked_for(
+    case: Case, options: ObserveOptions, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary
+) -> Looked:
     """Look for the symptom that the user asked for in a run that ended well."""
     (case.path / SYMPTOM.name).unlink(missing_ok=True)
     symptom = wanted(options)
     if symptom is None:
         return Looked()
     if symptom.kind is Kind.ORACLE:
-        return _asked(case, options, ui, symptom)
+        return _asked(case, options.timeout, ui, symptom)
     if not ran.ok:
         return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
-    symptom = settled(case, options, ui, symptom)
+    symptom = settled(case, options.timeout, ui, symptom)
     place = case.path / "observe" / "measured"
     if probes(symptom):
         ui.progress("measuring the compiled calls")
@@ -87,18 +89,23 @@ def looked_for(case: Case, options: Options, ui: Ui, ran: Run, findings: Finding
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def _asked(case: Case, options: Options, ui: Ui, oracle: Symptom) -> Looked:
+def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> Looked:
     """What the user's oracle says of the subject as it is."""
     ui.progress("asking the oracle")
     case.store(SYMPTOM, oracle)
-    verdict = user_oracle.ask(case, options, oracle, case.path / "observe" / "oracle", {})
+    verdict = user_oracle.ask(case, oracle, case.path / "observe" / "oracle", {}, timeout)
     if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
         return Looked(words=f"The oracle does not call it bad: {verdict.note}")
     return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
 def compare_with_eager(
-    case: Case, options: Options, ui: Ui, found: list[ObservedFailure], observed: Run, copy_of: Path | None = None
+    case: Case,
+    options: ObserveOptions,
+    ui: Ui,
+    found: list[ObservedFailure],
+    observed: Run,
+    copy_of: Path | None = None,
 ) -> Blame:
     """As `blame.judge`; what an oracle calls bad, it is asked about in eager."""
     if found[0].failure.kind is not Kind.ORACLE:
@@ -106,7 +113,7 @@ def compare_with_eager(
     place = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(
-        case, options, case.load(SYMPTOM), place, eager.PROBE, eager.VARIABLES, on_tick=unseen.look
+        case, case.load(SYMPTOM), place, eager.PROBE, options.timeout, eager.VARIABLES, on_tick=unseen.look
     )
     doubt = eager.doubt(place / "probe", unseen)
     if doubt:
@@ -179,11 +186,11 @@ def _why_not(ran: Run, findings: Findings) -> str:
     return "no call of a function or module that torch.compile was given was seen"
 
 
-def _measured_at(case: Case, options: Options, symptom: Symptom) -> Measured:
+def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
     override = {**override_of(symptom.baseline), "measure": probes(symptom)}
-    ran = run_overridden(case, place, override, timeout=options.timeout)
+    ran = run_overridden(case, place, override, timeout=timeout)
     findings = read_findings(place / "probe")
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
     if measured is None:

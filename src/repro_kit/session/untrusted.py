@@ -21,7 +21,6 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.options import Options
 from repro_kit.session.runnable import REPRO, Runnable, copy_runnable
 from repro_kit.ui import Ui
 
@@ -123,11 +122,11 @@ def claim_of(directory: Path, target: Path) -> Claim:
         raise UsageError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 
-def ask(bundle: Foreign, python: str, options: Options, ui: Ui) -> None:
+def ask(bundle: Foreign, python: str, ui: Ui) -> None:
     """Show what is about to run, and ask whether it may. Raises ReproKitError when it may not."""
     for left in bundle.runs.left_out:
         ui.warn(f"{left}; it is not taken along.")
-    if options.yes:
+    if ui.yes:
         return
     _show(bundle, ui)
     for name in changed_since(bundle.whole, bundle.target):

@@ -13,14 +13,14 @@ from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.launch import exit_name
 from repro_kit.session import failures
-from repro_kit.session.options import Options
+from repro_kit.session.options import SymptomOptions
 from repro_kit.session.script_run import run_overridden
 
 _SKIP = 125  # as for `git bisect run`
 _LONGEST = 200  # characters of the line that is shown
 
 
-def of_options(options: Options) -> Symptom | None:
+def of_options(options: SymptomOptions) -> Symptom | None:
     """The oracle that the user gave. Raises ReproKitError where the options contradict each other."""
     if not options.oracle:
         if options.oracle_matches:
@@ -37,12 +37,11 @@ def of_options(options: Options) -> Symptom | None:
 
 def ask(
     case: Case,
-    options: Options,
     oracle: Symptom,
     place: Path,
     override: Mapping[str, Any],
+    timeout: float,
     env: Mapping[str, str] | None = None,
-    timeout: float | None = None,
     without: Collection[str] = (),
     on_tick: Callable[[float], None] | None = None,
 ) -> Verdict:
@@ -51,8 +50,7 @@ def ask(
     `without` are variables of the user's that it does not get.
     """
     argv = ["/bin/sh", "-c", oracle.text]
-    limit = timeout or options.timeout
-    ran = run_overridden(case, place, override, timeout=limit, env=env, without=without, on_tick=on_tick, argv=argv)
+    ran = run_overridden(case, place, override, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv)
     if ran.timed_out:
         return Verdict(Status.INFRA, seconds=ran.seconds, note=exit_name(ran))
     if ran.ok:

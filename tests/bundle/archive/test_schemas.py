@@ -16,7 +16,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Layer,
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 from root import ROOT
@@ -37,7 +37,7 @@ def test_the_packaged_file_is_up_to_date(name: str) -> None:
 def test_what_a_bundle_holds_keeps_to_them(case: Case, level: str) -> None:
     if level == "program":
         with_program(case)
-    stage.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes"), SilentUi())
     seen = set()
     for name, (file, _) in SCHEMAS.items():
         path = case.path / "bundle" / file
@@ -59,7 +59,7 @@ def test_a_full_ablation_keeps_to_its_schema() -> None:
 
 
 def test_every_field_and_role_is_documented(case: Case) -> None:
-    stage.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes"), SilentUi())
     text = DOCS.read_text()
     manifest = json.loads((case.path / "bundle/manifest.json").read_text())
     fields = Manifest.__dataclass_fields__

@@ -25,7 +25,7 @@ from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.case.results import Environment, GitState
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 
 GRAPH = PROGRAM.replace("TENSOR0", "a").replace("TENSOR1", "b")
 
@@ -37,7 +37,7 @@ def test_nothing_private_is_in_a_bundle(tmp_path: Path, level: str) -> None:
     with_trace(case, [({"str": [f"/srv/{TOLD}/x.py", 3]}, f"# {TOLD}\nclass G: pass"), ({"artifact": {}}, '{"a": 1}')])
     if level == "program":
         with_program(case, GRAPH)
-    files = bundle_of(case, VARIABLES, Options(trace="yes"))
+    files = bundle_of(case, VARIABLES, BundleOptions(trace="yes"))
     assert list(left_in(files, PRIVATE)) == []
     assert problems_of(files) == []
     assert "git" not in json.loads(files["env.json"])
@@ -49,7 +49,7 @@ def test_nothing_private_is_in_a_bundle(tmp_path: Path, level: str) -> None:
 def test_the_values_of_arguments_go_in_where_the_user_says_so(tmp_path: Path) -> None:
     case = small_case(tmp_path)
     plant(case)
-    files = bundle_of(case, {}, Options(include_values=True))
+    files = bundle_of(case, {}, BundleOptions(include_values=True))
     assert "gooseberry" in files["repro.py"] and "badgerling" in files["repro.py"]
     assert not any(secret in "".join(files.values()) for secret in ("Sunflower!", "482193"))
 
@@ -63,7 +63,7 @@ def test_a_value_that_is_a_word_of_torch_harms_nothing_and_is_reported_as_kept(
     monkeypatch.setattr("getpass.getuser", lambda: "pytorch")
     for case in (plain, words):
         with_program(case, GRAPH)
-    before, after = bundle_of(plain, {}, Options()), bundle_of(words, values, Options())
+    before, after = bundle_of(plain, {}, BundleOptions()), bundle_of(words, values, BundleOptions())
     for name in SHOWN:
         assert after[name] == before[name], name
     assert "github.com/pytorch/pytorch" in after["issue.md"] and message in after["issue.md"]

@@ -20,7 +20,7 @@ from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 
 ODD = [
     "pa\\nss",
@@ -133,7 +133,7 @@ def test_a_whole_bundle_stays_well_formed(tmp_path: Path, value: str) -> None:
     with_trace(
         case, [({"artifact": {"name": value}}, f"say {value}"), ({"str": [value, 1]}, json.dumps({value: value}))]
     )
-    files = bundle_of(case, {"NOTIFY_ON": value, "DB_PASSWORD": value}, Options(trace="yes"))
+    files = bundle_of(case, {"NOTIFY_ON": value, "DB_PASSWORD": value}, BundleOptions(trace="yes"))
     assert problems_of(files) == []
 
 

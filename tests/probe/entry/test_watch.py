@@ -14,7 +14,7 @@ from repro_kit.case.results import Capture, Observation
 from repro_kit.commands.intake.watched_case import take_up
 from repro_kit.errors import ReproKitError
 from repro_kit.program import parse
-from repro_kit.session.options import Options
+from repro_kit.session.options import CaptureOptions
 from repro_kit.session.watched import read_watched
 from repro_kit.stages.capture import stage
 from repro_kit.ui import SilentUi
@@ -134,10 +134,10 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
     seen = read_watched(place)
     assert seen.variables["TORCH_LOGS"] == "-inductor" and seen.command[-1] == "train.py" and seen.graphs >= 1
 
-    case = take_up(place, sys.executable, Options(), SilentUi())
+    case = take_up(place, sys.executable, 0, SilentUi())
     (failure,) = case.read("observe/run.json", Observation).failures
     assert "ReluRuntimeError" in failure.signature.summary()
-    stage.run(case, Options(), SilentUi())
+    stage.run(case, CaptureOptions(), SilentUi())
     captured = parse((place / "capture/program.py").read_text())
     assert "torch.relu" in str(captured.graph) and "watch" not in (place / "capture/program.py").read_text()
     assert case.read("capture/capture.json", Capture).statements == 2

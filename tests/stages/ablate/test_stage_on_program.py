@@ -10,7 +10,7 @@ from repro_kit.case.results import Capture, Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.stages.ablate import stage
 from repro_kit.ui import SilentUi
@@ -51,7 +51,7 @@ def ablated(place: Path, planted: str, backend: str) -> Ablation:
     text = (PROGRAM % planted).replace("aot_eager", backend)
     (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
     with shared_oracles():
-        stage.run(case, Options(preset="quick", stop_early=True, jobs=2), SilentUi())
+        stage.run(case, AblateOptions(preset="quick", stop_early=True, jobs=2), SilentUi())
     return case.read("ablation.json", Ablation)
 
 

@@ -8,7 +8,7 @@ import pytest
 from planted import PROGRAM, UNKNOWN, VALUES, case, record, texts, with_program
 from repro_kit.case.case import Case
 from repro_kit.program import parse
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.trace import read
 from repro_kit.ui import SilentUi
@@ -25,7 +25,7 @@ def test_there_are_fifty_and_half_of_them_have_no_known_form() -> None:
 def test_none_is_found_in_the_bundle(case: Case, level: str) -> None:
     if level == "program":
         with_program(case)
-    stage.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes"), SilentUi())
     packed = texts(case.path.with_name("x.repro.zip"))
     left = {value: [name for name, text in packed.items() if value in name + text] for value in VALUES}
     assert {value: names for value, names in left.items() if names} == {}
@@ -47,7 +47,7 @@ def test_none_is_found_in_the_bundle(case: Case, level: str) -> None:
 
 
 def test_the_report_has_tokens_and_no_originals(case: Case) -> None:
-    stage.run(case, Options(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes"), SilentUi())
     packed = texts(case.path.with_name("x.repro.zip"))
     report = json.loads(packed["redactions.json"])["replaced"]
     manifest = json.loads(packed["manifest.json"])
@@ -58,7 +58,7 @@ def test_the_report_has_tokens_and_no_originals(case: Case) -> None:
 
 
 def test_a_stranger_to_the_gate_gets_no_model_code(case: Case) -> None:
-    stage.run(case, Options(yes=True), SilentUi(yes=True))
+    stage.run(case, BundleOptions(), SilentUi(yes=True))
     names = set(texts(case.path.with_name("x.repro.zip")))
     assert not [name for name in names if name.startswith(("trace", "artifacts", "logs"))]
 
@@ -68,7 +68,7 @@ def test_a_redacted_trace_has_no_code(case: Case) -> None:
     stack = [{"line": 1, "name": "f", "filename": 0, "loc": "secret_sauce(x)"}]
     more = record("chromium_event", '{"name": "compile"}') + record("dynamo_start", "p", stack=stack)
     log.write_text(log.read_text() + more + record("create_symbol", "s0 of the model"))
-    stage.run(case, Options(trace="redacted"), SilentUi())
+    stage.run(case, BundleOptions(trace="redacted"), SilentUi())
     packed = texts(case.path.with_name("x.repro.zip"))
     assert [name for name in packed if name.startswith(("trace", "artifacts", "logs"))] == [f"trace/{log.name}"]
     text = packed[f"trace/{log.name}"]
@@ -82,7 +82,7 @@ def test_a_dry_run_lists_and_writes_nothing(case: Case, capsys: pytest.CaptureFi
     from repro_kit.ui import Ui
 
     with pytest.raises(Stop, match="Nothing was written"):
-        stage.run(case, Options(dry_run=True), Ui())
+        stage.run(case, BundleOptions(dry_run=True), Ui())
     shown = capsys.readouterr().out
     assert "files/train.py" in shown and "your own file" in shown and "REDACTED_SECRET_1" in shown
     assert not any(value in shown for value in VALUES)

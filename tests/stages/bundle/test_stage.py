@@ -17,7 +17,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.session.repro_run import check_repro
 from repro_kit.stages.bundle.stage import run
 from repro_kit.ui import SilentUi
@@ -65,7 +65,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path):
     signature = Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "ReluCompileError"))
     failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("ReluCompileError", ""),))
     case = make_case(tmp_path, ("x.py",), failure, signature, BACKEND_ERROR.text)
-    run(case, Options(), SilentUi())
+    run(case, BundleOptions(), SilentUi())
     result = case.read("bundle.json", BundleResult)
     assert result.verified and result.level == "program" and result.fails_with_signature and result.passes_in_eager
     archive = Path(result.path)
@@ -79,11 +79,11 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path):
         "MANIFEST.sha256",
     } == {*files}
     before = archive.read_bytes()
-    run(case, Options(), SilentUi())
+    run(case, BundleOptions(), SilentUi())
     assert archive.read_bytes() == before
 
     def verdict(target: Path) -> Exit:
-        return verify([target], How(sys.executable), Options(yes=True), SilentUi(yes=True))
+        return verify([target], How(sys.executable), SilentUi(yes=True))
 
     assert verdict(archive) is Exit.OK
     assert verdict(case.path) is Exit.OK
@@ -99,7 +99,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path):
 def test_foreign_code_is_not_run_unasked(tmp_path):
     (tmp_path / "repro.py").write_text("import pathlib\npathlib.Path('/nowhere/ran').touch()\n")
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([tmp_path / "repro.py"], How(sys.executable), Options(), SilentUi())
+        verify([tmp_path / "repro.py"], How(sys.executable), SilentUi())
 
 
 def test_a_script_without_a_graph_becomes_a_script_level_bundle(tmp_path):
@@ -117,7 +117,7 @@ def test_a_script_without_a_graph_becomes_a_script_level_bundle(tmp_path):
         exceptions=(ExceptionLink("torch._dynamo.exc.Unsupported", "Call to `torch._dynamo.graph_break()`\n  more"),),
     )
     case = make_case(tmp_path, ("train.py", "--fast"), failure, signature)
-    run(case, Options(), SilentUi())
+    run(case, BundleOptions(), SilentUi())
     result = case.read("bundle.json", BundleResult)
     assert result.level == "script" and result.verified, result.reason
     files = texts(Path(result.path))
@@ -132,7 +132,7 @@ def test_a_bundle_that_does_not_fail_says_so_loudly(tmp_path):
     signature = Signature(Kind.COMPILE_ERROR, ("ReluCompileError",))
     case = make_case(tmp_path, ("x.py",), Failure(Kind.COMPILE_ERROR), signature, healthy)
     ui = SilentUi()
-    run(case, Options(), ui)
+    run(case, BundleOptions(), ui)
     result = case.read("bundle.json", BundleResult)
     assert not result.verified and "passes in 3 of 3 runs" in result.reason
     files = texts(Path(result.path))

@@ -19,7 +19,6 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.options import Options
 from repro_kit.session.repro_run import limits_of
 from repro_kit.session.runnable import REPRO
 from repro_kit.session.subject import check_script
@@ -95,7 +94,7 @@ def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
     case = Case.open(target) if is_case(target) else None
     own = case if case is not None and case.is_own else None
     if own is None:
-        ask(bundle, "each build", Options(yes=ui.yes), ui)
+        ask(bundle, "each build", ui)
     limit = max(timeout, (claim.limit or 0) + _MARGIN)
     signature = claim.signature or (case.file.signature if case else None)
     return BuildSubject(

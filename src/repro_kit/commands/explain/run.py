@@ -22,7 +22,7 @@ from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
 from repro_kit.session import users_logs
 from repro_kit.session.explained import Explained, context_of, read_before, read_text
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script_run import run_subject
 from repro_kit.session.trust import agree
 from repro_kit.trace.insights import Insights, gather
@@ -43,7 +43,7 @@ class TraceSource:
     state: str = ""
 
 
-def source_of_case(case: Case, options: Options, ui: Ui, *, as_it_is: bool = False) -> TraceSource:
+def source_of_case(case: Case, options: ObserveOptions, ui: Ui, *, as_it_is: bool = False) -> TraceSource:
     """The trace of the case's script, which is run where there is none, or it was changed since (`as_it_is`: not then).
 
     Raises ReproKitError when nothing was compiled.
@@ -80,12 +80,12 @@ def explain(source: TraceSource, cwd: Path) -> Explained:
     return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
 
 
-def try_advice(source: TraceSource, case: Case, options: Options, ui: Ui, cwd: Path) -> Explained:
+def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Path) -> Explained:
     """What the trace says, and what each suggestion does when the case's script is run with it."""
     explained = explain(source, cwd)
     found = suggestions(context_of(explained.insights, cwd))
     with ui.stage("try"):
-        tried = try_all(found, explained.insights, case, options, ui)
+        tried = try_all(found, explained.insights, case, timeout, ui)
         ui.done(advice.section(tried.trials).summary)
     return _kept(case, _with(explained, tried, cwd))
 
@@ -105,7 +105,7 @@ def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
     return replace(explained, sentences=said, advice=tried.trials, tried=tried)
 
 
-def _trace_of(case: Case, options: Options, as_it_is: bool) -> tuple[Path, str] | None:
+def _trace_of(case: Case, options: ObserveOptions, as_it_is: bool) -> tuple[Path, str] | None:
     """The trace of the script's own run and what that depended on, if there is a current one in `case`."""
     ours, observed = case.path / _RUN, case.stage("observe")
     places = (
@@ -119,7 +119,7 @@ def _trace_of(case: Case, options: Options, as_it_is: bool) -> tuple[Path, str] 
     return None
 
 
-def _run(case: Case, options: Options, ui: Ui) -> Path:
+def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     """One run of the script as it is, with empty caches."""
     users_logs.check()
     place = case.path / _RUN

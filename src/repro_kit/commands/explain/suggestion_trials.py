@@ -21,7 +21,6 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.subject import command, private_caches, probe_environment
-from repro_kit.session.options import Options
 from repro_kit.session.script_run import run_subject
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.specializations import Specialization
@@ -32,14 +31,14 @@ _LARGEST_OUTPUT = 1 << 20  # bytes of stdout that are compared
 _JOB = "TORCH_COMPILE_JOB_ID"
 
 
-def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, options: Options, ui: Ui) -> Tried:
+def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, timeout: float, ui: Ui) -> Tried:
     """What became of every suggestion: those that help first, the best of all before them.
 
     What cannot be applied from outside stays untried, and so does what comes after the first few. Raises
     ReproKitError when the script cannot be run.
     """
     chosen = [suggestion for suggestion in suggestions if suggestion.change][:_MOST]
-    runs = _Runs(case, options, ui, planned=2 + len(chosen))
+    runs = _Runs(case, timeout, ui, planned=2 + len(chosen))
     cold, warm = runs.cold_and_warm()
     trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
     if cold.recompiles:
@@ -79,8 +78,8 @@ def _order(trial: Trial) -> tuple[int, tuple[int, ...]]:
 class _Runs:
     """Runs of the script under the probe, each measured; caches are empty unless said otherwise."""
 
-    def __init__(self, case: Case, options: Options, ui: Ui, planned: int) -> None:
-        self.case, self.options, self.ui, self.planned = case, options, ui, planned
+    def __init__(self, case: Case, timeout: float, ui: Ui, planned: int) -> None:
+        self.case, self.timeout, self.ui, self.planned = case, timeout, ui, planned
         self.done = 0
 
     def cold_and_warm(self) -> tuple[MeasuredRun, MeasuredRun]:
@@ -114,7 +113,7 @@ class _Runs:
         run_subject(
             self.case,
             place,
-            timeout=self.options.timeout,
+            timeout=self.timeout,
             env=variables(one, os.environ, str(log.absolute())),
         )
         return told(log.read_text(encoding="utf-8", errors="replace"), one) if log.exists() else ""
@@ -126,12 +125,11 @@ class _Runs:
         (place / "trace").mkdir(parents=True)
         self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {what}")
         full = {**os.environ, **env, **change.environment(os.environ), "TORCH_TRACE": str((place / "trace").absolute())}
-        timeout = self.options.timeout
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),
-            env=probe_environment(full, "override", place / "probe", timeout, {"timeline": 0, **change.options()}),
-            timeout=timeout,
+            env=probe_environment(full, "override", place / "probe", self.timeout, {"timeline": 0, **change.options()}),
+            timeout=self.timeout,
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",
         )

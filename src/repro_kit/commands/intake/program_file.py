@@ -18,7 +18,7 @@ from repro_kit.program import render, size
 from repro_kit.program.program import Program
 from repro_kit.session.environment import environment
 from repro_kit.session.judging import with_random
-from repro_kit.session.options import Options
+from repro_kit.session.options import QueryOptions
 from repro_kit.session.oracles import open_oracle
 from repro_kit.session.stop import Stop
 from repro_kit.ui import Ui
@@ -31,7 +31,7 @@ _SENTENCES = {
 }
 
 
-def adopt(path: Path, programs: Sequence[Program], case: Case, options: Options, ui: Ui) -> None:
+def adopt(path: Path, programs: Sequence[Program], case: Case, options: QueryOptions, ui: Ui) -> None:
     """Take the first of `programs` (read from `path`) that fails into the new `case`, as if observed and captured.
 
     A case that is made of one of them already stays as it is. Raises ReproKitError when they cannot be run, or the case
@@ -77,10 +77,12 @@ def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
     return case.path / "capture" / "inputs"
 
 
-def _first_failing(programs: Sequence[Program], inputs: Path, case: Case, options: Options) -> tuple[Program, Verdict]:
+def _first_failing(
+    programs: Sequence[Program], inputs: Path, case: Case, options: QueryOptions
+) -> tuple[Program, Verdict]:
     """The first that fails with its verdict, else the last."""
     texts = [render(program) for program in programs]
-    with open_oracle(case, options) as oracle:
+    with open_oracle(case, options.jobs) as oracle:
         for judged in zip(programs, oracle.check(texts, inputs, timeout=options.query_timeout), strict=True):
             if judged[1].status is Status.FAIL:
                 break

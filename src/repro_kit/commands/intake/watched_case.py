@@ -19,7 +19,6 @@ from repro_kit.runner.launch import Run
 from repro_kit.session import failures
 from repro_kit.session.blame import as_wrong_result
 from repro_kit.session.environment import environment
-from repro_kit.session.options import Options
 from repro_kit.session.script_run import write_artifacts
 from repro_kit.session.subject import program_subject
 from repro_kit.session.watched import RECORD, Watched, _text, read_watched
@@ -27,11 +26,11 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 
-def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
+def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     """The case at `path`, observed: failure, trace and environment are those that were kept.
 
-    `python`: the interpreter to go on with, where not the one that it was seen in. Raises ReproKitError when there is
-    no failure in it, or no such interpreter.
+    `python`: the interpreter to go on with, where not the one that it was seen in; `failure`: the number of the
+    failure that the case is about. Raises ReproKitError when there is no such failure, or no such interpreter.
     """
     check_tree(path)
     seen = read_watched(path)
@@ -50,7 +49,7 @@ def take_up(path: Path, python: str | None, options: Options, ui: Ui) -> Case:
         summary = summarise(path / "observe" / "trace")
         ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
         found = [as_wrong_result(seen) for seen in failures.found_in(path, ended, findings, summary)]
-        index = failures.index_of(options, found)
+        index = failures.index_of(failure, found)
         env = environment(subject.python)
         if env.torch != seen.torch:
             ui.warn(f"It failed with torch {seen.torch}; {subject.python} has {env.torch} now.")

@@ -19,7 +19,7 @@ from repro_kit.model.failure.failure import Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session import leftovers
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.backend_names import check_names
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -44,7 +44,7 @@ class Work:
     cells: Cells
 
 
-def run(case: Case, options: Options, ui: Ui) -> None:
+def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     """Write `ablation.json`."""
     told = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
@@ -103,7 +103,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ui.done(found.sentence)
 
 
-def planned(case: Case, options: Options, ui: Ui) -> Work:
+def planned(case: Case, options: AblateOptions, ui: Ui) -> Work:
     """The plan; raises ReproKitError when the options ask for what cannot be."""
     capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
@@ -129,7 +129,7 @@ def planned(case: Case, options: Options, ui: Ui) -> Work:
 
 
 def _checked_on_script(
-    case: Case, options: Options, ui: Ui, cells: list[Cell], recipe: Recipe
+    case: Case, options: AblateOptions, ui: Ui, cells: list[Cell], recipe: Recipe
 ) -> tuple[list[Cell], tuple[str, ...]]:
     """Repeat on the script the cells that decide: the last backend that passes, and the first that fails."""
     own = [cell for cell in cells if is_own(cell, recipe)]

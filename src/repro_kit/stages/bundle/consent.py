@@ -11,7 +11,7 @@ from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.trace_text import blank_payload_sums, without_model_code
 from repro_kit.bundle.privacy.truncate import middle_cut, share
 from repro_kit.case.case import Case
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.ui import Ui
 
 _DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
@@ -48,7 +48,7 @@ class Passed:
             contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
-def gate(case: Case, options: Options, ui: Ui) -> Passed:
+def gate(case: Case, options: BundleOptions, ui: Ui) -> Passed:
     """What the user lets pass: by ``--trace``, else by an answer on a terminal (``--yes`` is none), else nothing."""
     found = {place: _files(case.path / name) for name, place in _DIRECTORIES.items()}
     if not any(found.values()):

@@ -20,7 +20,7 @@ from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
-from repro_kit.session.options import Options
+from repro_kit.session.options import BundleOptions
 from repro_kit.session.repro_run import Check, check_repro, is_same, run_repro
 from repro_kit.session.stop import Stop
 from repro_kit.stages.bundle.case_redactor import redactor_of
@@ -51,7 +51,7 @@ class _Attempt:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold of it
 
 
-def run(case: Case, options: Options, ui: Ui) -> None:
+def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
     told = known(case)
     passed = gate(case, options, ui)
@@ -107,13 +107,15 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     _conclude(chosen, output, reason, ui)
 
 
-def _choose(case: Case, told: CaseResults, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, str]:
+def _choose(case: Case, told: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui) -> tuple[_Attempt, str]:
     """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
     chosen, reasons = _best(case, told, redactor, options, ui)
     return chosen, "; ".join(dict.fromkeys(reasons))
 
 
-def _best(case: Case, told: CaseResults, redactor: Redactor, options: Options, ui: Ui) -> tuple[_Attempt, list[str]]:
+def _best(
+    case: Case, told: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
+) -> tuple[_Attempt, list[str]]:
     unverified: list[_Attempt] = []
     reasons: list[str] = []
     work = _Checking(case, told, redactor, options, ui)
@@ -136,7 +138,7 @@ class _Checking:
     case: Case
     told: CaseResults
     redactor: Redactor
-    options: Options
+    options: BundleOptions
     ui: Ui
 
     def with_needs(self, candidate: ReproForm) -> _Attempt:

@@ -24,7 +24,7 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.session import watched
 from repro_kit.session.judging import with_random
-from repro_kit.session.options import Options
+from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, needs_fresh, open_oracle, query_timeout
 from repro_kit.session.script_run import run_subject
 from repro_kit.session.stop import Stop
@@ -36,7 +36,7 @@ _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
 
 
-def run(case: Case, options: Options, ui: Ui) -> None:
+def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     """Write `capture/program.py` and `capture.json`; a case without a program stays with the script, and says why."""
     observation = case.load(OBSERVATION)
     ui.progress("recording the graphs")
@@ -69,7 +69,7 @@ def _place(case: Case) -> Path:
     return case.path / "capture" / "record"
 
 
-def _record(case: Case, options: Options, ui: Ui) -> tuple[Path, ...]:
+def _record(case: Case, options: CaptureOptions, ui: Ui) -> tuple[Path, ...]:
     """Run the subject with the capture hook; the user's own Python files."""
     place = _place(case)
     shutil.rmtree(case.path / "capture", ignore_errors=True)
@@ -158,7 +158,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
 class _Search:
     """Tries attempts until one fails like the original."""
 
-    def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None, kind: Kind) -> None:
+    def __init__(self, case: Case, options: CaptureOptions, ui: Ui, target: Signature | None, kind: Kind) -> None:
         self.case = case
         self.ui = ui
         self.target = target
@@ -175,7 +175,7 @@ class _Search:
         """The first attempt that fails like the original, and why the others do not."""
         reasons: list[str] = []
         until = time.monotonic() + _SECONDS
-        with open_oracle(self.case, self.options) as oracle:
+        with open_oracle(self.case, self.options.jobs) as oracle:
             for count, attempt in enumerate(attempts):
                 if count >= _MOST_ATTEMPTS or time.monotonic() > until:
                     reasons.append("there are more graphs than could be tried")
@@ -224,7 +224,7 @@ def _told(verdict: Verdict) -> str:
     return word + signature_of(verdict.failure).summary()
 
 
-def _stay_with_script(case: Case, ui: Ui, options: Options, graphs: int, reasons: list[str]) -> None:
+def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, reasons: list[str]) -> None:
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:

@@ -21,7 +21,7 @@ from repro_kit.reduce.order import measure
 from repro_kit.reduce.search import Accepted
 from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
-from repro_kit.session.options import Options
+from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.event_log import events_to
@@ -35,7 +35,7 @@ _TOLD = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same every time
 
 
-def run(case: Case, options: Options, ui: Ui) -> None:
+def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
     capture = case.load(CAPTURE)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
@@ -46,7 +46,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     with ExitStack() as stack:
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
-        oracle = stack.enter_context(open_oracle(case, options))
+        oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
         work = _Work(oracle, afresh, place, options, ui, on_event, query_timeout(options, capture.signature.kind))
         result, failure = work.reduced(program, capture.signature, capture.verdict)
@@ -68,7 +68,7 @@ class _Work:
     oracle: ProgramOracle
     afresh: ProgramOracle
     place: Path
-    options: Options
+    options: MinifyOptions
     ui: Ui
     on_event: Callable[[Event], None]
     timeout: float

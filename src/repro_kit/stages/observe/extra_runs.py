@@ -6,7 +6,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.results import ObservedFailure
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.launch import exit_name
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script_run import run_subject
 from repro_kit.ui import Ui
 
@@ -23,7 +23,7 @@ _VERBOSE = "+dynamo,trace_source,trace_bytecode"
 _KEPT = 400  # lines of the verbose log
 
 
-def runs(case: Case, options: Options, ui: Ui, found: list[ObservedFailure]) -> None:
+def runs(case: Case, options: ObserveOptions, ui: Ui, found: list[ObservedFailure]) -> None:
     """Make the further runs that are called for; each leaves its files below `observe/`."""
     if options.logs or options.debug_artifacts or options.function:
         ui.progress("running again to collect more")
@@ -38,7 +38,7 @@ def runs(case: Case, options: Options, ui: Ui, found: list[ObservedFailure]) -> 
         (case.path / "observe" / "logs" / "dynamo_last.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _wanted(case: Case, options: Options) -> dict[str, str]:
+def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
     env: dict[str, str] = {}
     if options.logs:
         env["TORCH_LOGS"] = PRESETS.get(options.logs, options.logs)
@@ -50,6 +50,6 @@ def _wanted(case: Case, options: Options) -> dict[str, str]:
     return env
 
 
-def _run(case: Case, options: Options, name: str, wanted: dict[str, str]) -> str:
+def _run(case: Case, options: ObserveOptions, name: str, wanted: dict[str, str]) -> str:
     place = case.path / "observe" / name
     return exit_name(run_subject(case, place, timeout=options.timeout, env=wanted))

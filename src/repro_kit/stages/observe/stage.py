@@ -18,7 +18,7 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
 from repro_kit.session import failures, leftovers, symptoms, users_logs
 from repro_kit.session.environment import environment
-from repro_kit.session.options import Options
+from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script_run import run_subject, write_artifacts
 from repro_kit.session.stop import Stop
 from repro_kit.stages.observe import extra_runs
@@ -29,7 +29,7 @@ _LOGS = "graph_breaks,recompiles"
 _LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a second look
 
 
-def run(case: Case, options: Options, ui: Ui) -> None:
+def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
     users_logs.check()
     left = leftovers.warnings()
@@ -59,7 +59,7 @@ def run(case: Case, options: Options, ui: Ui) -> None:
 
 
 def observe_once(
-    case: Case, options: Options, ui: Ui, copy_of: Path | None = None
+    case: Case, options: ObserveOptions, ui: Ui, copy_of: Path | None = None
 ) -> tuple[Run, Findings, TraceSummary]:
     """One run under the probe, its output, trace and logs below `observe/`."""
     place = case.path / "observe"
@@ -90,7 +90,7 @@ def _logging(place: Path) -> dict[str, str]:
 
 
 def _with_users_cache(
-    case: Case, options: Options, ui: Ui
+    case: Case, options: ObserveOptions, ui: Ui
 ) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure], Path] | None:
     """Nothing failed with an empty cache: look again with a copy of the user's (the path), which can be the bug."""
     cache = leftovers.users_cache(os.environ)
@@ -156,7 +156,13 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
 
 
 def _conclude(
-    case: Case, options: Options, ui: Ui, observed: Run, found: list[ObservedFailure], eager: Status | None, told: str
+    case: Case,
+    options: ObserveOptions,
+    ui: Ui,
+    observed: Run,
+    found: list[ObservedFailure],
+    eager: Status | None,
+    told: str,
 ) -> None:
     """The stage's last words; `told` is what was measured of the symptom that was asked for."""
     if not found:
@@ -171,14 +177,14 @@ def _conclude(
         raise Stop(Exit.NOTHING_FAILED, f"{ended}. To look for what raises nothing, use --check with {FORMS}.")
     if told:
         ui.note(told)
-    chosen = found[failures.index_of(options, found)]
+    chosen = found[failures.index_of(options.failure, found)]
     if eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
             f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
             f"\n{failures.excerpt(chosen.failure)}",
         )
-    case.update(signature=chosen.signature, failure_index=failures.index_of(options, found))
+    case.update(signature=chosen.signature, failure_index=failures.index_of(options.failure, found))
     ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
     for at, other in enumerate(found):
         if other is not chosen:

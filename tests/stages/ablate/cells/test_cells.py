@@ -15,7 +15,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind,
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.launch import Run
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
@@ -50,9 +50,9 @@ def case(tmp_path: Path) -> Case:
     return made
 
 
-def cells_of(case: Case, behaviour: Behaviour, options: Options | None = None, **more: bool) -> Pretended:
+def cells_of(case: Case, behaviour: Behaviour, options: AblateOptions | None = None, **more: bool) -> Pretended:
     kind = type("P", (Pretended,), {"behaviour": staticmethod(behaviour), "static": more.pop("static", False)})
-    made: Pretended = kind(case, options or Options(), SilentUi(), **more)
+    made: Pretended = kind(case, options or AblateOptions(), SilentUi(), **more)
     made.asked = []
     return made
 
@@ -137,7 +137,7 @@ def test_it_stops_early_only_when_told_to(case: Case) -> None:
 
 def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
     outcomes = iter([Verdict(Status.PASS), Verdict(Status.PASS), Verdict(Status.FAIL, FAILURE)])
-    runner = cells_of(case, lambda recipe: next(outcomes), Options(repeat=5))
+    runner = cells_of(case, lambda recipe: next(outcomes), AblateOptions(repeat=5))
     (cell,) = runner.run(PLANS[4:])
     assert (cell.same, cell.runs) == (True, 3)
 
@@ -156,7 +156,7 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
             raise
 
     monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
-    runner = OnScript(case, Options(jobs=2), SilentUi())
+    runner = OnScript(case, AblateOptions(jobs=2), SilentUi())
     with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
         pool.submit(runner._one, PLANS[2])
         assert started.wait(10)
@@ -172,6 +172,6 @@ def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: 
         return Run(0, None, False, 1.0, 0)
 
     monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
-    (cell,) = OnScript(case, Options(), SilentUi()).run(PLANS[2:3])
+    (cell,) = OnScript(case, AblateOptions(), SilentUi()).run(PLANS[2:3])
     assert (cell.verdict.status, cell.same) == (Status.INFRA, False)
     assert cell.verdict.note == "the probe failed: AttributeError: no such setting"

@@ -14,7 +14,7 @@ from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, shared_oracles
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.narrow.chain import narrow
@@ -89,7 +89,7 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrowed]:
     case.write("env.json", Environment("3", sys.executable, "here", "2"))
 
     def run(preamble: str, recipe: Recipe, steps: tuple[Step, ...] = ("subsystem", "op")) -> Chain:
-        options = Options(jobs=2, narrow=",".join(steps))
+        options = AblateOptions(jobs=2, narrow=",".join(steps))
         program = case.path / "capture" / "program.py"
         program.parent.mkdir(exist_ok=True)
         written = {"backend": recipe.backend, "config": recipe.config}

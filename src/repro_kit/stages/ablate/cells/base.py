@@ -16,7 +16,7 @@ from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.recipe import Recipe
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.cache import CellCache
 from repro_kit.ui import Ui
 
@@ -45,7 +45,7 @@ class Cells(ABC):
 
     subject: Literal["script", "program"]
 
-    def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
+    def __init__(self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None) -> None:
         self.case, self.options, self.ui = case, options, ui
         self.target = target or case.file.signature
         self.cache = CellCache(case.path, [self.subject, *self.about()])

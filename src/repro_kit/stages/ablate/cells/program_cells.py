@@ -15,7 +15,7 @@ from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, render, without_marks
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
@@ -26,7 +26,7 @@ class OnProgram(Cells):
 
     subject = "program"
 
-    def __init__(self, case: Case, options: Options, ui: Ui, target: Signature | None = None) -> None:
+    def __init__(self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None) -> None:
         self.path = case.path / "capture" / "program.py"
         self.text = read_text(self.path)
         self.program = parse(self.text)
@@ -55,7 +55,7 @@ class OnProgram(Cells):
         if not plans:
             return
         inputs = self.path.parent / "inputs"
-        with open_oracle(self.case, self.options) as oracle:
+        with open_oracle(self.case, self.options.jobs) as oracle:
             for at, it in plans:
                 if not it.compiled:
                     texts = [self._text(it)] * self.options.repeat

@@ -27,7 +27,7 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
 from repro_kit.session import eager, failures, symptoms, user_oracle
 from repro_kit.session.blame import as_wrong_result
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.script_run import run_overridden
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
@@ -47,7 +47,7 @@ class OnScript(Cells):
     subject = "script"
 
     def __init__(
-        self, case: Case, options: Options, ui: Ui, target: Signature | None = None, *, infer: bool = False
+        self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None, *, infer: bool = False
     ) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
@@ -207,7 +207,7 @@ class OnScript(Cells):
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
         changed = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
-            verdict = user_oracle.ask(self.case, self.options, self.symptom, place, changed, env, timeout, without)
+            verdict = user_oracle.ask(self.case, self.symptom, place, changed, timeout, env, without)
         else:
             ran = run_overridden(
                 self.case, place, changed, timeout=timeout, env=env, without=without, on_tick=self._tick

@@ -12,7 +12,7 @@ from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
 from repro_kit.stages.ablate.narrow.experiments import Experiments
@@ -27,7 +27,7 @@ _AFFORDABLE = {"auto": 300.0, None: 60.0}  # seconds of a step that nobody asked
 _CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
 
 
-def steps_of(options: Options) -> tuple[Step, ...]:
+def steps_of(options: AblateOptions) -> tuple[Step, ...]:
     """The steps that are asked for, in order."""
     if options.narrow in (None, "auto"):
         return STEPS[1:] if options.narrow else _CHEAP

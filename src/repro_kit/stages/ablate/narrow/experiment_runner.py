@@ -140,7 +140,7 @@ class ProgramExperiments(ExperimentRunner):
         """Ask the oracle for each variation of the program's recipe."""
         runner = self._program
         asked = [(self._text(variation), variation.switch) for variation in variations]
-        with open_oracle(runner.case, runner.options) as oracle:
+        with open_oracle(runner.case, runner.options.jobs) as oracle:
             answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
             return [self._experiment(verdict, applied) for verdict, applied in answers]
 
@@ -154,7 +154,7 @@ class ProgramExperiments(ExperimentRunner):
 
     def capabilities(self) -> dict[str, Any]:
         """Asked of the oracle that runs the programs."""
-        with open_oracle(self.cells.case, self.cells.options) as oracle:
+        with open_oracle(self.cells.case, self.cells.options.jobs) as oracle:
             return oracle.levers()
 
     @property

@@ -17,7 +17,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.timing import slowdown
 from repro_kit.model.recipe import LADDER
 from repro_kit.runner.findings import read_findings
-from repro_kit.session.options import Options
+from repro_kit.session.options import AblateOptions
 from repro_kit.session.symptoms import override_of
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.workarounds.culprits import UserFunction, suspects
@@ -37,7 +37,7 @@ _MOST_TRIES = {
 _TIMED = ("time",)
 
 
-def find(case: Case, options: Options, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
+def find(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
     """What the ablation's cells and flips suggest, and what the failure does; tried, least intrusive first."""
     observation = case.load(OBSERVATION)
     at = case.file.failure_index
@@ -65,7 +65,7 @@ def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
 class _Trial:
     """Tries workarounds on the script, one run each, nothing else beside it: it is timed as well."""
 
-    def __init__(self, case: Case, options: Options, ui: Ui) -> None:
+    def __init__(self, case: Case, options: AblateOptions, ui: Ui) -> None:
         self.case, self.ui = case, ui
         self.script = OnScript(case, options, ui)
         self.count = 0

@@ -1,0 +1,37 @@
+"""The options that a case was made with, in its `options.json`: flat, so that every version reads every other one's."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from repro_kit.case.case import Case
+from repro_kit.model.serialize import plain
+from repro_kit.session.options import (
+    AblateOptions,
+    BundleOptions,
+    CaptureOptions,
+    MinifyOptions,
+    ObserveOptions,
+    Options,
+)
+
+_FILE = "options.json"
+
+
+def write_options(case: Case, options: Options, *, yes: bool = False) -> None:
+    """Keep `options` in the case, and whether every question was answered with yes, which nothing reads."""
+    flat = {name: value for part in fields(options) for name, value in plain(options.of(part.name)).items()}
+    case.write(_FILE, {**flat, "yes": True} if yes else flat)
+
+
+def read_options(case: Case) -> Options | None:
+    """The options in the case; None where it has none. Raises ReproKitError when they are damaged."""
+    if not case.has(_FILE):
+        return None
+    return Options(
+        case.read(_FILE, ObserveOptions),
+        case.read(_FILE, CaptureOptions),
+        case.read(_FILE, AblateOptions),
+        case.read(_FILE, MinifyOptions),
+        case.read(_FILE, BundleOptions),
+    )
