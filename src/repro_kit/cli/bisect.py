@@ -5,11 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand, form_of
+from repro_kit.errors import UsageError
+
+if TYPE_CHECKING:
+    from repro_kit.builds.catalog import BuildSelection
+    from repro_kit.commands.bisect.request import BisectRequest
 
 _SIDES = click.Choice(["good", "bad", "skip"])
 
@@ -77,12 +83,66 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
     Exit 0: found; 3: nothing fails; 1: no end that works; 125: cannot run here. Run it again to go on.
     """
-    from repro_kit.commands.bisect.command import Request, bisect
+    from repro_kit.commands.bisect.command import bisect
     from repro_kit.session.interrupts import interruptible
 
     values = shared.merged(ctx)
     with interruptible():
-        ctx.exit(bisect(Request(words, form_of(ctx) == "command", _again(), values), shared.make_ui(values)))
+        ctx.exit(bisect(_request(words, form_of(ctx) == "command", values), shared.make_ui(values)))
+
+
+def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
+    """What the command line asks for. Raises ReproKitError for what cannot be meant."""
+    from repro_kit.bisect import Mark
+    from repro_kit.commands.bisect.request import BisectRequest, axes_of
+    from repro_kit.commands.bisect.run_symptom import build_symptom
+
+    return BisectRequest(
+        words,
+        is_command,
+        _again(),
+        axes_of(values["package"], values["good"], values["bad"]),
+        _builds(values),
+        pythons=values["pythons"],
+        find_fix=values["find_fix"],
+        all_parents=values["all_parents"],
+        timeout=values["timeout"] or BisectRequest.timeout,
+        on_timeout=Mark(values["on_timeout"]),
+        symptom=build_symptom(values["symptom"]) if values["symptom"] else None,
+        any_failure=values["any_failure"],
+        repeats=values["repeat"],
+        patience=values["max_skips"] or BisectRequest.patience,
+        marks=values["mark"],
+        log=values["log"],
+        repo=values["repo"],
+        place=Path(values["place"]) if values["place"] else None,
+        fresh=values["fresh"],
+    )
+
+
+def _builds(values: dict[str, Any]) -> BuildSelection:
+    from repro_kit.builds.catalog import BuildSelection
+    from repro_kit.builds.source import BuildCommand
+    from repro_kit.builds.wheels.wheel_cache import default_cache
+
+    for file in values["constraint"]:
+        if not Path(file).is_file():
+            raise UsageError(f"There is no file {file}; --constraint takes one that pip would.")
+    return BuildSelection(
+        nightly=values["nightly"],
+        index=values["index_url"],
+        wheels=values["wheels"],
+        clone=values["clone"],
+        build=BuildCommand(values["build"]),
+        paths=values["paths"],
+        pre=values["pre"],
+        packages=values["packages"],
+        constraints=tuple(str(Path(value).absolute()) for value in values["constraint"]),
+        cache=(values["cache"] or default_cache()).absolute(),
+        cache_limit=values["cache_size"],
+        offline=values["offline"],
+        keep=values["keep"],
+    )
 
 
 def _again() -> str:

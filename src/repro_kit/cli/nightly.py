@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repro_kit.cli import options as shared
 from repro_kit.cli.command import ReproCommand
+
+if TYPE_CHECKING:
+    from repro_kit.commands.nightly import Watch
 
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
@@ -46,7 +49,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
         ctx.exit(nightly(_watch(folder, values), shared.make_ui(values)))
 
 
-def _watch(folder: Path, values: dict[str, Any]) -> Any:
+def _watch(folder: Path, values: dict[str, Any]) -> Watch:
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.builds.wheels.wheel_cache import default_cache
     from repro_kit.commands.nightly import Watch

@@ -1,4 +1,4 @@
-"""The `bisect` command: from its options to one search a package, and the answers shown."""
+"""The `bisect` command: from its request to one search a package, and the answers shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,69 +14,49 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from repro_kit.bisect import JudgeNext as NextAsk
-from repro_kit.bisect import Mark, SearchEnding, next_step
-from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect import SearchEnding, next_step
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import ANSWER, STATE, read_state
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
-from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.case.lock import alone
 from repro_kit.commands.bisect.answer import BisectReport, as_json, as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_place
 from repro_kit.commands.bisect.plan import SearchRequest, overridden, plan
-from repro_kit.commands.bisect.run_symptom import SymptomOracle, build_symptom, with_reference
+from repro_kit.commands.bisect.request import BisectRequest
+from repro_kit.commands.bisect.run_symptom import SymptomOracle, with_reference
 from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import write_atomic
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_TIMEOUT = 600.0
 _MERGE = "merge"  # where the search in a merged branch goes
 
 
-@dataclass(frozen=True)
-class Request:
-    """The command line: words of the subject or of a command, how to ask again, and the options by name."""
-
-    words: tuple[str, ...]
-    is_command: bool
-    again: str
-    values: dict[str, Any]
-
-
-def bisect(request: Request, ui: Ui) -> Exit:
+def bisect(request: BisectRequest, ui: Ui) -> Exit:
     """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
-    values = request.values
-    axes = axes_of(values["package"], values["good"], values["bad"])
-    if (values["clone"] or values["repo"]) and shutil.which("git") is None:
+    if (request.builds.clone or request.repo) and shutil.which("git") is None:
         raise UsageError("There is no git command here, which --git and --repo need; install git.")
-    if values["repo"]:
+    if request.repo:
         from repro_kit.builds.git.commits import opened
 
-        opened(values["repo"])  # not a mistake to find out about after the last build
-    for file in values["constraint"]:
-        if not Path(file).is_file():
-            raise UsageError(f"There is no file {file}; --constraint takes one that pip would.")
-    timeout = values["timeout"] or _TIMEOUT
-    symptom = build_symptom(values["symptom"]) if values["symptom"] else None
-    asking = replace(ui, yes=True) if values["log"] else ui  # nothing is run that a person would have to agree to
+        opened(request.repo)  # not a mistake to find out about after the last build
+    asking = replace(ui, yes=True) if request.log else ui  # nothing is run that a person would have to agree to
     with build_subject(
-        request.words, is_command=request.is_command, timeout=timeout, ui=asking, symptom=symptom
+        request.words, is_command=request.is_command, timeout=request.timeout, ui=asking, symptom=request.symptom
     ) as subject:
-        place = (Path(values["place"]) if values["place"] else subject.place).absolute()
-        if values["log"]:
+        place = (request.place or subject.place).absolute()
+        if request.log:
             return _logged(place, ui)
         with _made(place):
-            reports = []
-            for at, axis in enumerate(axes):
-                search = _search(axis, axes, subject, place if at == 0 else place / axis.package, request, ui)
-                reports.append(search)
+            reports = [
+                _search(axis, subject, place if at == 0 else place / axis.package, request, ui)
+                for at, axis in enumerate(request.packages)
+            ]
     ui.result(as_json(reports[0]) if len(reports) == 1 else {"reports": [as_json(report) for report in reports]})
     return min((report.exit_code for report in reports), key=lambda code: code != Exit.OK)
 
@@ -95,29 +75,14 @@ def _made(place: Path) -> Iterator[None]:
             raise
 
 
-def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> list[PackageEnds]:
-    """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
-    names = list(packages) or ["torch"]
-    if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
-        raise UsageError("Give --good and --bad at most once for each --package, in the same order.")
-
-    def of(words: Sequence[str], at: int) -> str | None:
-        return words[at] if at < len(words) else None
-
-    return [PackageEnds(name, of(good, at), of(bad, at)) for at, name in enumerate(names)]
-
-
-def _search(
-    axis: PackageEnds, axes: Sequence[PackageEnds], subject: BuildSubject, place: Path, request: Request, ui: Ui
-) -> BisectReport:
+def _search(axis: PackageEnds, subject: BuildSubject, place: Path, request: BisectRequest, ui: Ui) -> BisectReport:
     """Search along one axis, while the other packages stand at their bad ends; show the answer."""
-    values = request.values
-    if values["fresh"]:
+    if request.fresh:
         _forget(place)
-    fixed = [_pinned(it) for it in axes if it.package != axis.package and it.bad]
-    where = _where(values, fixed)
-    report = _answer(axis, where, subject, place, request, ui, marks=values["mark"])
-    if values["all_parents"]:
+    fixed = [_pinned(it) for it in request.packages if it.package != axis.package and it.bad]
+    where = _builds(request, fixed)
+    report = _answer(axis, where, subject, place, request, ui, marks=request.marks)
+    if request.all_parents:
         report = _into_merge(report, where, subject, place / _MERGE, request, ui)
     write_atomic(place / ANSWER, as_markdown(report).encode())
     show(report, ui)
@@ -143,28 +108,27 @@ def _answer(
     where: BuildSelection,
     subject: BuildSubject,
     place: Path,
-    request: Request,
+    request: BisectRequest,
     ui: Ui,
     marks: Sequence[str] = (),
 ) -> BisectReport:
     """Search along one axis from what is known in `place`."""
-    values = request.values
     asked = SearchRequest(
-        f"{subject.what} (any failure)" if values["any_failure"] else subject.what,
-        values["find_fix"],
-        values["max_skips"] or PATIENCE,
-        None if values["any_failure"] else subject.signature,
+        f"{subject.what} (any failure)" if request.any_failure else subject.what,
+        request.find_fix,
+        request.patience,
+        None if request.any_failure else subject.signature,
         request.again,
     )
     with ui.stage("builds"):
-        state, source = plan(axis, asked, where, target_of(_python(values, subject)), place, read_state(place))
+        state, source = plan(axis, asked, where, target_of(_python(request, subject)), place, read_state(place))
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
-    if not values["keep"]:
+    if not where.keep:
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
         state = with_reference(state, source, subject.oracle, ui)
-    rules = Rules(any_failure=values["any_failure"], on_timeout=Mark(values["on_timeout"]), repeats=values["repeat"])
+    rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)
     bisection = Bisection(place, state, source, subject.oracle, rules, ui)
     try:
         outcome = bisection.run()
@@ -173,11 +137,11 @@ def _answer(
         raise
     report = make_report(bisection.state, outcome)
     clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
-    return with_commits(report, values["repo"] or values["clone"], clues, subject.hand, place)
+    return with_commits(report, request.repo or where.clone, clues, subject.hand, place)
 
 
 def _into_merge(
-    report: BisectReport, where: BuildSelection, subject: BuildSubject, place: Path, request: Request, ui: Ui
+    report: BisectReport, where: BuildSelection, subject: BuildSubject, place: Path, request: BisectRequest, ui: Ui
 ) -> BisectReport:
     """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
     if where.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
@@ -245,29 +209,15 @@ def _row(state: BisectState, index: int) -> dict[str, Any]:
     return {"build": it.build, "mark": it.mark, "reason": it.reason, "step": it.step, "by_hand": it.by_hand}
 
 
-def _python(values: dict[str, Any], subject: BuildSubject) -> str:
-    given = values["pythons"][0] if values["pythons"] else None
+def _python(request: BisectRequest, subject: BuildSubject) -> str:
+    given = request.pythons[0] if request.pythons else None
     return find_python(given or subject.python, Path.cwd(), os.environ)
 
 
-def _where(values: dict[str, Any], fixed: Sequence[str]) -> BuildSelection:
-    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in values["pythons"])
-    return BuildSelection(
-        nightly=values["nightly"],
-        index=values["index_url"],
-        wheels=values["wheels"],
-        pythons=pythons,
-        clone=values["clone"],
-        build=BuildCommand(values["build"]),
-        paths=values["paths"],
-        pre=values["pre"],
-        packages=(*values["packages"], *fixed),
-        constraints=tuple(str(Path(value).absolute()) for value in values["constraint"]),
-        cache=(values["cache"] or default_cache()).absolute(),
-        cache_limit=values["cache_size"],
-        offline=values["offline"],
-        keep=values["keep"],
-    )
+def _builds(request: BisectRequest, fixed: Sequence[str]) -> BuildSelection:
+    """The builds to choose from, with their interpreters found; `fixed` are requirements of the other packages."""
+    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.pythons)
+    return replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *fixed))
 
 
 def _forget(place: Path) -> None:

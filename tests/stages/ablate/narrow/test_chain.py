@@ -94,7 +94,7 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrowed]:
         program.parent.mkdir(exist_ok=True)
         written = {"backend": recipe.backend, "config": recipe.config}
         program.write_text(f"# repro-kit program 1\nimport torch\n\nRECIPE = {written!r}\n\n{preamble}\n{GRAPH}")
-        with open_oracle(case, options) as oracle:
+        with open_oracle(case, options.jobs) as oracle:
             (verdict,) = oracle.check([program.read_text()], None)
         assert verdict.failure is not None
         target = signature_of(verdict.failure)

@@ -1,0 +1,50 @@
+"""What the `bisect` command is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.bisect import Mark
+from repro_kit.bisect.search import PATIENCE
+from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.errors import UsageError
+from repro_kit.model.measure.symptom import Symptom
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What is run on which builds, what counts as the failure, and where the answer goes."""
+
+    words: tuple[str, ...]  # of the subject, or of a command
+    is_command: bool
+    again: str  # the command line that goes on with the search
+    packages: tuple[PackageEnds, ...]  # to vary, one after the other
+    builds: BuildSelection  # without interpreters
+    pythons: tuple[str, ...] = ()  # interpreters as the user names them
+    find_fix: bool = False
+    all_parents: bool = False  # go on into the branch that a merge brought in
+    timeout: float = 600.0  # seconds for one run
+    on_timeout: Mark = Mark.SKIP
+    symptom: Symptom | None = None
+    any_failure: bool = False
+    repeats: int = 1  # runs that must pass before a build is good
+    patience: int = PATIENCE  # builds of no use before a gap is given up
+    marks: tuple[str, ...] = ()  # verdicts set by hand, "BUILD=MARK"
+    log: bool = False  # show what was judged, and run nothing
+    repo: Path | None = None  # clone whose commits are ranked
+    place: Path | None = None  # where the state goes; None: the subject says
+    fresh: bool = False  # forget what was judged
+
+
+def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> tuple[PackageEnds, ...]:
+    """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
+    names = list(packages) or ["torch"]
+    if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
+        raise UsageError("Give --good and --bad at most once for each --package, in the same order.")
+
+    def of(words: Sequence[str], at: int) -> str | None:
+        return words[at] if at < len(words) else None
+
+    return tuple(PackageEnds(name, of(good, at), of(bad, at)) for at, name in enumerate(names))
