@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.session.export_scripts import refuse_export
+from repro_kit.session.script.export_scripts import refuse_export
 
 
 @pytest.mark.parametrize(

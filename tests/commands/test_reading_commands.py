@@ -13,9 +13,9 @@ from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.issue_form import title_of
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.cli.filing import Filing
+from repro_kit.cli.common.work import Job
 from repro_kit.cli.main import cli
-from repro_kit.cli.work import Job
+from repro_kit.cli.output.filing import Filing
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.serialize import dumps
 from repro_kit.pipeline.run import StageEnding

@@ -13,7 +13,7 @@ from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
-from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import stage
 
 KEY = """-----BEGIN OPENSSH PRIVATE KEY-----

@@ -25,7 +25,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data
 from repro_kit.session.options import BundleOptions
-from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 

@@ -1,1 +1,1 @@
-"""The command line: one file per command; parses, calls a stage, prints."""
+"""The command line: one file for each command; parses, calls a stage, prints."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import SubjectCommand
-from repro_kit.cli.single import missing
-from repro_kit.cli.work import case_or_subject, work
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common.single import missing
+from repro_kit.cli.common.work import case_or_subject, work
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.evidence import STEPS
 
@@ -64,7 +64,7 @@ def command(
     repro-kit ablate --plan train.repro
     repro-kit ablate --expect layer=inductor train.py
     """
-    from repro_kit.cli.ablation import AblationReport, show_plan
+    from repro_kit.cli.output.ablation import AblationReport, show_plan
 
     report = AblationReport.asked(expect, against, markdown)
     job = case_or_subject(ctx, subject)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import SubjectCommand
-from repro_kit.cli.work import case_or_subject, work
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common.work import case_or_subject, work
 
 STAGES = ("observe", "capture", "ablate", "minify", "bundle")  # as in case/case.py, which takes longer to import
 _STAGE = click.Choice(STAGES)

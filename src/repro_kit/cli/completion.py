@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from repro_kit.cli.command import ReproCommand
-from repro_kit.cli.echo import echo
+from repro_kit.cli.common.command import ReproCommand
+from repro_kit.cli.common.echo import echo
 
 
 @click.command("completion", cls=ReproCommand, short_help="Print a shell's completion script.")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import ReproCommand
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import ReproCommand
 
 
 @click.command("diff", cls=ReproCommand, short_help="How do two bundles or cases differ?")
@@ -25,7 +25,7 @@ def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     repro-kit diff before.repro.zip after.repro.zip
     """
     from repro_kit.bundle.story.compare import compare
-    from repro_kit.cli.telling import contrast
+    from repro_kit.cli.output.telling import contrast
     from repro_kit.commands.show import story_at
     from repro_kit.errors import Exit
 

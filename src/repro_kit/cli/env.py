@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import ReproCommand
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import ReproCommand
 
 if TYPE_CHECKING:
     from repro_kit.case.results import Environment
@@ -31,8 +31,8 @@ def command(ctx: click.Context, /, **_: object) -> None:
     from repro_kit.builds.interpreters import find_python
     from repro_kit.bundle.privacy.shareable import shareable
     from repro_kit.model.serialize import to_data
-    from repro_kit.session.environment import environment
-    from repro_kit.session.subject import check_interpreter
+    from repro_kit.session.script.environment import environment
+    from repro_kit.session.script.subject import check_interpreter
 
     values = shared.merged(ctx)
     ui = shared.make_ui(values)

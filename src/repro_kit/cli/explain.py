@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import SubjectCommand, form_of
-from repro_kit.cli.work import case_or_subject
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import SubjectCommand, form_of
+from repro_kit.cli.common.work import case_or_subject
 
 if TYPE_CHECKING:
     from repro_kit.commands.explain.run import TraceSource
@@ -89,7 +89,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     repro-kit explain /tmp/trace --section recompiles
     repro-kit explain /tmp/trace --artifact fx_graph_runnable -o graphs
     """
-    from repro_kit.cli import explain_view as view
+    from repro_kit.cli.output import explain_view as view
     from repro_kit.commands.explain.run import explain, try_advice
     from repro_kit.session.interrupts import interruptible
 

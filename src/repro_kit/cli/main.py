@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from repro_kit import __version__
-from repro_kit.cli.command import ReproCommand, unescaped
-from repro_kit.cli.echo import echo
+from repro_kit.cli.common.command import ReproCommand, unescaped
+from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit
 
 COMMANDS = (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import SubjectCommand
-from repro_kit.cli.single import run_one
-from repro_kit.cli.work import case_or_subject, program_case
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common.single import run_one
+from repro_kit.cli.common.work import case_or_subject, program_case
 from repro_kit.errors import UsageError
 
 

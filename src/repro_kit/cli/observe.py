@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import SubjectCommand
-from repro_kit.cli.single import run_one
-from repro_kit.cli.work import case_or_subject
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common.single import run_one
+from repro_kit.cli.common.work import case_or_subject
 
 
 @click.command("observe", cls=SubjectCommand, short_help="Run it once: what failed, trace, environment.")

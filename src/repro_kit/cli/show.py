@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli import options as shared
-from repro_kit.cli.command import ReproCommand
+from repro_kit.cli.common import options as shared
+from repro_kit.cli.common.command import ReproCommand
 
 
 @click.command("show", cls=ReproCommand, short_help="Tell the story of a bundle or a case.")
@@ -20,7 +20,7 @@ def command(ctx: click.Context, /, target: Path, **_: object) -> None:
     \b
     repro-kit show train.repro.zip
     """
-    from repro_kit.cli.telling import tell
+    from repro_kit.cli.output.telling import tell
     from repro_kit.commands.show import story_at
     from repro_kit.model.serialize import to_data
 

@@ -22,8 +22,8 @@ from repro_kit.model.serialize import to_data
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.options import RunOptions
-from repro_kit.session.repro_run import RunOfRepro, is_same, limits_of, run_repro
-from repro_kit.session.untrusted import Claim, ask, claim_of, opened
+from repro_kit.session.strangers.repro_run import RunOfRepro, is_same, limits_of, run_repro
+from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 

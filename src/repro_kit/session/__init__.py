@@ -1,1 +1,1 @@
-"""What stages and commands share about one run of repro-kit: options, signals, the script, the final check."""
+"""What stages and commands share about one run of repro-kit: options, signals, oracles, and three rooms."""

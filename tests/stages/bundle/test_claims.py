@@ -16,7 +16,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.program import parse
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle.claims import earlier, held
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 

@@ -7,7 +7,7 @@ from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.results import Environment
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
-from repro_kit.session.repro_run import Check, RunOfRepro
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle.describe import _error
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'

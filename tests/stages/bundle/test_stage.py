@@ -18,7 +18,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
 from repro_kit.session.options import BundleOptions
-from repro_kit.session.repro_run import check_repro
+from repro_kit.session.strangers.repro_run import check_repro
 from repro_kit.stages.bundle.stage import run
 from repro_kit.ui import SilentUi
 

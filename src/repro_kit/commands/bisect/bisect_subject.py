@@ -19,11 +19,11 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.repro_run import limits_of
-from repro_kit.session.runnable import REPRO
-from repro_kit.session.subject import check_script
-from repro_kit.session.trust import agree
-from repro_kit.session.untrusted import Foreign, ask, claim_of, opened
+from repro_kit.session.script.subject import check_script
+from repro_kit.session.strangers.repro_run import limits_of
+from repro_kit.session.strangers.runnable import REPRO
+from repro_kit.session.strangers.trust import agree
+from repro_kit.session.strangers.untrusted import Foreign, ask, claim_of, opened
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch

@@ -20,11 +20,11 @@ from repro_kit.files import write_atomic
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject import command
-from repro_kit.session import users_logs
 from repro_kit.session.explained import Explained, context_of, read_before, read_text
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script_run import run_subject
-from repro_kit.session.trust import agree
+from repro_kit.session.script import users_logs
+from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.strangers.trust import agree
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.ui import Ui
 

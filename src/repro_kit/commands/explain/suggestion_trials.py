@@ -21,7 +21,7 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.subject import command, private_caches, probe_environment
-from repro_kit.session.script_run import run_subject
+from repro_kit.session.script.script_run import run_subject
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.specializations import Specialization
 from repro_kit.ui import Ui

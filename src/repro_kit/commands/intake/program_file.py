@@ -16,10 +16,10 @@ from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import render, size
 from repro_kit.program.program import Program
-from repro_kit.session.environment import environment
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import QueryOptions
 from repro_kit.session.oracles import open_oracle
+from repro_kit.session.script.environment import environment
 from repro_kit.session.stop import Stop
 from repro_kit.ui import Ui
 

@@ -16,12 +16,12 @@ from repro_kit.owner import is_marked
 from repro_kit.plain_file import check_tree
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
-from repro_kit.session import failures
-from repro_kit.session.blame import as_wrong_result
-from repro_kit.session.environment import environment
-from repro_kit.session.script_run import write_artifacts
-from repro_kit.session.subject import program_subject
-from repro_kit.session.watched import RECORD, Watched, _text, read_watched
+from repro_kit.session.script.environment import environment
+from repro_kit.session.script.script_run import write_artifacts
+from repro_kit.session.script.subject import program_subject
+from repro_kit.session.script.watched import RECORD, Watched, _text, read_watched
+from repro_kit.session.verdicts import failures
+from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 

@@ -18,8 +18,8 @@ from repro_kit.model.ablation.words import word
 from repro_kit.model.failure.failure import Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session import leftovers
 from repro_kit.session.options import AblateOptions
+from repro_kit.session.script import leftovers
 from repro_kit.stages.ablate.backend_names import check_names
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram

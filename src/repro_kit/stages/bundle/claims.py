@@ -10,7 +10,7 @@ from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.repro_run import Check
+from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 #: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.

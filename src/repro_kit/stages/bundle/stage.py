@@ -21,8 +21,8 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.session.options import BundleOptions
-from repro_kit.session.repro_run import Check, check_repro, is_same, run_repro
 from repro_kit.session.stop import Stop
+from repro_kit.session.strangers.repro_run import Check, check_repro, is_same, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import earlier, held
 from repro_kit.stages.bundle.consent import gate

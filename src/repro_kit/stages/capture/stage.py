@@ -22,11 +22,11 @@ from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.session import watched
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, needs_fresh, open_oracle, query_timeout
-from repro_kit.session.script_run import run_subject
+from repro_kit.session.script import watched
+from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.ui import Ui

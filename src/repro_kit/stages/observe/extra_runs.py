@@ -7,7 +7,7 @@ from repro_kit.case.results import ObservedFailure
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script_run import run_subject
+from repro_kit.session.script.script_run import run_subject
 from repro_kit.ui import Ui
 
 #: Values of --logs that stand for several of TORCH_LOGS' options.

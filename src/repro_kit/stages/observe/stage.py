@@ -16,11 +16,12 @@ from repro_kit.model.measure.symptom import FORMS
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
-from repro_kit.session import failures, leftovers, symptoms, users_logs
-from repro_kit.session.environment import environment
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script_run import run_subject, write_artifacts
+from repro_kit.session.script import leftovers, users_logs
+from repro_kit.session.script.environment import environment
+from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import failures, symptoms
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui

@@ -25,10 +25,10 @@ from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
-from repro_kit.session import eager, failures, symptoms, user_oracle
-from repro_kit.session.blame import as_wrong_result
 from repro_kit.session.options import AblateOptions
-from repro_kit.session.script_run import run_overridden
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.verdicts import eager, failures, symptoms, user_oracle
+from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.trace import summarise

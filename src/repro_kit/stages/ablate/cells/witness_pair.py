@@ -15,7 +15,7 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.witness import parting
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import Recipe
-from repro_kit.session import eager
+from repro_kit.session.verdicts import eager
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 

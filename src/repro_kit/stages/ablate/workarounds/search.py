@@ -18,7 +18,7 @@ from repro_kit.model.measure.timing import slowdown
 from repro_kit.model.recipe import LADDER
 from repro_kit.runner.findings import read_findings
 from repro_kit.session.options import AblateOptions
-from repro_kit.session.symptoms import override_of
+from repro_kit.session.verdicts.symptoms import override_of
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.workarounds.culprits import UserFunction, suspects
 from repro_kit.trace import read

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_kit.cli.settings import SETTINGS, Setting, Source
-from repro_kit.cli.trusted import project_file, user_file, user_path
+from repro_kit.cli.common.settings import SETTINGS, Setting, Source
+from repro_kit.cli.common.trusted import project_file, user_file, user_path
 from repro_kit.errors import ReproKitError, UsageError
 
 #: The options that a file may set, and what kind of value each has.

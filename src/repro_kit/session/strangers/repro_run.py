@@ -17,8 +17,8 @@ from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.scratch import Scratch
-from repro_kit.session.runnable import REPRO, copy_runnable
-from repro_kit.session.untrusted import environment_for
+from repro_kit.session.strangers.runnable import REPRO, copy_runnable
+from repro_kit.session.strangers.untrusted import environment_for
 
 _MEMORY = 0.8  # of the machine's, that the code of a stranger may take
 _OUTPUT = 400_000  # bytes of output that are read, from its end

@@ -12,9 +12,9 @@ from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.launch import exit_name
-from repro_kit.session import failures
 from repro_kit.session.options import SymptomOptions
-from repro_kit.session.script_run import run_overridden
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.verdicts import failures
 
 _SKIP = 125  # as for `git bisect run`
 _LONGEST = 200  # characters of the line that is shown

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from repro_kit.cli.echo import echo, echo_json
+from repro_kit.cli.common.echo import echo, echo_json
 from repro_kit.errors import Exit, ReproKitError, UsageError
 
 _JSON = "repro_kit.json"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.command import form_of
-from repro_kit.cli.options import make_options, make_ui, merged
+from repro_kit.cli.common.command import form_of
+from repro_kit.cli.common.options import make_options, make_ui, merged
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.session.options import Options
 
@@ -38,7 +38,7 @@ class Job:
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
     from repro_kit.session.case_paths import is_case
-    from repro_kit.session.watched import is_watched
+    from repro_kit.session.script.watched import is_watched
 
     values = merged(ctx)
     if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
@@ -56,8 +56,8 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     from repro_kit.case.case import Case
     from repro_kit.case.lock import alone
     from repro_kit.session.case_paths import bundle_path
-    from repro_kit.session.subject import check_interpreter
-    from repro_kit.session.trust import agree
+    from repro_kit.session.script.subject import check_interpreter
+    from repro_kit.session.strangers.trust import agree
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
@@ -106,11 +106,11 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
-    from repro_kit.session import users_logs
     from repro_kit.session.case_paths import bundle_path, case_path, open_case
     from repro_kit.session.kept_options import write_options
-    from repro_kit.session.subject import recognise
-    from repro_kit.session.trust import agree
+    from repro_kit.session.script import users_logs
+    from repro_kit.session.script.subject import recognise
+    from repro_kit.session.strangers.trust import agree
 
     options = make_options(values)
     users_logs.check()
@@ -134,9 +134,9 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     from repro_kit.commands.intake.program_file import adopt
     from repro_kit.session.case_paths import bundle_path, open_case, program_place
     from repro_kit.session.kept_options import write_options
+    from repro_kit.session.script.subject import program_subject
     from repro_kit.session.stop import Stop
-    from repro_kit.session.subject import program_subject
-    from repro_kit.session.trust import agree
+    from repro_kit.session.strangers.trust import agree
 
     programs = reader(path, compile_id)
     values = merged(ctx)
@@ -169,7 +169,7 @@ def work(
 
     `report` has the last word on how it ended.
     """
-    from repro_kit.cli.summary import show
+    from repro_kit.cli.output.summary import show
     from repro_kit.pipeline.run import StageEnding, collect
     from repro_kit.pipeline.summary import outcome
 

@@ -6,7 +6,7 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.model.failure.native import faulthandler_stack
-from repro_kit.session.script_run import run_subject
+from repro_kit.session.script.script_run import run_subject
 
 
 def case_of(tmp_path: Path, code: str) -> Case:

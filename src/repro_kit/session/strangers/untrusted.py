@@ -21,7 +21,7 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.runnable import REPRO, Runnable, copy_runnable
+from repro_kit.session.strangers.runnable import REPRO, Runnable, copy_runnable
 from repro_kit.ui import Ui
 
 _SHOWN_LINES = 300

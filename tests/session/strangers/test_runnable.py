@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.session.repro_run import run_repro
-from repro_kit.session.runnable import copy_runnable
-from repro_kit.session.untrusted import ask, opened
+from repro_kit.session.strangers.repro_run import run_repro
+from repro_kit.session.strangers.runnable import copy_runnable
+from repro_kit.session.strangers.untrusted import ask, opened
 from repro_kit.ui import Ui
 
 

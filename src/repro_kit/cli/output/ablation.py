@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
-from repro_kit.cli.work import Job
+from repro_kit.cli.common.work import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.diff import changes

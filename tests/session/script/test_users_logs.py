@@ -7,7 +7,7 @@ import os
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.session import users_logs
+from repro_kit.session.script import users_logs
 from repro_kit.ui import SilentUi
 
 

@@ -11,7 +11,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.cli.main import cli
 from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.errors import ReproKitError
-from repro_kit.session.trust import agree
+from repro_kit.session.strangers.trust import agree
 from repro_kit.ui import SilentUi
 
 

@@ -12,8 +12,8 @@ from repro_kit.bundle.repro.run_output import Reading, ReproEnding
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.reduce.flaky import NO_RUNS, Tally
-from repro_kit.session import repro_run as module
-from repro_kit.session.repro_run import Check, RunOfRepro, check_repro, run_repro
+from repro_kit.session.strangers import repro_run as module
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro, check_repro, run_repro
 
 FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("ValueError", "now and then"),))
 Checked = Callable[..., tuple[Check, int]]

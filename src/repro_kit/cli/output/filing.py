@@ -14,7 +14,7 @@ from repro_kit.runner import kept
 
 if TYPE_CHECKING:
     from repro_kit.bundle.story.story import Story
-    from repro_kit.cli.work import Job
+    from repro_kit.cli.common.work import Job
     from repro_kit.pipeline.run import StageEnding
 
 _SECONDS = 120

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro_kit.cli.explain_terminal import draw_section, draw_sentences
+from repro_kit.cli.output.explain_terminal import draw_section, draw_sentences
 from repro_kit.commands.explain import artifacts
 from repro_kit.commands.explain.run import TraceSource, insights_of
 from repro_kit.errors import UsageError

@@ -14,10 +14,10 @@ from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import wrong_result
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
-from repro_kit.session import failures
-from repro_kit.session.eager import EagerRun, run_eager
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script_run import run_overridden
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.verdicts import failures
+from repro_kit.session.verdicts.eager import EagerRun, run_eager
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.work import Job, work
+from repro_kit.cli.common.work import Job, work
 
 if TYPE_CHECKING:
     from repro_kit.pipeline.run import StageEnding

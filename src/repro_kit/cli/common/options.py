@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.defaults import Default, read_defaults, shown
-from repro_kit.cli.echo import echo
+from repro_kit.cli.common.defaults import Default, read_defaults, shown
+from repro_kit.cli.common.echo import echo
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.session.options import Options, SymptomOptions
@@ -193,7 +193,7 @@ def _check_oracle(values: dict[str, Any]) -> None:
     """Raise ReproKitError where what is said of an oracle cannot be."""
     if values.get("oracle") is None and values.get("oracle_matches") is None:
         return
-    from repro_kit.session.user_oracle import of_options
+    from repro_kit.session.verdicts.user_oracle import of_options
 
     of_options(
         SymptomOptions(check=values.get("check"), oracle=values["oracle"], oracle_matches=values["oracle_matches"])

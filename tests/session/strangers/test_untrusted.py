@@ -16,7 +16,7 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands import verify as module
 from repro_kit.commands.verify import Here, How, verify
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.session.untrusted import claim_of
+from repro_kit.session.strangers.untrusted import claim_of
 from repro_kit.ui import SilentUi, Ui
 from repro_kit.visible import visible
 

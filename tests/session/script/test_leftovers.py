@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from repro_kit.session.leftovers import users_cache, warnings
+from repro_kit.session.script.leftovers import users_cache, warnings
 
 
 def test_a_bisection_that_was_not_ended_is_told(tmp_path: Path) -> None:

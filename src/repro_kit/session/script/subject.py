@@ -15,7 +15,7 @@ from repro_kit.case.case import Subject
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
-from repro_kit.session.export_scripts import refuse_export
+from repro_kit.session.script.export_scripts import refuse_export
 
 Form = Literal["script", "module", "command"]
 

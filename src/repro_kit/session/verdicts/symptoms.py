@@ -18,10 +18,10 @@ from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.unseen import Unseen
-from repro_kit.session import blame, eager, user_oracle
-from repro_kit.session.blame import Blame
 from repro_kit.session.options import ObserveOptions, SymptomOptions
-from repro_kit.session.script_run import run_overridden
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.verdicts import blame, eager, user_oracle
+from repro_kit.session.verdicts.blame import Blame
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 

@@ -7,7 +7,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.session.options import SymptomOptions
-from repro_kit.session.user_oracle import ask, of_options
+from repro_kit.session.verdicts.user_oracle import ask, of_options
 
 
 @pytest.fixture
