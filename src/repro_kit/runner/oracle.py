@@ -28,6 +28,10 @@ _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a re
 class ProgramOracle:
     """Asks a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
+    With `how` "fork", queries run in forked children of one process that has imported torch once: fast, but not safe
+    once an accelerator is used. With "spawn" each query gets a fresh interpreter, which shares nothing with the others
+    but the machine: slow, for accelerators and for final checks.
+
     `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
     to share between queries, `jobs` the number of queries under way at once, `memory` the bytes that one query may
     allocate (default: what the machine has). A server that dies is started anew; a query that kills it twice is
@@ -38,7 +42,7 @@ class ProgramOracle:
         self,
         python: str,
         *,
-        how: Literal["fork", "spawn"],
+        how: Literal["fork", "spawn"] = "fork",
         env: Mapping[str, str] | None = None,
         cache: Path | None = None,
         jobs: int = 1,
@@ -47,7 +51,7 @@ class ProgramOracle:
         self.python = python
         self.jobs = jobs
         self.queries = 0
-        self._how = how
+        self.how = how
         self._memory = memory or psutil.virtual_memory().total
         self._server = ServerProcess(python, how=how, env=env, cache=cache)
         self._next = 0
@@ -63,6 +67,14 @@ class ProgramOracle:
     def close(self) -> None:
         """End the server and everything it started."""
         self._server.stop()
+
+    def prepare(self, recipe: Recipe) -> None:
+        """Have an interpreter for the next query import torch already; the query must ask for the same variables.
+
+        Forked children need none: then this does nothing.
+        """
+        with suppress(ServerDied):  # the query will say it
+            self._server.send({"prepare": recipe.env})
 
     def check(
         self,
@@ -211,7 +223,7 @@ class ProgramOracle:
 
         Torch reads most of its variables when it is imported, so a forked child cannot have others.
         """
-        wanted = _variables(request) if self._how == "fork" else {}
+        wanted = _variables(request) if self.how == "fork" else {}
         if wanted == self._server.variables:
             return True
         if busy:
