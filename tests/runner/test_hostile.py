@@ -37,12 +37,12 @@ KINDS = {
     "invalid": (program("y = x @ x\nreturn (y,)"), Status.INVALID),
     "crash": (failing_backend("os.abort()"), Status.FAIL),
     "hang": (failing_backend("import time; time.sleep(1000)"), Status.FAIL),
-    "mute": (failing_backend("os._exit(0)"), Status.INFRA),
+    "mute": (failing_backend("os._exit(0)"), Status.CANNOT_TELL),
     "session": (failing_backend(SLEEP), Status.PASS),
     "daemon": (failing_backend(DAEMON), Status.PASS),
     "memory": (program(calls="x = torch.ones(1 << 40)\nreturn [(x,)]"), Status.INVALID),
     "flood": (failing_backend("print('x' * 50_000_000, flush=True); os.write(2, b'y' * 50_000_000)"), Status.PASS),
-    "closer": (failing_backend(OURS.format("os.close(fd)")), Status.INFRA),
+    "closer": (failing_backend(OURS.format("os.close(fd)")), Status.CANNOT_TELL),
     "closed and hangs": (
         failing_backend(OURS.format("os.close(fd)") + "\n    import time; time.sleep(1000)"),
         Status.FAIL,
@@ -92,7 +92,7 @@ def test_a_server_that_is_killed_leaves_nothing_of_its_queries(tmp_path: Path, m
     murder = failing_backend(sleeper + "; os.kill(os.getppid(), 9); signal.pause()")
     with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         (verdict,) = zygote.check([murder], None, timeout=30)
-    assert (verdict.status, started.read_text()) == (Status.INFRA, "xx")
+    assert (verdict.status, started.read_text()) == (Status.CANNOT_TELL, "xx")
     left = [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1001"]]
     assert not psutil.wait_procs(left, timeout=10)[1], "what was killed may take a moment to be gone"
     assert [path.name for path in tmp_path.iterdir()] == ["started"]

@@ -34,8 +34,8 @@ class ProgramOracle:
 
     `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
     to share between queries, `jobs` the number of queries under way at once, `memory` the bytes that one query may
-    allocate (default: what the machine has). A server that dies is started anew; a query that kills it twice is
-    `INFRA`.
+    allocate (default: what the machine has). A server that dies is started anew; what a query that
+    kills it twice shows, nobody can tell.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
     """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
     ladder = _ladder(cells, recipe)
     for backend in (*LADDER, recipe.backend):
-        if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
+        if backend not in ladder or ladder[backend].verdict.status in (Status.NOT_RUN, Status.CANNOT_TELL):
             return False
         if ladder[backend].same:
             return any(not cell.compiled for cell in cells)

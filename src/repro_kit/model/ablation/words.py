@@ -9,10 +9,10 @@ _WORDS = {
     Status.PASS: "passes",
     Status.INVALID: "invalid",
     Status.FLAKY: "flaky",
-    Status.INFRA: "no verdict",
-    Status.SKIPPED: "not run",
+    Status.CANNOT_TELL: "no verdict",
+    Status.NOT_RUN: "not run",
 }
-_SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status.INFRA: "?", Status.SKIPPED: "·"}
+_SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status.CANNOT_TELL: "?", Status.NOT_RUN: "·"}
 
 
 def word(cell: Cell) -> str:

@@ -46,8 +46,8 @@ def classify_reply(reply: Mapping[str, Any]) -> Verdict:
     failure = _failure_of_reply(reply, text)
     if failure is None:
         note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
-        return Verdict(Status.INFRA, seconds=seconds, note=note)
-    return Verdict(status, failure, seconds, note=text if status is Status.INFRA else "")
+        return Verdict(Status.CANNOT_TELL, seconds=seconds, note=note)
+    return Verdict(status, failure, seconds, note=text if status is Status.CANNOT_TELL else "")
 
 
 def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:

@@ -18,10 +18,11 @@ from repro_kit.case.results import BundleResult
 from repro_kit.errors import Exit
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.session.options import Options
-from repro_kit.session.repro_run import Check, check_repro, is_same, run_repro
+from repro_kit.session.repro_run import Check, check_repro, run_repro
 from repro_kit.session.stop import Stop
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import earlier, held
@@ -203,7 +204,8 @@ class _Checking:
                 run = run_repro(
                     self._python, place, timeout=candidate.limit + _MARGIN, variables=variables, beside=beside
                 )
-                if is_same(run.reading, candidate.facts.signature, Strength.REBASED):
+                outcome = outcome_of(run.verdict, candidate.facts.signature, Strength.REBASED)
+                if outcome is RunOutcome.FAILS_ALIKE:
                     return True
             return False
 

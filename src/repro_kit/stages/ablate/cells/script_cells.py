@@ -162,7 +162,7 @@ class OnScript(Cells):
 
     def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
         if not it.compiled:
-            return Verdict(self.observation.eager or Status.INFRA), False
+            return Verdict(self.observation.eager or Status.CANNOT_TELL), False
         env = it.recipe.env if "env" in it.overridden else {}
         place = self.case.path / "ablate" / slug(it.name)
         verdict = self.verdict(overrides(it), place.name, env)
@@ -172,7 +172,7 @@ class OnScript(Cells):
         """One more run without torch.compile than observe has made."""
         verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
         doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
-        return Verdict(Status.INFRA, seconds=verdict.seconds, note=doubt) if doubt else verdict
+        return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
@@ -214,7 +214,7 @@ class OnScript(Cells):
             )
             verdict = self._judged(place, ran)
         failed = probe_failure(place / "probe")
-        return Verdict(Status.INFRA, seconds=verdict.seconds, note=failed) if failed else verdict
+        return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
 
     def _judged(self, place: Path, ran: Run) -> Verdict:
         summary = summarise(place / "trace")
@@ -230,5 +230,5 @@ class OnScript(Cells):
         seen = (like or found)[0]
         if seen.nature is Nature.MACHINE:
             note = f"an error of the machine: {seen.signature.summary()}"
-            return Verdict(Status.INFRA, seconds=ran.seconds, note=note)
+            return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=note)
         return Verdict(Status.FAIL, seen.failure, ran.seconds)
