@@ -31,15 +31,22 @@ _EARLIER = {
     "cannot run": RunOutcome.CANNOT_TELL,
 }
 
-_WITHOUT_FAILURE = {Status.PASS: RunOutcome.PASSES, Status.INVALID: RunOutcome.INVALID}
+_OF_STATUS = {
+    Status.PASS: RunOutcome.PASSES,
+    Status.FAIL: RunOutcome.FAILS_OTHERWISE,
+    Status.INVALID: RunOutcome.INVALID,
+}
+
+
+def outcome_from(status: Status, *, alike: bool) -> RunOutcome:
+    """The outcome of a run that ended with `status`; `alike`: its failure is the one that is looked for."""
+    return RunOutcome.FAILS_ALIKE if alike else _OF_STATUS.get(status, RunOutcome.CANNOT_TELL)
 
 
 def outcome_of(verdict: Verdict, expected: Signature | None, strength: Strength) -> RunOutcome:
     """What a verdict means for somebody who looks for the failure `expected`; None: for any failure."""
-    if verdict.status is not Status.FAIL:
-        return _WITHOUT_FAILURE.get(verdict.status, RunOutcome.CANNOT_TELL)
-    if expected is None:
-        return RunOutcome.FAILS_ALIKE
     failure = verdict.failure
-    alike = failure is not None and expected.matches(signature_of(focused(failure, expected)), strength)
-    return RunOutcome.FAILS_ALIKE if alike else RunOutcome.FAILS_OTHERWISE
+    alike = expected is None or (
+        failure is not None and expected.matches(signature_of(focused(failure, expected)), strength)
+    )
+    return outcome_from(verdict.status, alike=alike and verdict.status is Status.FAIL)

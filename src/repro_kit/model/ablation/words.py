@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status
+from repro_kit.model.run_outcome import RunOutcome
 
 _WORDS = {
     Status.PASS: "passes",
@@ -45,6 +46,6 @@ def remark(cell: Cell) -> str:
     runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
     if cell.same:
         return f"{cell.verdict.note or 'as described'}{runs}"
-    if cell.signature is not None and cell.verdict.status != Status.PASS:
+    if cell.signature is not None and cell.outcome is not RunOutcome.PASSES:
         return f"{cell.signature.summary()}{runs}"
     return f"{cell.verdict.note}{runs}".strip()

@@ -9,6 +9,7 @@ from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
@@ -84,7 +85,7 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
 
 
 def _passed(cell: Cell) -> bool:
-    return cell.compiled and not cell.inferred and not cell.no_effect and cell.verdict.status is Status.PASS
+    return cell.compiled and not cell.inferred and not cell.no_effect and cell.outcome is RunOutcome.PASSES
 
 
 def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _contradicted(candidate: ReproForm, ablation: Ablation, with_backend: WithBa
         return ""
     before = LADDER[_rank(failing.recipe.backend) - 1]
     passed = any(
-        cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.verdict.status is Status.PASS
+        cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.outcome is RunOutcome.PASSES
         for cell in ablation.cells
     )
     if passed and with_backend(before):
