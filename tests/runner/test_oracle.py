@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,7 +13,6 @@ import torch
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.oracle import ProgramOracle
 from texts import failing_backend, program, spoiling
@@ -104,12 +104,6 @@ def test_memory_is_limited() -> None:
     assert failure_of(verdict, Status.INVALID).kind is Kind.OOM
 
 
-def test_a_recipe_replaces_that_of_the_text(oracle: ProgramOracle) -> None:
-    text = failing_backend("raise ValueError('no')")
-    (verdict,) = oracle.check([text], None, Recipe(backend="eager"))
-    assert verdict.status is Status.PASS
-
-
 @pytest.mark.slow
 def test_settings_reach_the_run(oracle: ProgramOracle) -> None:
     claims = [
@@ -121,24 +115,23 @@ def test_settings_reach_the_run(oracle: ProgramOracle) -> None:
         "os.environ['REPRO_KIT_TEST'] == '1'",
         "b'REPRO_KIT_TEST=1' in open('/proc/%d/environ' % os.getppid(), 'rb').read()",
     ]
-    text = failing_backend("\n    ".join(f"assert {claim}" for claim in claims))
-    recipe = Recipe(
-        backend="mine",
-        threads=2,
-        default_dtype="float64",
-        config={"dynamo.recompile_limit": 3},
-        graph_caches=False,
-        grad_mode="no_grad",
-        env={"REPRO_KIT_TEST": "1"},
-    )
-    (verdict,) = oracle.check([text], None, recipe)
+    recipe: dict[str, Any] = {
+        "threads": 2,
+        "default_dtype": "float64",
+        "config": {"dynamo.recompile_limit": 3},
+        "graph_caches": False,
+        "grad_mode": "no_grad",
+        "env": {"REPRO_KIT_TEST": "1"},
+    }
+    verdict = check(oracle, failing_backend("\n    ".join(f"assert {claim}" for claim in claims), **recipe))
     assert verdict.status is Status.PASS, verdict
 
 
 def test_autocast_is_around_the_forward(oracle: ProgramOracle) -> None:
-    text = spoiling("out if out.dtype == torch.bfloat16 else None", body="y = x @ x.t()\nreturn (y,)")
-    (verdict,) = oracle.check([text], None, Recipe(backend="mine", autocast=Autocast("cpu", "bfloat16")))
-    assert verdict.status is Status.PASS
+    autocast = {"device": "cpu", "dtype": "bfloat16"}
+    body = "y = x @ x.t()\nreturn (y,)"
+    text = spoiling("out if out.dtype == torch.bfloat16 else None", body=body, autocast=autocast)
+    assert check(oracle, text).status is Status.PASS
 
 
 def test_contexts_are_around_a_call_and_its_backward(oracle: ProgramOracle) -> None:
@@ -163,39 +156,33 @@ def mine(gm, example_inputs):
         return (Seen.apply(gm(*args)[0]),)
     return run
 """
-    text = program(calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]", preamble=preamble)
-    recipe = Recipe(backend="mine", backward="sum")
-    (inside,) = oracle.check([text], None, recipe.with_(contexts=("inside('a')", "inside('b')")))
-    assert failure_of(inside, Status.FAIL).exceptions[-1].message == "backward in ['a', 'b']"
-    (outside,) = oracle.check([text], None, recipe)
-    assert failure_of(outside, Status.FAIL).exceptions[-1].message == "backward in []"
+    calls = "x = torch.ones(3, requires_grad=True)\nreturn [(x,)]"
+    for contexts, entered in ((["inside('a')", "inside('b')"], "['a', 'b']"), ([], "[]")):
+        verdict = check(oracle, program(calls=calls, preamble=preamble, backward="sum", contexts=contexts))
+        assert failure_of(verdict, Status.FAIL).exceptions[-1].message == f"backward in {entered}"
 
 
 def test_a_failure_of_what_comes_from_a_cache_needs_warm_caches(oracle: ProgramOracle) -> None:
-    text = failing_backend("compiled.append(1); assert len(compiled) < 2", preamble="compiled = []\n")
-    found = [verdict.status for warm in (False, True) for verdict in oracle.check([text], None, warm_caches(warm))]
-    assert found == [Status.PASS, Status.FAIL]
+    for warm, status in ((False, Status.PASS), (True, Status.FAIL)):
+        statement = "compiled.append(1); assert len(compiled) < 2"
+        text = failing_backend(statement, preamble="compiled = []\n", warm_caches=warm)
+        assert check(oracle, text).status is status
 
 
 def test_memory_of_the_recipe_is_all_there_is(oracle: ProgramOracle) -> None:
     limit = 8 << 30
     for size, status in ((1 << 20, Status.PASS), (limit, Status.FAIL)):
-        text = failing_backend(f"torch.empty({size}, dtype=torch.uint8)")
-        (verdict,) = oracle.check([text], None, Recipe(backend="mine", memory=limit))
+        verdict = check(oracle, failing_backend(f"torch.empty({size}, dtype=torch.uint8)", memory=limit))
         assert verdict.status is status, verdict
     assert failure_of(verdict, Status.FAIL).kind is Kind.OOM
-
-
-def warm_caches(warm: bool) -> Recipe:
-    return Recipe(backend="mine", warm_caches=warm)
 
 
 @pytest.mark.slow
 def test_the_backward_is_compiled_too_with_compiled_autograd(oracle: ProgramOracle) -> None:
     refuse = "import torch._dynamo.compiled_autograd as ca; assert not ca.in_compiled_autograd_region"
-    text = failing_backend(refuse, calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]")
+    calls = "x = torch.ones(3, requires_grad=True)\nreturn [(x,)]"
     for on, status in ((False, Status.PASS), (True, Status.FAIL)):
-        (verdict,) = oracle.check([text], None, Recipe(backend="mine", backward="sum", compiled_autograd=on))
+        verdict = check(oracle, failing_backend(refuse, calls=calls, backward="sum", compiled_autograd=on))
         assert verdict.status is status, verdict
 
 

@@ -181,15 +181,15 @@ class _Checking:
     def held(self, attempt: _Attempt) -> _Attempt:
         """`attempt` with those claims of the stages before that hold of its `repro.py`."""
 
-        def with_backend(backend: str) -> bool | None:
+        def fails_with(backend: str) -> bool:
             if not attempt.check.verified:
-                return None
+                return False
             self.ui.progress(f"running repro.py with backend {backend}")
             with self._written(attempt.contents) as place:
                 fails = self._fails(attempt.candidate, place, attempt.check.repeats)
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
-        found = held(attempt.candidate, self.told, attempt.check, with_backend)
+        found = held(attempt.candidate, self.told, attempt.check, fails_with)
         return replace(attempt, candidate=found.candidate, dropped=found.dropped)
 
     def _fails(

@@ -19,7 +19,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.nature import Nature
-from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
@@ -46,9 +46,7 @@ class OnScript(Cells):
 
     subject = "script"
 
-    def __init__(
-        self, case: Case, options: Options, ui: Ui, target: Signature | None = None, *, infer: bool = False
-    ) -> None:
+    def __init__(self, case: Case, options: Options, ui: Ui, *, infer: bool = False) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
         self.symptom = symptoms.known(case)
@@ -57,7 +55,7 @@ class OnScript(Cells):
         # What a backend costs is not in the one that does more: it may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
-        super().__init__(case, options, ui, target)
+        super().__init__(case, options, ui)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
