@@ -32,10 +32,9 @@ class ProgramOracle:
     once an accelerator is used. With "spawn" each query gets a fresh interpreter, which shares nothing with the others
     but the machine: slow, for accelerators and for final checks.
 
-    `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
-    to share between queries, `jobs` the number of queries under way at once, `memory` the bytes that one query may
-    allocate (default: what the machine has). A server that dies is started anew; what a query that
-    kills it twice shows, nobody can tell.
+    `cache` is a directory for what is safe to share between queries, `jobs` the number of queries under way at once,
+    `memory` the bytes that one query may allocate (default: what the machine has). A server that dies is started anew;
+    of a query that kills the server twice, nobody can tell the outcome.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class ProgramOracle:
         python: str,
         *,
         how: Literal["fork", "spawn"] = "fork",
-        env: Mapping[str, str] | None = None,
         cache: Path | None = None,
         jobs: int = 1,
         memory: int | None = None,
@@ -53,7 +51,7 @@ class ProgramOracle:
         self.queries = 0
         self.how = how
         self._memory = memory or psutil.virtual_memory().total
-        self._server = ServerProcess(python, how=how, env=env, cache=cache)
+        self._server = ServerProcess(python, how=how, cache=cache)
         self._next = 0
 
     def __enter__(self) -> Self:
