@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.runner.oracle import ProgramOracle
-from repro_kit.runner.spawn import SpawnOracle
-from repro_kit.runner.zygote import ZygoteOracle
 
 _PROGRAM = """import torch
 RECIPE = {}
@@ -64,8 +62,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         for jobs in JOBS:
             with (
-                ZygoteOracle(sys.executable, cache=Path(cache), jobs=jobs) as forking,
-                SpawnOracle(sys.executable, cache=Path(cache), jobs=jobs) as spawning,
+                ProgramOracle(sys.executable, cache=Path(cache), jobs=jobs) as forking,
+                ProgramOracle(sys.executable, how="spawn", cache=Path(cache), jobs=jobs) as spawning,
             ):
                 for name, text in _SUBJECTS.items():
                     forked, fresh = cost(forking, text, queries), cost(spawning, text, queries)

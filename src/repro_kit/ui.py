@@ -215,16 +215,16 @@ class Ui:
         if len(rows) > _MOST_ROWS:
             self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
-    def confirm(self, question: str, default: bool = False) -> bool:
-        """Ask yes or no. True under `--yes`; False without a terminal to ask on."""
+    def confirm(self, question: str) -> bool:
+        """Ask yes or no; no answer is no. True under `--yes`; False without a terminal to ask on."""
         if self.yes:
             return True
         if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
             return False
         with self._paused():
-            self._console.print(Text(f"{one_line(question)} [{'Y/n' if default else 'y/N'}] "), end="")
+            self._console.print(Text(f"{one_line(question)} [y/N] "), end="")
             answer = sys.stdin.readline().strip().lower()
-        return default if not answer else answer in ("y", "yes")
+        return answer in ("y", "yes")
 
     def result(self, data: object) -> None:
         """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""

@@ -127,17 +127,12 @@ def test_symbols_have_ascii_stand_ins():
 
 def test_confirm(monkeypatch):
     assert plain(yes=True).confirm("Go on?") is True
-    assert plain().confirm("Go on?", default=True) is False  # no terminal to ask on
-    for answer, default, expected in (
-        ("y\n", False, True),
-        ("n\n", True, False),
-        ("\n", True, True),
-        ("", False, False),
-    ):
+    assert plain().confirm("Go on?") is False  # no terminal to ask on
+    for answer, expected in (("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False), ("", False)):
         monkeypatch.setattr(sys, "stdin", Terminal(answer))
         ui = Ui(out=Terminal(), err=Terminal())
         with ui.stage("bundle"):
-            assert ui.confirm("Go on?", default=default) is expected
+            assert ui.confirm("Go on?") is expected
         assert "Go on?" in ui.out.getvalue()
 
 

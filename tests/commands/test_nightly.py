@@ -16,13 +16,14 @@ from repro_kit.cli.main import main
 from repro_kit.commands import nightly
 from repro_kit.commands.bisect.bisect_subject import BuildSubject
 from repro_kit.commands.bisect.run_build import BuildRun
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.ui import SilentUi
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
+FAILED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", "the planted failure"),))
 ANOTHER = Signature(Kind.RUNTIME_ERROR, ("KeyError",), "something else")
 
 REPRO = """import sys
@@ -46,7 +47,7 @@ print("PASS")
         ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.FAILS_OTHERWISE, ANOTHER), NewsEvent.CHANGED),
         ((RunOutcome.FAILS_OTHERWISE, ANOTHER), (RunOutcome.FAILS_OTHERWISE, ANOTHER), NewsEvent.STILL_FAILS),
         ((RunOutcome.PASSES, None), (RunOutcome.PASSES, None), NewsEvent.STILL_PASSES),
-        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.CANNOT_TELL, None), NewsEvent.UNKNOWN),
+        ((RunOutcome.FAILS_ALIKE, FAILURE), (RunOutcome.CANNOT_TELL, None), NewsEvent.CANNOT_TELL),
     ],
 )
 def test_what_has_become_of_a_case(before, now, event) -> None:
@@ -117,7 +118,7 @@ def test_what_comes_and_goes_is_no_news() -> None:
             self.statuses = list(statuses)
 
         def run(self, ready: Ready) -> BuildRun:
-            return BuildRun(self.statuses.pop(0), signature=FAILURE)
+            return BuildRun(Verdict(self.statuses.pop(0), FAILED))
 
     def settled(*statuses: Status) -> tuple[RunOutcome, str]:
         oracle = Flaky(*statuses)
@@ -129,7 +130,7 @@ def test_what_comes_and_goes_is_no_news() -> None:
 
     assert settled(Status.FAIL) == (RunOutcome.FAILS_ALIKE, "")
     assert settled(Status.PASS, Status.FAIL) == (RunOutcome.FAILS_ALIKE, "comes and goes: in another run it passes")
-    assert settled(Status.PASS, Status.INFRA, Status.PASS) == (RunOutcome.PASSES, "")
+    assert settled(Status.PASS, Status.CANNOT_TELL, Status.PASS) == (RunOutcome.PASSES, "")
 
 
 HANG = Signature(Kind.TIMEOUT)
@@ -140,18 +141,18 @@ HANG = Signature(Kind.TIMEOUT)
     [
         (HANG, None, RunOutcome.FAILS_ALIKE, NewsEvent.FIRST),
         (HANG, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
-        (FAILURE, None, RunOutcome.CANNOT_TELL, NewsEvent.UNKNOWN),  # it may only be slow
+        (FAILURE, None, RunOutcome.CANNOT_TELL, NewsEvent.CANNOT_TELL),  # it may only be slow
         (FAILURE, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_OTHERWISE, NewsEvent.NEWLY_FAILS),
         (FAILURE, LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE), RunOutcome.FAILS_OTHERWISE, NewsEvent.CHANGED),
         (FAILURE, LastSeen("1", RunOutcome.FAILS_OTHERWISE, HANG), RunOutcome.FAILS_OTHERWISE, NewsEvent.STILL_FAILS),
-        (None, None, RunOutcome.CANNOT_TELL, NewsEvent.UNKNOWN),
+        (None, None, RunOutcome.CANNOT_TELL, NewsEvent.CANNOT_TELL),
         (None, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
     ],
 )
 def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event) -> None:
     class Hanging:
         def run(self, ready: Ready) -> BuildRun:
-            return BuildRun(Status.FAIL, "still running after 600 s", timed_out=True)
+            return BuildRun(Verdict(Status.FAIL, note="still running after 600 s"), timed_out=True)
 
     subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
     memory = NightlyMemory(cases={"a": before} if before else {})

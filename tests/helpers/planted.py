@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bundle.repro.run_output import Reading, ReproEnding
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import stage
 
@@ -125,8 +125,8 @@ def record(event: str, payload: str, **more: object) -> str:
 def passing_check(*_: object, **__: object) -> Check:
     exception, serial = plain("exception")[0], plain("exception")[-1]
     output = f"RuntimeError: denied {exception} and {serial}"
-    run = RunOfRepro(Reading(ReproEnding.FAILS), output, 1.0, same=True)
-    return Check((run,), RunOfRepro(Reading(ReproEnding.PASSES), "", 1.0))
+    run = RunOfRepro(Verdict(Status.FAIL), output, 1, outcome=RunOutcome.FAILS_ALIKE)
+    return Check((run,), RunOfRepro(Verdict(Status.PASS), ""))
 
 
 @pytest.fixture

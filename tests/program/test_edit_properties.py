@@ -20,7 +20,6 @@ from repro_kit.program.edits import (
     SetData,
     SetInput,
     SetRecipe,
-    ToInput,
     planned,
     resize,
 )
@@ -80,7 +79,6 @@ def edits(draw, program: Program):
     )
     kinds = [
         st.builds(Remove, st.frozensets(st.integers(0, max(0, len(statements) - 1)) if statements else st.nothing())),
-        st.builds(ToInput, value),
         st.tuples(at, at).filter(lambda it: it[0] != it[1]).map(lambda it: Bypass({values[max(it)]: values[min(it)]}))
         if len(values) > 1
         else st.nothing(),

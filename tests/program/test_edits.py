@@ -6,7 +6,7 @@ import pytest
 
 from repro_kit.program import Program, ScalarInput, parse, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, ToInput, apply
+from repro_kit.program.edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, apply
 from repro_kit.program.effects import op_name
 from repro_kit.program.statement import Statement
 from repro_kit.program.values import ScalarRecord, TensorRecord, records
@@ -131,8 +131,8 @@ def test_a_removed_unit_leaves_its_parts_as_inputs():
 
 
 def test_nothing_is_made_up_for_a_value_that_was_not_recorded():
-    assert apply(program(SPLIT), [ToInput("first")], {}) is None
-    assert apply(program(SPLIT), [ToInput("split")], {"split": (None, None)}) is None
+    assert apply(program(SPLIT), [Remove(frozenset({2}))], {}) is None  # first
+    assert apply(program(SPLIT), [Remove(frozenset({1}))], {"split": (None, None)}) is None
 
 
 def test_a_bypass_follows_bypasses():
@@ -163,9 +163,8 @@ def test_unused_bodies_go():
 
 
 def test_a_number_becomes_an_input_too():
-    edited = apply(
-        program("\n    n = x.size(0)\n    v = y.view(n, -1)\n    return (v,)"), [ToInput("n")], {"n": ScalarRecord(4)}
-    )
+    base = program("\n    n = x.size(0)\n    v = y.view(n, -1)\n    return (v,)")
+    edited = apply(base, [Remove(frozenset({0}))], {"n": ScalarRecord(4)})
     assert edited is not None and edited.inputs[-1] == ScalarInput("n", 4)
 
 

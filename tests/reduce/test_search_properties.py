@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Bypass, Remove, ToInput, apply
+from repro_kit.program.edits import Bypass, Remove, apply
 from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome, minify
 from repro_kit.reduce.search import key_of
 from synthetic import Synthetic, build, op_name
@@ -78,7 +78,7 @@ def test_a_monotone_failure_ends_one_minimal(groups, places, seed, jobs):
     base = Base(result.program)
     metadata = oracle.record(result.program)
     for at, statement in enumerate(result.program.graph.statements):
-        smaller = [[Remove(frozenset({at}))], [ToInput(statement.target)]]
+        smaller = [[Remove(frozenset({at}))]]
         smaller += [[Bypass({statement.target: name})] for name in base.reads[at]]
         for edits in smaller:
             program = apply(base, edits, metadata)

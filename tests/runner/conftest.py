@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Iterator[ZygoteOracle]:
+def oracle() -> Iterator[ProgramOracle]:
     """One zygote for the tests of a module."""
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         yield zygote
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from texts import program, spoiling
 
 pytestmark = pytest.mark.torch
@@ -17,7 +17,7 @@ ONES = "x = torch.ones(4, 8)\nreturn [(x,)]"
 FROM_BEHIND = "7 - torch.{}(args[0].flip(1), {})[1]"
 
 
-def judge(oracle: ZygoteOracle, text: str) -> Verdict:
+def judge(oracle: ProgramOracle, text: str) -> Verdict:
     (verdict,) = oracle.check([text], None, timeout=60)
     return verdict
 
@@ -39,7 +39,7 @@ def choosing(expression: str, spoiled: str, calls: str) -> str:
          "(7 - torch.argmin(args[0].flip(1), 1)).view(2, 2).t().to(torch.int32)"),
     ],
 )  # fmt: skip
-def test_another_index_of_the_same_value_is_right(oracle: ZygoteOracle, expression: str, other: str) -> None:
+def test_another_index_of_the_same_value_is_right(oracle: ProgramOracle, expression: str, other: str) -> None:
     verdict = judge(oracle, choosing(expression, other, TIES))
     assert verdict.status is Status.PASS and "ties" in verdict.note
 
@@ -61,7 +61,7 @@ def test_another_index_of_the_same_value_is_right(oracle: ZygoteOracle, expressi
     ],
 )  # fmt: skip
 def test_a_wrong_index_is_found_among_ties_too(
-    oracle: ZygoteOracle, expression: str, wrong: str, calls: str, words: str
+    oracle: ProgramOracle, expression: str, wrong: str, calls: str, words: str
 ) -> None:
     failure = judge(oracle, choosing(expression, wrong, calls)).failure
     assert failure is not None and failure.difference is not None
@@ -79,7 +79,7 @@ def test_a_wrong_index_is_found_among_ties_too(
          "x = torch.tensor([0., 1., 0., 0., 0., 0., 0., 1., 0., 0., 0., 0.])"),
     ],
 )  # fmt: skip
-def test_what_rounding_decides_is_no_failure(oracle: ZygoteOracle, body: str, other: str, calls: str) -> None:
+def test_what_rounding_decides_is_no_failure(oracle: ProgramOracle, body: str, other: str, calls: str) -> None:
     text = spoiling(other, body=f"{body}\nreturn (y,)", calls=f"{calls}\nreturn [(x,)]")
     assert judge(oracle, text).status is Status.PASS
 
@@ -94,7 +94,7 @@ def test_what_rounding_decides_is_no_failure(oracle: ZygoteOracle, body: str, ot
         ("i = torch.argmax(x, 1)\ny = (x.sin() * 2)[:, 0] + i * 0", "out * 1.1"),
     ],
 )
-def test_what_rounding_does_not_decide_is_a_failure(oracle: ZygoteOracle, body: str, wrong: str) -> None:
+def test_what_rounding_does_not_decide_is_a_failure(oracle: ProgramOracle, body: str, wrong: str) -> None:
     assert judge(oracle, spoiling(wrong, body=f"{body}\nreturn (y,)")).status is Status.FAIL
 
 
@@ -109,7 +109,7 @@ def last(x, dim, keepdim=False):
 
 
 @pytest.mark.slow
-def test_a_lowering_that_chooses_wrongly_is_found_in_inductor(oracle: ZygoteOracle) -> None:
+def test_a_lowering_that_chooses_wrongly_is_found_in_inductor(oracle: ProgramOracle) -> None:
     def text(body: str, lowering: str, calls: str = TIES, **more: Any) -> str:
         return program(f"{body}\nreturn (y,)", calls, LOWERED + lowering, backend="inductor", **more)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from texts import program
 
 pytestmark = pytest.mark.torch
@@ -30,7 +30,7 @@ def mine(gm, example_inputs):
         ("a = x * 2\nreturn (a,)", []),
     ],
 )
-def test_the_first_values_that_differ_are_named(oracle: ZygoteOracle, body: str, names: list[str]) -> None:
+def test_the_first_values_that_differ_are_named(oracle: ProgramOracle, body: str, names: list[str]) -> None:
     assert oracle.diverge(program(body, preamble=WRONG), None, timeout=60) == names
 
 
@@ -46,12 +46,12 @@ def test_the_first_values_that_differ_are_named(oracle: ZygoteOracle, body: str,
         "    return run\n",
     ],
 )
-def test_without_a_difference_there_is_no_hint(oracle: ZygoteOracle, preamble: str) -> None:
+def test_without_a_difference_there_is_no_hint(oracle: ProgramOracle, preamble: str) -> None:
     text = program("a = x * 2\nb = a + 1\nreturn (b,)", preamble=preamble)
     assert oracle.diverge(text, None, timeout=60) == []
 
 
-def test_a_difference_in_gradients_only_gives_no_hint(oracle: ZygoteOracle) -> None:
+def test_a_difference_in_gradients_only_gives_no_hint(oracle: ProgramOracle) -> None:
     preamble = """
 class Wrong(torch.autograd.Function):
     @staticmethod

@@ -13,7 +13,7 @@ from repro_kit.program.from_graph import Variant, build_program
 from repro_kit.program.graph_record import GraphRecord, InputRecord
 from repro_kit.program.hops import all_inlined
 from repro_kit.program.render import render
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -56,13 +56,13 @@ def text(code: tuple[str, str], shape: tuple[int, ...], more: dict[str, str]) ->
     ids=["scan", "invoke_subgraph", "flex_attention"],
 )
 def test_the_public_form_compiles_and_agrees_with_eager(
-    oracle: ZygoteOracle, tmp_path: Path, code: tuple[str, str], shape: tuple[int, ...], more: dict[str, str]
+    oracle: ProgramOracle, tmp_path: Path, code: tuple[str, str], shape: tuple[int, ...], more: dict[str, str]
 ) -> None:
     (verdict,) = oracle.check([text(code, shape, more)], tmp_path, timeout=120)
     assert verdict.status is Status.PASS, verdict
 
 
-def test_an_inlined_region_compiles_too(oracle: ZygoteOracle, tmp_path: Path) -> None:
+def test_an_inlined_region_compiles_too(oracle: ProgramOracle, tmp_path: Path) -> None:
     whole = all_inlined(parse(text(REGION, (3, 4), {})))
     assert whole is not None
     assert not whole.bodies

@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from texts import failing_backend, program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -37,12 +37,12 @@ KINDS = {
     "invalid": (program("y = x @ x\nreturn (y,)"), Status.INVALID),
     "crash": (failing_backend("os.abort()"), Status.FAIL),
     "hang": (failing_backend("import time; time.sleep(1000)"), Status.FAIL),
-    "mute": (failing_backend("os._exit(0)"), Status.INFRA),
+    "mute": (failing_backend("os._exit(0)"), Status.CANNOT_TELL),
     "session": (failing_backend(SLEEP), Status.PASS),
     "daemon": (failing_backend(DAEMON), Status.PASS),
     "memory": (program(calls="x = torch.ones(1 << 40)\nreturn [(x,)]"), Status.INVALID),
     "flood": (failing_backend("print('x' * 50_000_000, flush=True); os.write(2, b'y' * 50_000_000)"), Status.PASS),
-    "closer": (failing_backend(OURS.format("os.close(fd)")), Status.INFRA),
+    "closer": (failing_backend(OURS.format("os.close(fd)")), Status.CANNOT_TELL),
     "closed and hangs": (
         failing_backend(OURS.format("os.close(fd)") + "\n    import time; time.sleep(1000)"),
         Status.FAIL,
@@ -52,7 +52,7 @@ KINDS = {
 SLOW = ("hang", "closed and hangs")  # they take their whole time-out
 
 
-def ask(zygote: ZygoteOracle, names: list[str]) -> list[Verdict]:
+def ask(zygote: ProgramOracle, names: list[str]) -> list[Verdict]:
     """One verdict a kind; those that hang are the only ones for which time is short."""
     quick = [name for name in names if name not in SLOW]
     found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=60), strict=True))
@@ -64,7 +64,7 @@ def ask(zygote: ZygoteOracle, names: list[str]) -> list[Verdict]:
 def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     me = psutil.Process()
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
         assert next(iter(zygote.check([program()], None))).status is Status.PASS
         (guard,) = me.children()
         (watcher,) = guard.children()
@@ -90,9 +90,9 @@ def test_a_server_that_is_killed_leaves_nothing_of_its_queries(tmp_path: Path, m
     started = tmp_path / "started"
     sleeper = f"import subprocess; subprocess.Popen(['sleep', '1001']); open({str(started)!r}, 'a').write('x')"
     murder = failing_backend(sleeper + "; os.kill(os.getppid(), 9); signal.pause()")
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         (verdict,) = zygote.check([murder], None, timeout=30)
-    assert (verdict.status, started.read_text()) == (Status.INFRA, "xx")
+    assert (verdict.status, started.read_text()) == (Status.CANNOT_TELL, "xx")
     left = [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1001"]]
     assert not psutil.wait_procs(left, timeout=10)[1], "what was killed may take a moment to be gone"
     assert [path.name for path in tmp_path.iterdir()] == ["started"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.model.failure.failure import Kind, Phase, Status, Verdict
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from texts import program, spoiling
 
 pytestmark = pytest.mark.torch
@@ -22,7 +22,7 @@ def _(x):
 """
 
 
-def judge(oracle: ZygoteOracle, text: str) -> Verdict:
+def judge(oracle: ProgramOracle, text: str) -> Verdict:
     (verdict,) = oracle.check([text], None, timeout=60)
     return verdict
 
@@ -39,7 +39,7 @@ def judge(oracle: ZygoteOracle, text: str) -> Verdict:
         ("out.requires_grad_()", "requires_grad"),
     ],
 )
-def test_a_spoiled_output_is_an_accuracy_failure(oracle: ZygoteOracle, expression: str, kind: str) -> None:
+def test_a_spoiled_output_is_an_accuracy_failure(oracle: ProgramOracle, expression: str, kind: str) -> None:
     verdict = judge(oracle, spoiling(expression))
     assert verdict.status is Status.FAIL
     assert verdict.failure is not None and verdict.failure.difference is not None
@@ -48,13 +48,13 @@ def test_a_spoiled_output_is_an_accuracy_failure(oracle: ZygoteOracle, expressio
     assert (verdict.failure.difference.kind, verdict.failure.difference.where) == (kind, "output 0")
 
 
-def test_an_output_that_is_an_input_by_mistake_is_an_alias_failure(oracle: ZygoteOracle) -> None:
+def test_an_output_that_is_an_input_by_mistake_is_an_alias_failure(oracle: ProgramOracle) -> None:
     verdict = judge(oracle, spoiling("args[0]", body="y = x.clone()\nreturn (y,)"))
     assert verdict.failure is not None and verdict.failure.difference is not None
     assert (verdict.failure.difference.kind, verdict.failure.difference.where) == ("alias", "output 0")
 
 
-def test_the_size_of_a_difference_is_reported(oracle: ZygoteOracle) -> None:
+def test_the_size_of_a_difference_is_reported(oracle: ProgramOracle) -> None:
     verdict = judge(oracle, spoiling("out + (out == 12) * 6"))
     assert verdict.failure is not None and verdict.failure.difference is not None
     difference = verdict.failure.difference
@@ -62,17 +62,17 @@ def test_the_size_of_a_difference_is_reported(oracle: ZygoteOracle) -> None:
     assert difference.fraction == pytest.approx(1 / 12)
 
 
-def test_every_kind_of_difference_of_a_run_is_told(oracle: ZygoteOracle) -> None:
+def test_every_kind_of_difference_of_a_run_is_told(oracle: ProgramOracle) -> None:
     failure = judge(oracle, spoiling("(out * 2).double(), args[0] + 2", body="y = x + 1\nreturn (y, y * 1)")).failure
     assert failure is not None and failure.difference is not None
     assert failure.difference.kind == "dtype" and [it.kind for it in failure.also] == ["value"]
 
 
-def test_an_unspoiled_program_passes(oracle: ZygoteOracle) -> None:
+def test_an_unspoiled_program_passes(oracle: ProgramOracle) -> None:
     assert judge(oracle, spoiling("out", calls=LEAF, backward="randn")).status is Status.PASS
 
 
-def test_a_wrong_gradient_is_named_after_its_input(oracle: ZygoteOracle) -> None:
+def test_a_wrong_gradient_is_named_after_its_input(oracle: ProgramOracle) -> None:
     preamble = """
 class Wrong(torch.autograd.Function):
     @staticmethod
@@ -88,14 +88,14 @@ class Wrong(torch.autograd.Function):
         assert (verdict.failure.difference.kind, verdict.failure.difference.where) == ("value", "grad of x")
 
 
-def test_a_lost_mutation_of_an_input_is_seen(oracle: ZygoteOracle) -> None:
+def test_a_lost_mutation_of_an_input_is_seen(oracle: ProgramOracle) -> None:
     text = spoiling("[out.clone(), args[0].sub_(1)][0]", body="x.add_(1)\ny = x * 2\nreturn (y,)")
     verdict = judge(oracle, text)
     assert verdict.failure is not None and verdict.failure.difference is not None
     assert verdict.failure.difference.where == "x after the call"
 
 
-def test_the_second_of_two_calls_is_judged_too(oracle: ZygoteOracle) -> None:
+def test_the_second_of_two_calls_is_judged_too(oracle: ProgramOracle) -> None:
     text = spoiling(
         "out + (args[0].numel() == 8)",
         calls="x = torch.ones(4)\nz = torch.ones(8)\nreturn [(x,), (z,)]",
@@ -106,14 +106,14 @@ def test_the_second_of_two_calls_is_judged_too(oracle: ZygoteOracle) -> None:
     assert verdict.failure.difference.where == "call 1, output 0"
 
 
-def test_a_program_that_differs_from_itself_in_eager_is_not_judged(oracle: ZygoteOracle) -> None:
+def test_a_program_that_differs_from_itself_in_eager_is_not_judged(oracle: ProgramOracle) -> None:
     text = program("y = torch.ops.repro_kit_test.noise(x)\nreturn (y,)", preamble=NOISE)
     verdict = judge(oracle, text)
     assert verdict.status is Status.PASS
     assert "eager differs from itself at output 0" in verdict.note
 
 
-def test_rounding_is_forgiven_where_eager_is_no_closer_to_the_truth(oracle: ZygoteOracle) -> None:
+def test_rounding_is_forgiven_where_eager_is_no_closer_to_the_truth(oracle: ProgramOracle) -> None:
     chain = "y = x\n" + "y = y * 1.003 + 0.01\n" * 40 + "return (y,)"
     calls = "x = torch.linspace(1, 2, 300, dtype=torch.float16)\nreturn [(x,)]"
     precise = """
@@ -129,18 +129,18 @@ def mine(gm, example_inputs):
     assert judge(oracle, program(chain, calls, precise.replace("FACTOR", " * 1.2"))).status is Status.FAIL
 
 
-def test_without_check_values_do_not_count(oracle: ZygoteOracle) -> None:
+def test_without_check_values_do_not_count(oracle: ProgramOracle) -> None:
     assert judge(oracle, spoiling("out * 2", check=False)).status is Status.PASS
 
 
-def test_a_given_tolerance_is_obeyed(oracle: ZygoteOracle) -> None:
+def test_a_given_tolerance_is_obeyed(oracle: ProgramOracle) -> None:
     assert judge(oracle, spoiling("out * 1.01", rtol=0.05, atol=0.0)).status is Status.PASS
     assert judge(oracle, spoiling("out * 1.01", rtol=0.001, atol=0.0)).status is Status.FAIL
     last_digit = spoiling("out * (1 + 2e-7)", rtol=0.0, atol=0.0)
     assert judge(oracle, last_digit).status is Status.FAIL, "who states a tolerance means it"
 
 
-def test_a_tolerance_is_named_where_eagers_own_rounding_exceeds_the_usual_one(oracle: ZygoteOracle) -> None:
+def test_a_tolerance_is_named_where_eagers_own_rounding_exceeds_the_usual_one(oracle: ProgramOracle) -> None:
     """The bug must show under it, and a result that is as good as eager's must not."""
     chain = "y = x\n" + "y = y * 1.003 + 0.01\n" * 40 + "return (y,)"
     calls = "x = torch.linspace(1, 2, 300, dtype=torch.float16)\nreturn [(x,)]"
@@ -169,14 +169,14 @@ DROPOUT = "y = torch.nn.functional.dropout(torch.relu(x), 0.5, True)\nreturn (y,
 
 
 @pytest.mark.slow
-def test_other_random_numbers_are_not_wrong_numbers(oracle: ZygoteOracle) -> None:
+def test_other_random_numbers_are_not_wrong_numbers(oracle: ProgramOracle) -> None:
     verdict = judge(oracle, program(DROPOUT, backend="inductor"))
     assert verdict.status is Status.PASS
     assert "fallback_random" in verdict.note and "own random numbers would not show" in verdict.note
 
 
 @pytest.mark.slow
-def test_a_bug_beside_random_numbers_asks_for_eagers(oracle: ZygoteOracle) -> None:
+def test_a_bug_beside_random_numbers_asks_for_eagers(oracle: ProgramOracle) -> None:
     text = program(
         DROPOUT,
         "x = torch.randn(32, 32)\nreturn [(x,)]",
@@ -189,14 +189,14 @@ def test_a_bug_beside_random_numbers_asks_for_eagers(oracle: ZygoteOracle) -> No
     assert asked.status is Status.FAIL and not asked.fallback_random
 
 
-def test_a_bug_apart_from_random_numbers_does_without_eagers(oracle: ZygoteOracle) -> None:
+def test_a_bug_apart_from_random_numbers_does_without_eagers(oracle: ProgramOracle) -> None:
     """Random numbers are drawn, but no result depends on them."""
     verdict = judge(oracle, spoiling("out * 2", body="z = torch.rand(3)\ny = x + 1\nreturn (y,)"))
     assert verdict.status is Status.FAIL and not verdict.fallback_random
 
 
 @pytest.mark.slow
-def test_a_bug_planted_in_inductor_is_found(oracle: ZygoteOracle) -> None:
+def test_a_bug_planted_in_inductor_is_found(oracle: ProgramOracle) -> None:
     body = "y = torch.relu(x)\nreturn (y,)"
     setting = "inductor.cpp.inject_relu_bug_TESTING_ONLY"
     right, wrong, uncompilable = oracle.check(
@@ -212,7 +212,7 @@ def test_a_bug_planted_in_inductor_is_found(oracle: ZygoteOracle) -> None:
     assert uncompilable.failure is not None and uncompilable.failure.kind is Kind.COMPILE_ERROR
 
 
-def test_inputs_are_exact_however_coarse_their_dtype_is(oracle: ZygoteOracle, inputs: Path) -> None:
+def test_inputs_are_exact_however_coarse_their_dtype_is(oracle: ProgramOracle, inputs: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save(torch.rand(64, 64).bfloat16(), inputs / "x.pt")
     load = "import pathlib\ndef load(name):\n    return torch.load(pathlib.Path(__file__).parent / 'inputs' / name)\n"

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,11 +13,8 @@ import torch
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.oracle import ProgramOracle
-from repro_kit.runner.spawn import SpawnOracle
-from repro_kit.runner.zygote import ZygoteOracle
 from texts import failing_backend, program, spoiling
 
 pytestmark = pytest.mark.torch
@@ -47,7 +45,7 @@ def failure_of(verdict: Verdict, status: Status) -> Failure:
     return verdict.failure
 
 
-def test_an_exception_of_the_backend_comes_as_a_chain(oracle: ZygoteOracle) -> None:
+def test_an_exception_of_the_backend_comes_as_a_chain(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, failing_backend("raise ValueError('no')")), Status.FAIL)
     assert [link.type.rsplit(".")[-1] for link in failure.exceptions] == ["BackendCompilerFailed", "ValueError"]
     assert failure.exceptions[-1].message == "no"
@@ -65,55 +63,49 @@ def test_an_exception_of_the_backend_comes_as_a_chain(oracle: ZygoteOracle) -> N
         (program("y = x @ x\nreturn (y,)"), Phase.EAGER, "RuntimeError"),
     ],
 )
-def test_what_eager_cannot_run_is_invalid(oracle: ZygoteOracle, text: str, phase: Phase, error: str) -> None:
+def test_what_eager_cannot_run_is_invalid(oracle: ProgramOracle, text: str, phase: Phase, error: str) -> None:
     failure = failure_of(check(oracle, text), Status.INVALID)
     assert (failure.phase, failure.exceptions[-1].type) == (phase, error)
     (eager,) = oracle.eager([text], None)
     assert eager.status is Status.INVALID
 
 
-def test_a_crash_has_signal_phase_and_stack(oracle: ZygoteOracle) -> None:
+def test_a_crash_has_signal_phase_and_stack(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, failing_backend("os.abort()")), Status.FAIL)
     assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.COMPILE)
     assert failure.stack[-1].function == "mine"
 
 
-def test_a_crash_in_eager_is_invalid(oracle: ZygoteOracle) -> None:
+def test_a_crash_in_eager_is_invalid(oracle: ProgramOracle) -> None:
     text = program(calls="import os\nos.kill(os.getpid(), 11)\nreturn []")
     assert failure_of(check(oracle, text), Status.INVALID).signal == "SIGSEGV"
 
 
-def test_a_crash_after_the_verdict_counts(oracle: ZygoteOracle) -> None:
+def test_a_crash_after_the_verdict_counts(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, program(preamble=LATE)), Status.FAIL)
     assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.EXIT)
 
 
-def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ZygoteOracle) -> None:
+def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ProgramOracle) -> None:
     verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=5)
     failure = failure_of(verdict, Status.FAIL)
     assert (failure.kind, failure.phase, failure.stack[-1].function) == (Kind.TIMEOUT, Phase.COMPILE, "mine")
 
 
-def test_an_exit_without_report_is_no_verdict(oracle: ZygoteOracle) -> None:
-    assert check(oracle, failing_backend("os._exit(0)")).status is Status.INFRA
+def test_an_exit_without_report_is_no_verdict(oracle: ProgramOracle) -> None:
+    assert check(oracle, failing_backend("os._exit(0)")).status is Status.CANNOT_TELL
 
 
 @pytest.mark.slow
 def test_memory_is_limited() -> None:
-    with ZygoteOracle(sys.executable, memory=1 << 30) as small:
+    with ProgramOracle(sys.executable, memory=1 << 30) as small:
         assert check(small, program(calls="x = torch.ones(1 << 20)\nreturn [(x,)]")).status is Status.PASS
         verdict = check(small, program(calls="x = torch.ones(1 << 30)\nreturn [(x,)]"))
     assert failure_of(verdict, Status.INVALID).kind is Kind.OOM
 
 
-def test_a_recipe_replaces_that_of_the_text(oracle: ZygoteOracle) -> None:
-    text = failing_backend("raise ValueError('no')")
-    (verdict,) = oracle.check([text], None, Recipe(backend="eager"))
-    assert verdict.status is Status.PASS
-
-
 @pytest.mark.slow
-def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
+def test_settings_reach_the_run(oracle: ProgramOracle) -> None:
     claims = [
         "torch.get_num_threads() == 2",
         "torch.get_default_dtype() is torch.float64",
@@ -123,27 +115,26 @@ def test_settings_reach_the_run(oracle: ZygoteOracle) -> None:
         "os.environ['REPRO_KIT_TEST'] == '1'",
         "b'REPRO_KIT_TEST=1' in open('/proc/%d/environ' % os.getppid(), 'rb').read()",
     ]
-    text = failing_backend("\n    ".join(f"assert {claim}" for claim in claims))
-    recipe = Recipe(
-        backend="mine",
-        threads=2,
-        default_dtype="float64",
-        config={"dynamo.recompile_limit": 3},
-        graph_caches=False,
-        grad_mode="no_grad",
-        env={"REPRO_KIT_TEST": "1"},
-    )
-    (verdict,) = oracle.check([text], None, recipe)
+    recipe: dict[str, Any] = {
+        "threads": 2,
+        "default_dtype": "float64",
+        "config": {"dynamo.recompile_limit": 3},
+        "graph_caches": False,
+        "grad_mode": "no_grad",
+        "env": {"REPRO_KIT_TEST": "1"},
+    }
+    verdict = check(oracle, failing_backend("\n    ".join(f"assert {claim}" for claim in claims), **recipe))
     assert verdict.status is Status.PASS, verdict
 
 
-def test_autocast_is_around_the_forward(oracle: ZygoteOracle) -> None:
-    text = spoiling("out if out.dtype == torch.bfloat16 else None", body="y = x @ x.t()\nreturn (y,)")
-    (verdict,) = oracle.check([text], None, Recipe(backend="mine", autocast=Autocast("cpu", "bfloat16")))
-    assert verdict.status is Status.PASS
+def test_autocast_is_around_the_forward(oracle: ProgramOracle) -> None:
+    autocast = {"device": "cpu", "dtype": "bfloat16"}
+    body = "y = x @ x.t()\nreturn (y,)"
+    text = spoiling("out if out.dtype == torch.bfloat16 else None", body=body, autocast=autocast)
+    assert check(oracle, text).status is Status.PASS
 
 
-def test_contexts_are_around_a_call_and_its_backward(oracle: ZygoteOracle) -> None:
+def test_contexts_are_around_a_call_and_its_backward(oracle: ProgramOracle) -> None:
     preamble = """
 import contextlib
 entered = []
@@ -165,48 +156,42 @@ def mine(gm, example_inputs):
         return (Seen.apply(gm(*args)[0]),)
     return run
 """
-    text = program(calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]", preamble=preamble)
-    recipe = Recipe(backend="mine", backward="sum")
-    (inside,) = oracle.check([text], None, recipe.with_(contexts=("inside('a')", "inside('b')")))
-    assert failure_of(inside, Status.FAIL).exceptions[-1].message == "backward in ['a', 'b']"
-    (outside,) = oracle.check([text], None, recipe)
-    assert failure_of(outside, Status.FAIL).exceptions[-1].message == "backward in []"
+    calls = "x = torch.ones(3, requires_grad=True)\nreturn [(x,)]"
+    for contexts, entered in ((["inside('a')", "inside('b')"], "['a', 'b']"), ([], "[]")):
+        verdict = check(oracle, program(calls=calls, preamble=preamble, backward="sum", contexts=contexts))
+        assert failure_of(verdict, Status.FAIL).exceptions[-1].message == f"backward in {entered}"
 
 
-def test_a_failure_of_what_comes_from_a_cache_needs_warm_caches(oracle: ZygoteOracle) -> None:
-    text = failing_backend("compiled.append(1); assert len(compiled) < 2", preamble="compiled = []\n")
-    found = [verdict.status for warm in (False, True) for verdict in oracle.check([text], None, warm_caches(warm))]
-    assert found == [Status.PASS, Status.FAIL]
+def test_a_failure_of_what_comes_from_a_cache_needs_warm_caches(oracle: ProgramOracle) -> None:
+    for warm, status in ((False, Status.PASS), (True, Status.FAIL)):
+        statement = "compiled.append(1); assert len(compiled) < 2"
+        text = failing_backend(statement, preamble="compiled = []\n", warm_caches=warm)
+        assert check(oracle, text).status is status
 
 
-def test_memory_of_the_recipe_is_all_there_is(oracle: ZygoteOracle) -> None:
+def test_memory_of_the_recipe_is_all_there_is(oracle: ProgramOracle) -> None:
     limit = 8 << 30
     for size, status in ((1 << 20, Status.PASS), (limit, Status.FAIL)):
-        text = failing_backend(f"torch.empty({size}, dtype=torch.uint8)")
-        (verdict,) = oracle.check([text], None, Recipe(backend="mine", memory=limit))
+        verdict = check(oracle, failing_backend(f"torch.empty({size}, dtype=torch.uint8)", memory=limit))
         assert verdict.status is status, verdict
     assert failure_of(verdict, Status.FAIL).kind is Kind.OOM
 
 
-def warm_caches(warm: bool) -> Recipe:
-    return Recipe(backend="mine", warm_caches=warm)
-
-
 @pytest.mark.slow
-def test_the_backward_is_compiled_too_with_compiled_autograd(oracle: ZygoteOracle) -> None:
+def test_the_backward_is_compiled_too_with_compiled_autograd(oracle: ProgramOracle) -> None:
     refuse = "import torch._dynamo.compiled_autograd as ca; assert not ca.in_compiled_autograd_region"
-    text = failing_backend(refuse, calls="x = torch.ones(3, requires_grad=True)\nreturn [(x,)]")
+    calls = "x = torch.ones(3, requires_grad=True)\nreturn [(x,)]"
     for on, status in ((False, Status.PASS), (True, Status.FAIL)):
-        (verdict,) = oracle.check([text], None, Recipe(backend="mine", backward="sum", compiled_autograd=on))
+        verdict = check(oracle, failing_backend(refuse, calls=calls, backward="sum", compiled_autograd=on))
         assert verdict.status is status, verdict
 
 
-def test_threads_are_those_of_the_machine(oracle: ZygoteOracle) -> None:
+def test_threads_are_those_of_the_machine(oracle: ProgramOracle) -> None:
     text = failing_backend(f"assert torch.get_num_threads() == {torch.get_num_threads()}")
     assert check(oracle, text).status is Status.PASS
 
 
-def test_stored_values_are_found_beside_the_program(oracle: ZygoteOracle, inputs: Path) -> None:
+def test_stored_values_are_found_beside_the_program(oracle: ProgramOracle, inputs: Path) -> None:
     torch.save(torch.full((2,), 7.0), inputs / "x.pt")
     load = (
         "import pathlib\n"
@@ -219,7 +204,7 @@ def test_stored_values_are_found_beside_the_program(oracle: ZygoteOracle, inputs
     assert oracle.fake([valid, valid.replace("y = x + 1", "y = x @ torch.ones(3)")], inputs) == [True, False]
 
 
-def test_fake_tells_valid_from_invalid_and_admits_ignorance(oracle: ZygoteOracle) -> None:
+def test_fake_tells_valid_from_invalid_and_admits_ignorance(oracle: ProgramOracle) -> None:
     texts = [
         program("y = x @ x.t()\nreturn (y,)"),
         program("y = x @ x\nreturn (y,)"),
@@ -236,7 +221,7 @@ def test_fake_tells_valid_from_invalid_and_admits_ignorance(oracle: ZygoteOracle
     assert found[5] is not False
 
 
-def test_values_are_recorded_as_they_were_when_assigned(oracle: ZygoteOracle, tmp_path: Path) -> None:
+def test_values_are_recorded_as_they_were_when_assigned(oracle: ProgramOracle, tmp_path: Path) -> None:
     body = "\n".join(
         [
             "y = x * 2",
@@ -267,7 +252,7 @@ def test_values_are_recorded_as_they_were_when_assigned(oracle: ZygoteOracle, tm
 @pytest.mark.slow
 def test_verdicts_come_in_order_whatever_ends_first() -> None:
     slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
         texts = [slow, program(), program("y = x @ x\nreturn (y,)")]
         assert [v.status for v in pair.check(texts, None)] == [Status.FAIL, Status.PASS, Status.INVALID]
 
@@ -275,7 +260,7 @@ def test_verdicts_come_in_order_whatever_ends_first() -> None:
 @pytest.mark.slow
 def test_closing_the_iterator_kills_what_is_under_way() -> None:
     before = _descendants()
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable), jobs=2) as pair:
         found = pair.check([program(), failing_backend("import time; time.sleep(1000)")], None, timeout=500)
         assert next(found).status is Status.PASS
         found.close()
@@ -289,7 +274,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = _descendants()
     sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         texts = [
             failing_backend("os.abort()"),
             failing_backend(sleeper),
@@ -305,18 +290,18 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_a_server_that_dies_is_started_anew() -> None:
     murder = failing_backend("os.kill(os.getppid(), 9); signal.pause()")
-    with ZygoteOracle(sys.executable, cache=probes(sys.executable)) as zygote:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         verdicts = list(zygote.check([program(), murder, program()], None, timeout=30))
-    assert [verdict.status for verdict in verdicts] == [Status.PASS, Status.INFRA, Status.PASS]
+    assert [verdict.status for verdict in verdicts] == [Status.PASS, Status.CANNOT_TELL, Status.PASS]
 
 
 def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
-    with pytest.raises(ReproKitError, match=f"{python} has no torch"), ZygoteOracle(str(python)) as zygote:
+    with pytest.raises(ReproKitError, match=f"{python} has no torch"), ProgramOracle(str(python)) as zygote:
         check(zygote, program())
-    with pytest.raises(ReproKitError, match="No such file"), ZygoteOracle(str(tmp_path / "none")) as zygote:
+    with pytest.raises(ReproKitError, match="No such file"), ProgramOracle(str(tmp_path / "none")) as zygote:
         check(zygote, program())
 
 
@@ -329,7 +314,7 @@ def test_fresh_interpreters_judge_alike(inputs: Path, tmp_path: Path) -> None:
         program("y = x @ x\nreturn (y,)"),
         program(preamble="import atexit, os\natexit.register(os.abort)"),
     ]
-    with SpawnOracle(sys.executable, cache=tmp_path / "cache") as spawn:
+    with ProgramOracle(sys.executable, how="spawn", cache=tmp_path / "cache") as spawn:
         passes, wrong, crash, invalid, late = spawn.check(texts, inputs)
     assert (passes.status, invalid.status) == (Status.PASS, Status.INVALID)
     assert failure_of(wrong, Status.FAIL).kind is Kind.ACCURACY
@@ -347,7 +332,7 @@ def _descendants() -> set[int]:
     return found - {os.getpid()}
 
 
-def test_a_failed_lowering_names_the_statement_it_was_for(oracle: ZygoteOracle) -> None:
+def test_a_failed_lowering_names_the_statement_it_was_for(oracle: ProgramOracle) -> None:
     preamble = (
         "import torch._inductor.lowering as lowering\n"
         "def no(*arguments):\n    raise ValueError('no')\n"
@@ -359,7 +344,7 @@ def test_a_failed_lowering_names_the_statement_it_was_for(oracle: ZygoteOracle) 
 
 
 @pytest.mark.slow
-def test_a_kernel_that_does_not_compile_is_named(oracle: ZygoteOracle) -> None:
+def test_a_kernel_that_does_not_compile_is_named(oracle: ProgramOracle) -> None:
     config = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
     body = "first = x.cos().sum(1)\nsecond = x @ x.t()\nthird = torch.relu(second).sum(0)\nreturn (first, third)"
     failure = failure_of(check(oracle, program(body, backend="inductor", config=config)), Status.FAIL)

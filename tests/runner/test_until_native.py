@@ -3,13 +3,13 @@
 import pytest
 
 from repro_kit.model.failure.failure import Kind, Phase, Status
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from texts import program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before_it(oracle: ZygoteOracle) -> None:
+def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before_it(oracle: ProgramOracle) -> None:
     broken = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
     text = program("y = torch.relu(x)\nreturn (y,)", backend="inductor", config=broken)
     (left_out,) = oracle.check([text], None, until="native")
@@ -27,7 +27,7 @@ def test_until_native_leaves_out_the_native_compiler_and_keeps_what_fails_before
     assert early.failure is not None and "no such lowering" in early.failure.exceptions[-1].message
 
 
-def test_until_native_backward_lets_the_forward_be_compiled(oracle: ZygoteOracle) -> None:
+def test_until_native_backward_lets_the_forward_be_compiled(oracle: ProgramOracle) -> None:
     needs_cosh = {"body": "y = torch.sinh(x)\nreturn (y,)", "calls": "return [(torch.randn(3).requires_grad_(),)]"}
     broken = (
         "import torch._inductor.lowering as lowering\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.trace import artifacts, compile_failures, compile_ids, last_open_step, read, summarise
+from repro_kit.trace import artifacts, read, summarise
 
 HERE = Path(__file__).parent
 FIXTURES = HERE / "fixtures"
@@ -35,12 +35,11 @@ EXPECTED = {
 
 def check(case: str, trace: Path) -> None:
     outcomes, failures = EXPECTED[case]
-    assert [compile_id_.outcome.value for compile_id_ in compile_ids(read(trace))] == outcomes
-    found = compile_failures(read(trace))
+    assert [compile_id_.outcome.value for compile_id_ in summarise(trace).compiles] == outcomes
+    found = summarise(trace).failures
     assert [(one.type, one.soft, one.backward) for one in found] == failures
     assert all(one.text and one.reason for one in found)
-    step = last_open_step(read(trace))
-    assert (step is not None) == (case == "hang")
+    assert (summarise(trace).open_step is not None) == (case == "hang")
 
 
 @pytest.mark.parametrize("case", EXPECTED)
@@ -61,15 +60,14 @@ def test_this_torch_writes_traces_so(case, tmp_path):
 
 
 def test_open_step_names_step_graph_and_progress():
-    step = last_open_step(read(FIXTURES / "hang.log"))
-    assert step.steps[0] == "dynamo" and step.steps[-1] == "GraphLowering.run"
-    assert str(step) == "GraphLowering.run of graph 0/0, after inductor_post_grad_graph"
+    step = summarise(FIXTURES / "hang.log").open_step
+    assert step == "GraphLowering.run of graph 0/0, after inductor_post_grad_graph"
 
 
 def test_without_timers_the_frame_that_was_begun_is_the_open_step(tmp_path):
     text = (FIXTURES / "hang.log").read_text().replace("chromium_event", "something_else")
     (tmp_path / "a.log").write_text(text)
-    assert last_open_step(read(tmp_path)).compile_id == "0/0"
+    assert "graph 0/0" in summarise(tmp_path).open_step
 
 
 def test_forward_and_backward_scripts_share_an_id_and_keep_their_order():
@@ -82,15 +80,16 @@ def test_the_same_id_on_two_ranks_is_two_compiles(tmp_path):
     text = (FIXTURES / "backend_error.log").read_text()
     (tmp_path / "rank_0.log").write_text(text.replace('"frame_id"', '"rank": 0, "frame_id"'))
     (tmp_path / "rank_1.log").write_text(text.replace('"frame_id"', '"rank": 1, "frame_id"'))
-    assert [
-        (compile_failure.compile_id, compile_failure.rank) for compile_failure in compile_failures(read(tmp_path))
-    ] == [("0/0", 0), ("0/0", 1)]
+    assert [(compile_failure.compile_id, compile_failure.rank) for compile_failure in summarise(tmp_path).failures] == [
+        ("0/0", 0),
+        ("0/0", 1),
+    ]
 
 
 def test_an_error_without_metrics_counts_and_has_a_name(tmp_path):
     text = (FIXTURES / "backend_error.log").read_text()
     (tmp_path / "a.log").write_text(text[: text.rindex("V")])
-    (failure,) = compile_failures(read(tmp_path))
+    (failure,) = summarise(tmp_path).failures
     assert failure.type == "BackendCompilerFailed"
 
 

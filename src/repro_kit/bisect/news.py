@@ -30,7 +30,7 @@ class NewsEvent(StrEnum):
     FIRST = "seen for the first time"
     STILL_FAILS = "still fails"
     STILL_PASSES = "still passes"
-    UNKNOWN = "cannot run"
+    CANNOT_TELL = "cannot run"
 
 
 #: What a person must look at.
@@ -140,7 +140,7 @@ def remembered(memory: NightlyMemory, runs: Sequence[CaseRun], build: str) -> Ni
 
 def _event(run: CaseRun, known: LastSeen | None) -> NewsEvent:
     if run.state is RunOutcome.CANNOT_TELL:
-        return NewsEvent.UNKNOWN
+        return NewsEvent.CANNOT_TELL
     if known is None:
         return NewsEvent.FIRST
     if run.state is RunOutcome.PASSES:

@@ -46,9 +46,9 @@ from repro_kit.commands.bisect.run_build import BuildRun
 from repro_kit.commands.bisect.suspect_commits import with_commits
 from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
 from repro_kit.files import write_atomic
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import Signature, Strength
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
@@ -222,7 +222,7 @@ def _run(name: str, subject: BuildSubject, ready: Ready, known: LastSeen | None,
         ui.progress(name)
         seen = subject.oracle.run(ready)
         state, signature = _judged(seen, subject.signature, known)
-        run = CaseRun(name, state, signature, seen.reason, round(seen.seconds, 1))
+        run = CaseRun(name, state, signature, seen.verdict.note, round(seen.verdict.seconds, 1))
         ui.done(f"{name}: {WORDS[state]}{f' ({run.shown})' if run.shown else ''}")
     return run
 
@@ -232,20 +232,14 @@ def _judged(seen: BuildRun, expected: Signature | None, known: LastSeen | None) 
 
     A case that has never ended in time may only be slow.
     """
-    signature = seen.signature
+    verdict = seen.verdict
     if seen.timed_out:
         hangs = expected is not None and expected.kind is Kind.TIMEOUT
         if not hangs and known is None:
             return RunOutcome.CANNOT_TELL, None
-        signature = signature or Signature(Kind.TIMEOUT)
-    elif seen.status is Status.INFRA:
-        return RunOutcome.CANNOT_TELL, signature
-    elif seen.status is Status.PASS:
-        return RunOutcome.PASSES, signature
-    if expected is None:
-        return RunOutcome.FAILS_ALIKE, signature
-    same = signature is not None and expected.matches(signature, Strength.CROSS_VERSION)
-    return RunOutcome.FAILS_ALIKE if same else RunOutcome.FAILS_OTHERWISE, signature
+        verdict = replace(verdict, failure=verdict.failure or Failure(Kind.TIMEOUT))
+    signature = signature_of(verdict.failure) if verdict.failure else None
+    return outcome_of(verdict, expected, Strength.CROSS_VERSION), signature
 
 
 def _bisected(

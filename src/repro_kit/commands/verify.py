@@ -7,22 +7,22 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from repro_kit.builds.interpreters import default_python
 from repro_kit.builds.newest import newest_nightly
-from repro_kit.bundle.repro.run_output import ReproEnding
 from repro_kit.case.case import Case
 from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
-from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.options import RunOptions
-from repro_kit.session.strangers.repro_run import RunOfRepro, is_same, limits_of, run_repro
+from repro_kit.session.strangers.repro_run import RunOfRepro, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
@@ -30,25 +30,14 @@ from repro_kit.visible import visible
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
-class VerifyAnswer(StrEnum):
-    """What verify says."""
-
-    SAME = "SAME"
-    OTHER = "OTHER"
-    FIXED = "FIXED"
-    CANNOT_RUN = "CANNOT RUN HERE"
-    REFUSED = "REFUSED"  # no bundle, damaged, hostile, or not to be run
-
-
-EXITS = {
-    VerifyAnswer.SAME: Exit.OK,
-    VerifyAnswer.OTHER: Exit.FAILED,
-    VerifyAnswer.FIXED: Exit.NOTHING_FAILED,
-    VerifyAnswer.CANNOT_RUN: Exit.CANNOT_RUN,
-    VerifyAnswer.REFUSED: Exit.USAGE,
+#: What verify says of an outcome, and the exit code; of several outcomes the first in this order decides.
+ANSWERS = {
+    RunOutcome.INVALID: ("REFUSED", Exit.USAGE),  # no bundle, damaged, hostile, or not to be run
+    RunOutcome.FAILS_OTHERWISE: ("OTHER", Exit.FAILED),
+    RunOutcome.CANNOT_TELL: ("CANNOT RUN HERE", Exit.CANNOT_RUN),
+    RunOutcome.PASSES: ("FIXED", Exit.NOTHING_FAILED),
+    RunOutcome.FAILS_ALIKE: ("SAME", Exit.OK),
 }
-#: Of several answers, the one that decides the exit code.
-_WORST = (VerifyAnswer.REFUSED, VerifyAnswer.OTHER, VerifyAnswer.CANNOT_RUN, VerifyAnswer.FIXED, VerifyAnswer.SAME)
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class Here:
 class Verification:
     """The answer, and what it rests on; `verify --json` prints it."""
 
-    answer: VerifyAnswer
+    outcome: RunOutcome
     sentence: str
     seconds: float = 0.0
     expected: str | None = None  # signature, in words
@@ -74,6 +63,17 @@ class Verification:
     unlike: tuple[str, ...] = field(default=())  # how the two signatures differ, field by field
     differences: tuple[str, ...] = field(default=())  # between the machine of the bundle and this one
     target: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The outcome as verify says it."""
+        return ANSWERS[self.outcome][0]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``--json``."""
+        fields = asdict(self)
+        del fields["outcome"]
+        return {"answer": self.answer, **fields}
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,15 @@ def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
     with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
         if len(targets) == 1:
             result = _one(targets[0], python, how, ui)
-            ui.result({**asdict(result), "exit": int(EXITS[result.answer])})
-            return EXITS[result.answer]
+            ends = ANSWERS[result.outcome][1]
+            ui.result({**result.as_json(), "exit": int(ends)})
+            return ends
         results = [_one_of_many(target, python, how, ui) for target in targets]
-    rows = [[it.target, str(it.answer), it.sentence, f"{it.seconds:.1f}"] for it in results]
+    rows = [[it.target, it.answer, it.sentence, f"{it.seconds:.1f}"] for it in results]
     ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
-    worst = next(answer for answer in _WORST if any(it.answer is answer for it in results))
-    ui.result({"results": [asdict(it) for it in results], "exit": int(EXITS[worst])})
-    return EXITS[worst]
+    worst = next(ends for outcome, (_, ends) in ANSWERS.items() if any(it.outcome is outcome for it in results))
+    ui.result({"results": [it.as_json() for it in results], "exit": int(worst)})
+    return worst
 
 
 def _one_of_many(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
@@ -111,8 +112,8 @@ def _one_of_many(target: Path, python: str | None, how: How, ui: Ui) -> Verifica
         return _one(target, python, how, ui)
     except ReproKitError as error:
         ui.warn(str(error))
-        refused = VerifyAnswer.CANNOT_RUN if error.exit_code is Exit.CANNOT_RUN else VerifyAnswer.REFUSED
-        return Verification(refused, str(error), target=str(target))
+        outcome = RunOutcome.CANNOT_TELL if error.exit_code is Exit.CANNOT_RUN else RunOutcome.INVALID
+        return Verification(outcome, str(error), target=str(target))
 
 
 def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
@@ -130,13 +131,13 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
                 if number:
                     ui.progress(f"running repro.py of {target.name}, time {number + 1} of up to {claim.repeats}")
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
-                if run.reading.ending is not ReproEnding.PASSES:
+                if run.verdict.status is not Status.PASS:
                     break
             result = _judge(run, claim, _here(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
         ui.note(difference)
-    if result.answer is not VerifyAnswer.SAME:
+    if result.outcome is not RunOutcome.FAILS_ALIKE:
         ui.detail(visible(run.output[-4000:]))
     return result
 
@@ -180,35 +181,33 @@ def _here(python: str) -> Here:
 
 
 def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Verification:
-    reading = run.reading
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None
-    found = visible(reading.signature.summary()) if reading.signature else None
-
-    def answer(what: VerifyAnswer, sentence: str, unlike: Sequence[str] = ()) -> Verification:
-        seconds = round(run.seconds, 1)
-        return Verification(what, visible(sentence), seconds, expected, found, tuple(unlike), differences, target)
-
-    match reading.ending:
-        case ReproEnding.PASSES:
+    signature = signature_of(run.verdict.failure) if run.verdict.failure else None
+    found = visible(signature.summary()) if signature else None
+    outcome = outcome_of(run.verdict, claim.signature, strength)
+    unlike: tuple[str, ...] = ()
+    match outcome:
+        case RunOutcome.PASSES:
             often = f" in {claim.repeats} of {claim.repeats} runs" if claim.repeats > 1 else ""
-            return answer(VerifyAnswer.FIXED, f"it passes with torch {here.torch}{often}")
-        case ReproEnding.CANNOT_RUN | ReproEnding.BROKEN:
-            return answer(VerifyAnswer.CANNOT_RUN, here.problem or reading.reason)
-    if claim.signature is None:
-        return answer(
-            VerifyAnswer.SAME, f"it fails ({found or reading.reason}); a bare repro.py does not say how it should"
-        )
-    if is_same(reading, claim.signature, strength):
-        return answer(VerifyAnswer.SAME, f"it fails with torch {here.torch} as the bundle says: {expected}")
-    unlike = [visible(it) for it in _unlike(claim.signature, reading.signature)]
-    return answer(VerifyAnswer.OTHER, f"it fails, but differently: {found or reading.reason}", unlike)
+            sentence = f"it passes with torch {here.torch}{often}"
+        case RunOutcome.FAILS_ALIKE if claim.signature is None:
+            sentence = f"it fails ({run.summary}); a bare repro.py does not say how it should"
+        case RunOutcome.FAILS_ALIKE:
+            sentence = f"it fails with torch {here.torch} as the bundle says: {expected}"
+        case RunOutcome.FAILS_OTHERWISE:
+            sentence = f"it fails, but differently: {run.summary}"
+            unlike = tuple(map(visible, _unlike(claim.signature, signature)))
+        case _:
+            sentence = here.problem or run.verdict.note
+    seconds = round(run.verdict.seconds, 1)
+    return Verification(outcome, visible(sentence), seconds, expected, found, unlike, differences, target)
 
 
-def _unlike(expected: Signature, found: Signature | None) -> Iterator[str]:
+def _unlike(expected: Signature | None, found: Signature | None) -> Iterator[str]:
     """How two signatures differ, field by field."""
-    if found is None:
+    if expected is None or found is None:
         return
     mine, others = to_data(expected), to_data(found)
     for name in dict.fromkeys([*mine, *others]):

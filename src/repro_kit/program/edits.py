@@ -38,17 +38,6 @@ class Remove:
 
 
 @dataclass(frozen=True)
-class ToInput:
-    """A value becomes an input, with what was recorded of it."""
-
-    value: str
-
-    def put(self, plan: Plan) -> Plan:
-        """`plan` with this change."""
-        return replace(plan, inputs=plan.inputs | {self.value})
-
-
-@dataclass(frozen=True)
 class Bypass:
     """Whoever reads one of these values (a statement's or an input) reads the earlier one that it maps to instead."""
 

@@ -18,7 +18,6 @@ class Plan:
     """What is to change in a base program; the sum of edits (see edits.py)."""
 
     removed: frozenset[int] = frozenset()  # statements of the graph
-    inputs: frozenset[str] = frozenset()  # values that become inputs
     bypass: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
     lines: Mapping[str, tuple[Callable[[TensorInput], TensorInput], ...]] = field(default_factory=dict)
@@ -41,7 +40,7 @@ class Built:
 
 def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
     """The program of `plan`; None when it needs an input of which nothing usable was recorded."""
-    gone = plan.removed | {base.index[it] for it in (*plan.inputs, *plan.bypass) if it in base.index}
+    gone = plan.removed | {base.index[it] for it in plan.bypass if it in base.index}
     found = _reached(base, gone, base.outputs if plan.outputs is None else plan.outputs, plan.bypass)
     fresh = [base.statements[at].target or "" for at in sorted(found.missing)]
     made = {name: input_for(_free(name, base.taken), metadata.get(name)) for name in fresh}

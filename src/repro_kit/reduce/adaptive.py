@@ -17,7 +17,6 @@ def sweep(
     propose: Callable[[Sequence[T]], Proposal],
     *,
     width: int | None = None,
-    fake: bool = False,
 ) -> None:
     """Try to drop runs of `items` from left to right; the first is `width` long, everything if that is None.
 
@@ -41,7 +40,7 @@ def sweep(
                 path.append(it)
                 yield propose(items[it.at : it.at + it.width])
 
-        won = search.first(proposals(), fake=fake)
+        won = search.first(proposals())
         if won is None:
             return
         run = path[won].dropped(infer=coarse)

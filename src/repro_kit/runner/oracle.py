@@ -16,30 +16,32 @@ import psutil
 from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import plain
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
 Until = Literal["native", "native_backward"]
 
+_FAKE, _LEVERS = 60.0, 120.0  # seconds for a query of these modes
 _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
 
 
 class ProgramOracle:
     """Asks a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
-    `env` is the environment of the user's interpreter (default: this process's), `cache` a directory for what is safe
-    to share between queries, `jobs` the number of queries under way at once, `memory` the bytes that one query may
-    allocate (default: what the machine has). A server that dies is started anew; a query that kills it twice is
-    `INFRA`.
+    With `how` "fork", queries run in forked children of one process that has imported torch once: fast, but not safe
+    once an accelerator is used. With "spawn" each query gets a fresh interpreter, which shares nothing with the others
+    but the machine: slow, for accelerators and for final checks.
+
+    `cache` is a directory for what is safe to share between queries, `jobs` the number of queries under way at once,
+    `memory` the bytes that one query may allocate (default: what the machine has). A server that dies is started anew;
+    of a query that kills the server twice, nobody can tell the outcome.
     """
 
     def __init__(
         self,
         python: str,
         *,
-        how: Literal["fork", "spawn"],
-        env: Mapping[str, str] | None = None,
+        how: Literal["fork", "spawn"] = "fork",
         cache: Path | None = None,
         jobs: int = 1,
         memory: int | None = None,
@@ -47,9 +49,9 @@ class ProgramOracle:
         self.python = python
         self.jobs = jobs
         self.queries = 0
-        self._how = how
+        self.how = how
         self._memory = memory or psutil.virtual_memory().total
-        self._server = ServerProcess(python, how=how, env=env, cache=cache)
+        self._server = ServerProcess(python, how=how, cache=cache)
         self._next = 0
 
     def __enter__(self) -> Self:
@@ -64,34 +66,37 @@ class ProgramOracle:
         """End the server and everything it started."""
         self._server.stop()
 
+    def prepare(self, recipe: Recipe) -> None:
+        """Have an interpreter for the next query import torch already; the query must ask for the same variables.
+
+        Forked children need none: then this does nothing.
+        """
+        with suppress(ServerDied):  # the query will say it
+            self._server.send({"prepare": recipe.env})
+
     def check(
         self,
         texts: Sequence[str],
         inputs: Path | None,
-        recipe: Recipe | None = None,
         *,
         timeout: float = 120.0,
         until: Until | None = None,
     ) -> Iterator[Verdict]:
-        """Verdicts of `texts`, in their order. `recipe` replaces that of each text; `inputs` holds stored values.
+        """Verdicts of `texts`, in their order. `inputs` holds stored values.
 
         With `until` a program passes once the generated code (of the backward) goes to a native compiler: for failures
         that come before.
         Closing the iterator early kills what is still under way.
         """
-        return _in_order(self._verdicts("check", texts, inputs, recipe, timeout, until))
+        return _in_order(self._verdicts("check", texts, inputs, timeout, until))
 
-    def eager(
-        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
-    ) -> Iterator[Verdict]:
+    def eager(self, texts: Sequence[str], inputs: Path | None, *, timeout: float = 120.0) -> Iterator[Verdict]:
         """`PASS` or `INVALID` for each text, in order: whether it runs without the compiler."""
-        return _in_order(self._verdicts("eager", texts, inputs, recipe, timeout))
+        return _in_order(self._verdicts("eager", texts, inputs, timeout))
 
-    def fake(
-        self, texts: Sequence[str], inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 60.0
-    ) -> list[bool | None]:
+    def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
         """Whether each text is valid, found without running a kernel; None where that cannot be told."""
-        request = {**self._request("fake", "", inputs, recipe, timeout), "texts": list(texts)}
+        request = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
         replies = dict(self._replies([request]))
         return list(replies[0].get("valid") or [None] * len(texts))
 
@@ -99,7 +104,6 @@ class ProgramOracle:
         self,
         text: str,
         inputs: Path | None,
-        recipe: Recipe | None = None,
         *,
         values: Sequence[str] = (),
         save: Path | None = None,
@@ -109,20 +113,18 @@ class ProgramOracle:
 
         Those named in `values` are saved to `save`. Nothing is recorded unless the verdict is `PASS`.
         """
-        request = self._request("record", text, inputs, recipe, timeout)
+        request = self._request("record", text, inputs, timeout)
         request |= {"values": list(values), "save": str(save.resolve()) if save else None}
         reply = dict(self._replies([request]))[0]
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
-    def diverge(
-        self, text: str, inputs: Path | None, recipe: Recipe | None = None, *, timeout: float = 120.0
-    ) -> list[str]:
+    def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> list[str]:
         """The values of `graph` where compiled results begin to differ from eager's, with every value an output.
 
         A hint only: compiled that way the failure may be gone, or the program may not compile; then it is empty.
         """
-        reply = dict(self._replies([self._request("diverge", text, inputs, recipe, timeout)]))[0]
+        reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
         return list(reply.get("names") or [])
 
     def switched(
@@ -137,13 +139,13 @@ class ProgramOracle:
         A switch (`repro_probe/switches.py`) turns some of these off; each is [backend, subsystem, name, user's line].
         With None nothing is noted.
         """
-        requests = [{**self._request("check", text, inputs, None, timeout), "switch": switch} for text, switch in asked]
+        requests = [{**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in asked]
         found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(found)
 
-    def levers(self, timeout: float = 120.0) -> dict[str, Any]:
+    def levers(self) -> dict[str, Any]:
         """What this torch lets one switch from outside (`repro_probe/levers.py`); empty when it does not answer."""
-        reply = dict(self._replies([self._request("levers", "", None, None, timeout)]))[0]
+        reply = dict(self._replies([self._request("levers", "", None, _LEVERS)]))[0]
         return dict(reply.get("levers") or {})
 
     def _verdicts(
@@ -151,24 +153,20 @@ class ProgramOracle:
         mode: str,
         texts: Sequence[str],
         inputs: Path | None,
-        recipe: Recipe | None,
         timeout: float,
         until: Until | None = None,
     ) -> Iterator[tuple[int, Verdict]]:
-        requests = [{**self._request(mode, text, inputs, recipe, timeout), "until": until} for text in texts]
+        requests = [{**self._request(mode, text, inputs, timeout), "until": until} for text in texts]
         for index, reply in self._replies(requests):
             yield index, _verdict(reply)
 
-    def _request(
-        self, mode: str, text: str, inputs: Path | None, recipe: Recipe | None, timeout: float
-    ) -> dict[str, Any]:
+    def _request(self, mode: str, text: str, inputs: Path | None, timeout: float) -> dict[str, Any]:
         self._next += 1
         return {
             "id": self._next,
             "mode": mode,
             "text": text,
             "inputs": str(inputs.resolve()) if inputs else None,
-            "recipe": plain(recipe) if recipe is not None else None,
             "timeout": timeout,
             "memory": self._memory,
         }
@@ -211,7 +209,7 @@ class ProgramOracle:
 
         Torch reads most of its variables when it is imported, so a forked child cannot have others.
         """
-        wanted = _variables(request) if self._how == "fork" else {}
+        wanted = _variables(request) if self.how == "fork" else {}
         if wanted == self._server.variables:
             return True
         if busy:
@@ -222,9 +220,7 @@ class ProgramOracle:
 
 
 def _variables(request: Mapping[str, Any]) -> dict[str, str]:
-    """The recipe's environment variables: the request's own, or those in the text."""
-    if request["recipe"] is not None:
-        return dict(request["recipe"].get("env", {}))
+    """The environment variables of the recipe in the text."""
     try:
         body = ast.parse(request["text"]).body
         for statement in body:

@@ -37,20 +37,22 @@ class ServerDied(Exception):
 
 
 class ServerProcess:
-    """A server that starts with the first request. `variables` are added to `env`; set them while it is stopped."""
+    """A server that starts with the first request.
+
+    `variables` are added to this process's own; set them while the server is stopped.
+    """
 
     def __init__(
         self,
         python: str,
         *,
         how: Literal["fork", "spawn"],
-        env: Mapping[str, str] | None = None,
         cache: Path | None = None,
     ) -> None:
         self.variables: dict[str, str] = {}
         self._python = python
         self._how = how
-        self._env = dict(os.environ if env is None else env)
+        self._env = dict(os.environ)
         self._cache = cache
         self._kept: Kept | None = None
         self._scratch: Scratch | None = None

@@ -12,8 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.spawn import SpawnOracle
-from repro_kit.runner.zygote import ZygoteOracle
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.session.options import QueryOptions
 
 #: Seconds after which a program is taken to hang. Longer than repro.py waits: compile time may grow exponentially with
@@ -21,13 +20,13 @@ from repro_kit.session.options import QueryOptions
 _HANG = 1.5 * HANG
 
 #: Forking oracles that stages share, by interpreter, cache and jobs; None: every stage opens its own.
-_SHARED: ContextVar[dict[tuple[str, Path, int], ZygoteOracle] | None] = ContextVar("shared", default=None)
+_SHARED: ContextVar[dict[tuple[str, Path, int], ProgramOracle] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
 def shared_oracles() -> Iterator[None]:
     """Within it, stages of one case get the same forking oracle, so that torch is imported once for all of them."""
-    shared: dict[tuple[str, Path, int], ZygoteOracle] = {}
+    shared: dict[tuple[str, Path, int], ProgramOracle] = {}
     token = _SHARED.set(shared)
     try:
         yield
@@ -38,7 +37,7 @@ def shared_oracles() -> Iterator[None]:
 
 
 @contextmanager
-def open_oracle(case: Case, jobs: int = 1) -> Iterator[ZygoteOracle | SpawnOracle]:
+def open_oracle(case: Case, jobs: int = 1) -> Iterator[ProgramOracle]:
     """An oracle in the case's interpreter.
 
     Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters. So do
@@ -68,21 +67,21 @@ def _fails_only_afresh(case: Case) -> bool:
     return capture is not None and capture.fresh
 
 
-def fresh_oracle(case: Case, jobs: int = 1) -> SpawnOracle:
+def fresh_oracle(case: Case, jobs: int = 1) -> ProgramOracle:
     """An oracle that starts a new interpreter for every query; to be closed."""
-    return SpawnOracle(case.file.subject.python, cache=_cache(case), jobs=jobs)
+    return ProgramOracle(case.file.subject.python, how="spawn", cache=_cache(case), jobs=jobs)
 
 
 def _cache(case: Case) -> Path:
     return probes(case.file.subject.python) or case.path / "cache" / "oracle"
 
 
-def _zygote(python: str, cache: Path, jobs: int) -> ZygoteOracle:
+def _zygote(python: str, cache: Path, jobs: int) -> ProgramOracle:
     shared = _SHARED.get()
     key = (python, cache, jobs)
     if shared is not None and key in shared:
         return shared[key]
-    zygote = ZygoteOracle(python, cache=cache, jobs=jobs)
+    zygote = ProgramOracle(python, cache=cache, jobs=jobs)
     if shared is not None:
         shared[key] = zygote
     return zygote

@@ -6,27 +6,22 @@ for record in read("trace_directory"):
     print(record.compile_id, record.name)
 """
 
-from repro_kit.trace.compiles import Compile, CompileFailure, CompileOutcome, compile_failures, compile_ids
+from repro_kit.trace.compiles import Compile, CompileFailure, CompileOutcome
 from repro_kit.trace.reader import Problems, Reader, read
 from repro_kit.trace.record import Record
 from repro_kit.trace.runnables import Runnable, artifacts
-from repro_kit.trace.steps import OpenStep, last_open_step
 from repro_kit.trace.summary import TraceSummary, summarise
 
 __all__ = [
     "Compile",
     "CompileFailure",
     "CompileOutcome",
-    "OpenStep",
     "Problems",
     "Reader",
     "Record",
     "Runnable",
     "TraceSummary",
     "artifacts",
-    "compile_failures",
-    "compile_ids",
-    "last_open_step",
     "read",
     "summarise",
 ]

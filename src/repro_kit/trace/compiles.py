@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from repro_kit.model.failure import tracebacks
 from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
 #: Exceptions by which Dynamo starts over or leaves a frame alone.
@@ -149,13 +147,3 @@ class Compiles:
     def failures(self) -> list[CompileFailure]:
         """Every compile that failed."""
         return [failure for one in self.seen.values() for failure in one.failures()]
-
-
-def compile_ids(records: Iterable[Record]) -> list[Compile]:
-    """The compile ids of a trace, in order, each with its outcome."""
-    return ask(Compiles(), records).all()
-
-
-def compile_failures(records: Iterable[Record]) -> list[CompileFailure]:
-    """The compiles that failed, in order; restarts, graph breaks that were allowed and the like are none."""
-    return ask(Compiles(), records).failures()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
 
@@ -79,8 +77,3 @@ class OpenSteps:
             (file, compile_id), rank = list(self.frames.items())[-1]
             return OpenStep(compile_id, rank, ("dynamo",), self.last.get((file, compile_id), ""))
         return None
-
-
-def last_open_step(records: Iterable[Record]) -> OpenStep | None:
-    """The compile step that began and did not end; None when every compile came to its end."""
-    return ask(OpenSteps(), records).open()

@@ -13,12 +13,12 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.repro import recipe_code
 from repro_kit.bundle.repro.program_repro import render_program, source_of
-from repro_kit.bundle.repro.run_output import ReproEnding, read_run
+from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.bundle.repro.script_repro import pattern, render_script
 from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.results import Environment
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import parse
@@ -121,27 +121,27 @@ def test_what_surrounds_a_call_is_written():
 
 
 @pytest.mark.parametrize(
-    ("status", "output", "ending", "kind"),
+    ("exit_status", "output", "status", "kind"),
     [
-        (0, "PASS\n", ReproEnding.PASSES, None),
-        (125, "CANNOT RUN: no torch\n", ReproEnding.CANNOT_RUN, None),
-        (1, "FAIL timeout: no end after 60 s\n", ReproEnding.FAILS, Kind.TIMEOUT),
-        (1, "FAIL crash: SIGSEGV\n", ReproEnding.FAILS, Kind.CRASH),
+        (0, "PASS\n", Status.PASS, None),
+        (125, "CANNOT RUN: no torch\n", Status.CANNOT_TELL, None),
+        (1, "FAIL timeout: no end after 60 s\n", Status.FAIL, Kind.TIMEOUT),
+        (1, "FAIL crash: SIGSEGV\n", Status.FAIL, Kind.CRASH),
         (
             1,
             "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 3 / 4\n",
-            ReproEnding.FAILS,
+            Status.FAIL,
             Kind.ACCURACY,
         ),
-        (1, "gibberish\n", ReproEnding.FAILS, None),
-        (2, "usage\n", ReproEnding.BROKEN, None),
-        (None, "", ReproEnding.BROKEN, None),
+        (1, "gibberish\n", Status.FAIL, None),
+        (2, "usage\n", Status.CANNOT_TELL, None),
+        (None, "", Status.CANNOT_TELL, None),
     ],
 )
-def test_an_output_is_read(status, output, ending, kind):
-    reading = read_run(status, output, "exit")
-    assert reading.ending is ending
-    assert (reading.failure.kind if reading.failure else None) is kind
+def test_an_output_is_read(exit_status, output, status, kind):
+    verdict = read_run(exit_status, output, "exit")
+    assert verdict.status is status
+    assert (verdict.failure.kind if verdict.failure else None) is kind
 
 
 def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():

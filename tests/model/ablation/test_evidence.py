@@ -40,7 +40,6 @@ def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
         "  - bad: up to #2: fails as observed",
         "- no flips named: it would take an hour",
     ]
-    assert "python x" not in chain_markdown(CHAIN, commands=False)
     assert chain_markdown(Chain("script", CHAIN.links[:1])) == ""
 
 

@@ -247,8 +247,8 @@ FRAME = {"file": f"{SITE}torch/_inductor/graph.py", "line": 3, "function": "run"
     ("reply", "status", "kind"),
     [
         ({"status": "pass", "seconds": 0.5}, Status.PASS, None),
-        ({"status": "infra", "text": "died"}, Status.INFRA, None),
-        ({"status": "fail"}, Status.INFRA, None),
+        ({"status": "infra", "text": "died"}, Status.CANNOT_TELL, None),
+        ({"status": "fail"}, Status.CANNOT_TELL, None),
         ({"status": "fail", "timed_out": True, "signal": "SIGKILL", "stack": [FRAME]}, Status.FAIL, Kind.TIMEOUT),
         ({"status": "fail", "signal": "SIGSEGV", "phase": "exit"}, Status.FAIL, Kind.CRASH),
         ({"status": "fail", "difference": {"kind": "nan", "where": "output 0"}}, Status.FAIL, Kind.ACCURACY),

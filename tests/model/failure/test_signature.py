@@ -16,7 +16,7 @@ from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, 
 from repro_kit.model.failure.normalise import normalise
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.trace import compile_failures, read
+from repro_kit.trace import summarise
 from root import ROOT
 
 RECORDED = ROOT / "tests/trace/fixtures"
@@ -151,7 +151,7 @@ def test_tritons_last_line_tells():
      "internal_error", "lowering_error", "recompile_limit_fullgraph"],
 )  # fmt: skip
 def test_output_and_trace_of_one_run_agree(case):
-    (failed,) = compile_failures(read(RECORDED / f"{case}.log"))
+    (failed,) = summarise(RECORDED / f"{case}.log").failures
     traced = signature_of(failure_from_text(failed.text))
     assert of_text(case).matches(traced, Strength.REBASED) and traced.matches(of_text(case), Strength.REBASED)
 

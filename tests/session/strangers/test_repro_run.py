@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bundle.repro.run_output import Reading, ReproEnding
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.session.strangers import repro_run as module
@@ -33,9 +32,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
             made = compiled_runs if compiled else eager_runs
             failing = len(made) in (fails if compiled else eager_fails)
             made.append(failing)
-            return RunOfRepro(
-                Reading(ReproEnding.FAILS, FAILURE) if failing else Reading(ReproEnding.PASSES), "", seconds
-            )
+            verdict = Verdict(Status.FAIL, FAILURE, seconds) if failing else Verdict(Status.PASS, seconds=seconds)
+            return RunOfRepro(verdict, "")
 
         monkeypatch.setattr(module, "run_repro", run)
         check = check_repro(sys.executable, Path(), signature_of(FAILURE), timeout=1.0, earlier=earlier)
@@ -116,7 +114,7 @@ def test_it_runs_in_an_empty_home_with_few_variables(
         monkeypatch.setenv(name, str(tmp_path))
     (tmp_path / "repro.py").write_text(LOOK.format(home=str(Path.home())))
     run = run_repro(sys.executable, tmp_path, timeout=60, compiled=compiled)
-    assert run.reading.ending is ReproEnding.PASSES, run.output
+    assert run.verdict.status is Status.PASS, run.output
 
 
 def test_files_beside_are_shown_where_the_bundle_has_none(tmp_path: Path) -> None:
@@ -133,7 +131,7 @@ def test_files_beside_are_shown_where_the_bundle_has_none(tmp_path: Path) -> Non
         'assert (files / "a.py").read_text() == "the bundle\'s"\n'
     )
     run = run_repro(sys.executable, bundle, timeout=60, beside=own)
-    assert run.reading.ending is ReproEnding.PASSES, run.output
+    assert run.verdict.status is Status.PASS, run.output
     assert sorted(path.name for path in tmp_path.rglob("*.*") if path.is_file()) == [
         "a.py",
         "a.py",

@@ -110,7 +110,7 @@ if __name__ == "__main__":
         raise RuntimeError("of it") from error
 """
     run = run_repro(sys.executable, laid_out(tmp_path / "a", {"repro.py": look.encode()}), timeout=120)
-    assert run.reading.signature and run.reading.signature.exceptions, run.output
+    assert run.verdict.failure and run.verdict.failure.exceptions, run.output
     assert "RuntimeError: of it" in run.output and "ValueError: boom" in run.output
     assert "<string>" not in run.output and "in <module>" in run.output, run.output
 

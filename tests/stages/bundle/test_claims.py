@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.run_output import Reading, ReproEnding
 from repro_kit.case.results import Environment, Observation, Reduction, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import parse
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
@@ -56,8 +56,9 @@ def known_of(candidate: ReproForm, reduction: Reduction | None = None) -> CaseRe
 
 
 def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check:
-    made = [RunOfRepro(Reading(ReproEnding.FAILS), "", 1.0, same=at < same) for at in range(runs)]
-    return Check(tuple(made), RunOfRepro(Reading(ReproEnding.PASSES), "", 1.0), earlier=before or Tally())
+    outcomes = [RunOutcome.FAILS_ALIKE if at < same else RunOutcome.FAILS_OTHERWISE for at in range(runs)]
+    made = [RunOfRepro(Verdict(Status.FAIL), "", outcome=outcome) for outcome in outcomes]
+    return Check(tuple(made), RunOfRepro(Verdict(Status.PASS), ""), earlier=before or Tally())
 
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.results import Environment
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle.describe import _error
 
@@ -25,6 +26,6 @@ WRONG = "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 
 def test_the_words_are_those_of_the_run(signature, output, words):
     captured = Failure(signature.kind, exceptions=(ExceptionLink("TypeError", "no truth of s77 > s78"),))
     facts = Facts(signature, captured, Environment("3.11", "python", "Linux", "2.13.0"))
-    run = RunOfRepro(read_run(1, output, "exit status 1"), output, 1.0, same=True)
+    run = RunOfRepro(read_run(1, output, "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
     assert _error(facts, Check((run,), run)) == words
     assert _error(facts, None) == facts.expected != words or signature.kind is Kind.TIMEOUT

@@ -101,11 +101,6 @@ def _known() -> dict[str, frozenset[str]]:
     }
 
 
-def words_of_torch() -> frozenset[str]:
-    """Names of torch's: operators, modules, attributes, classes, settings."""
-    return _known()["torch"]
-
-
 @cache
 def _common() -> frozenset[str]:
     return _read("common.txt")

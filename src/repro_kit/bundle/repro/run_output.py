@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
 
 from repro_kit.model.failure import native
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_text, failure_from_timeout
-from repro_kit.model.failure.failure import Failure, Kind, Phase
-from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
 
 #: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
 _ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
@@ -21,43 +18,21 @@ _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 CANNOT_RUN = 125  # exit status
 
 
-class ReproEnding(StrEnum):
-    """How a run of `repro.py` ended."""
+def read_run(exit_status: int | None, output: str, how: str, seconds: float = 0.0) -> Verdict:
+    """The verdict on one run: `output` is its stdout and stderr together; `how` says how it ended, in words.
 
-    FAILS = "fails"
-    PASSES = "passes"
-    CANNOT_RUN = "cannot run"
-    BROKEN = "broken"  # none of the three: the script itself does not work
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One run of `repro.py`, read."""
-
-    ending: ReproEnding
-    failure: Failure | None = None
-    reason: str = ""  # why it cannot run, or how it is broken
-
-    @property
-    def signature(self) -> Signature | None:
-        """The failure's signature."""
-        return signature_of(self.failure) if self.failure else None
-
-
-def read_run(exit_status: int | None, output: str, how: str) -> Reading:
-    """Read one run: `output` is its stdout and stderr together; `how` says how it ended, in words."""
+    The note says why a run fails without a failure, cannot be made, or does not end as it should.
+    """
     match exit_status:
         case 0:
-            return Reading(ReproEnding.PASSES)
+            return Verdict(Status.PASS, seconds=seconds)
         case 1:
             failure = failure_in(output)
-            return Reading(ReproEnding.FAILS, failure, "" if failure else "it fails without a word of why")
+            return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without a word of why")
         case 125:
-            found = _CANNOT.search(output)
-            return Reading(
-                ReproEnding.CANNOT_RUN, failure_from_text(output), found["reason"] if found else "it does not say why"
-            )
-    return Reading(ReproEnding.BROKEN, failure_from_text(output), how)
+            said = _CANNOT.search(output)
+            how = said["reason"] if said else "it does not say why"
+    return Verdict(Status.CANNOT_TELL, failure_from_text(output), seconds, how)
 
 
 def failure_in(output: str) -> Failure | None:

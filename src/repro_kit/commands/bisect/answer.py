@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,10 +78,10 @@ class BisectReport:
         return _sentence(self)
 
 
-def make_report(state: BisectState, outcome: SearchOutcome, notes: Sequence[str] = ()) -> BisectReport:
+def make_report(state: BisectState, outcome: SearchOutcome) -> BisectReport:
     """The answer, as far as the state alone gives it."""
     old, new = _side(state, outcome.old), _side(state, outcome.new)
-    return BisectReport(state, outcome, old, new, notes=(*notes, *_notes(state, outcome, old, new)))
+    return BisectReport(state, outcome, old, new, notes=tuple(_notes(state, outcome, old, new)))
 
 
 def as_markdown(report: BisectReport) -> str:

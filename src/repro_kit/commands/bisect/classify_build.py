@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from repro_kit.bisect import Mark
 from repro_kit.builds.source import Ready
 from repro_kit.commands.bisect.run_build import BuildOracle, BuildRun
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import repeats_for
 
 _VERIFY = 3  # runs on the failing end
@@ -105,22 +106,21 @@ def _told(found: Found) -> Found:
 def _one(seen: BuildRun, rules: Rules) -> Found:
     """What a single run says."""
     signature, expected = seen.signature, rules.signature
-    told = signature.summary() if signature else seen.reason
+    told = signature.summary() if signature else seen.verdict.note
 
     def found(mark: Mark, reason: str, other: str = "") -> Found:
         bad = mark is Mark.BAD
-        return Found(mark, reason, 1, int(bad), other, seen.seconds, signature if bad else None, seen.output)
+        return Found(mark, reason, 1, int(bad), other, seen.verdict.seconds, signature if bad else None, seen.output)
 
     if seen.timed_out and not rules.any_failure:
         if expected is not None and expected.kind is Kind.TIMEOUT:
             return found(Mark.BAD, f"it fails: {told}")
-        return found(rules.on_timeout, f"time-out ({seen.reason}), counted as {rules.on_timeout}")
-    if seen.status is Status.PASS:
-        return found(Mark.GOOD, "it passes")
-    if seen.status is Status.INFRA:
-        return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")
-    if expected is None or rules.any_failure:
-        return found(Mark.BAD, f"it fails: {told}")
-    if signature is not None and expected.matches(signature, Strength.CROSS_VERSION):
-        return found(Mark.BAD, f"it fails: {told}")
-    return found(rules.others, f"another failure: {told}", told)
+        return found(rules.on_timeout, f"time-out ({seen.verdict.note}), counted as {rules.on_timeout}")
+    match outcome_of(seen.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):
+        case RunOutcome.PASSES:
+            return found(Mark.GOOD, "it passes")
+        case RunOutcome.FAILS_ALIKE:
+            return found(Mark.BAD, f"it fails: {told}")
+        case RunOutcome.FAILS_OTHERWISE:
+            return found(rules.others, f"another failure: {told}", told)
+    return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from repro_kit.builds.source import Ready
-from repro_kit.bundle.repro.run_output import CANNOT_RUN, ReproEnding, failure_in
+from repro_kit.bundle.repro.run_output import CANNOT_RUN, failure_in
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
-from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
@@ -26,18 +26,16 @@ _TAIL = 400_000  # characters of output
 
 @dataclass(frozen=True)
 class BuildRun:
-    """One run on a build: it passed, failed, or could not be made (`Status.INFRA`).
+    """One run on a build. Its verdict's note says why the run could not be made, or how it ended."""
 
-    A failure that tells nothing of itself has no signature.
-    """
-
-    status: Status
-    reason: str = ""
-    signature: Signature | None = None
-    seconds: float = 0.0
+    verdict: Verdict
     output: str = ""
-    measured: float | None = None  # of a symptom
     timed_out: bool = False
+
+    @property
+    def signature(self) -> Signature | None:
+        """The failure's signature; a failure that tells nothing of itself has none."""
+        return signature_of(self.verdict.failure) if self.verdict.failure else None
 
 
 class BuildOracle(Protocol):
@@ -64,11 +62,8 @@ class ReproOracle:
         run = run_repro(
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
-        reading = run.reading
-        status = {ReproEnding.FAILS: Status.FAIL, ReproEnding.PASSES: Status.PASS}.get(reading.ending, Status.INFRA)
-        if run.timed_out:
-            return BuildRun(Status.FAIL, reading.reason, None, run.seconds, run.output, timed_out=True)
-        return BuildRun(status, reading.reason, reading.signature, run.seconds, run.output)
+        verdict = replace(run.verdict, status=Status.FAIL, failure=None) if run.timed_out else run.verdict
+        return BuildRun(verdict, run.output, run.timed_out)
 
 
 class CommandOracle:
@@ -138,11 +133,11 @@ class CommandOracle:
 def read(run: Run, output: str) -> BuildRun:
     """What a run of a command shows."""
     if run.ok:
-        return BuildRun(Status.PASS, "", None, run.seconds, output)
+        return BuildRun(Verdict(Status.PASS, seconds=run.seconds), output)
     if run.timed_out or run.exit_status == TIMED_OUT:
-        signature = signature_of(failure_from_timeout(text=output))
-        return BuildRun(Status.FAIL, exit_name(run), signature, run.seconds, output, timed_out=True)
+        failure = failure_from_timeout(text=output)
+        return BuildRun(Verdict(Status.FAIL, failure, run.seconds, exit_name(run)), output, timed_out=True)
     if run.exit_status == CANNOT_RUN:
-        return BuildRun(Status.INFRA, "it exits with 125", None, run.seconds, output)
-    failure = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
-    return BuildRun(Status.FAIL, exit_name(run), signature_of(failure) if failure else None, run.seconds, output)
+        return BuildRun(Verdict(Status.CANNOT_TELL, None, run.seconds, "it exits with 125"), output)
+    signalled = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
+    return BuildRun(Verdict(Status.FAIL, signalled, run.seconds, exit_name(run)), output)

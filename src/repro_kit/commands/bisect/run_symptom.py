@@ -13,7 +13,7 @@ from repro_kit.builds.source import BuildSource, Ready, UnusableError
 from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Status
-from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
@@ -64,12 +64,14 @@ class SymptomOracle(CommandOracle):
         symptom = self.symptom
         self.symptom = replace(symptom, limit=0.0, baseline={}, reference=None)  # whatever there is is above that
         try:
-            seen = self.run(ready)
+            verdict = self.run(ready).verdict
         finally:
             self.symptom = symptom
-        if seen.status in (Status.PASS, Status.FAIL) and seen.measured is not None:
-            return seen.measured
-        raise UnusableError(seen.reason or "nothing could be measured")
+        if verdict.status is Status.PASS:
+            return 0.0
+        if verdict.status is Status.FAIL and verdict.failure is not None and verdict.failure.measured is not None:
+            return verdict.failure.measured.value
+        raise UnusableError(verdict.note or "nothing could be measured")
 
     def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
         """With the probe and the trace switched on."""
@@ -82,15 +84,7 @@ class SymptomOracle(CommandOracle):
         """What was measured, against the limit."""
         if not run.ok:
             return read(run, output)
-        verdict = of_run(self.symptom, run, read_findings(place / "probe"), summarise(place / "trace"))
-        failure = verdict.failure
-        match verdict.status:
-            case Status.PASS:
-                return BuildRun(Status.PASS, verdict.note, None, run.seconds, output, measured=0.0)
-            case Status.FAIL if failure is not None:
-                value = failure.measured.value if failure.measured else None
-                return BuildRun(Status.FAIL, verdict.note, signature_of(failure), run.seconds, output, measured=value)
-        return BuildRun(Status.INFRA, verdict.note, None, run.seconds, output)
+        return BuildRun(of_run(self.symptom, run, read_findings(place / "probe"), summarise(place / "trace")), output)
 
 
 def with_reference(state: BisectState, source: BuildSource, oracle: SymptomOracle, ui: Ui) -> BisectState:

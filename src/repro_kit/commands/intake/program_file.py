@@ -26,7 +26,7 @@ from repro_kit.ui import Ui
 _SENTENCES = {
     Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
     Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
-    Status.INFRA: (Exit.FAILED, "The program could not be run"),
+    Status.CANNOT_TELL: (Exit.FAILED, "The program could not be run"),
     Status.FLAKY: (Exit.FAILED, "The program fails only now and then"),
 }
 

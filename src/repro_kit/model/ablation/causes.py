@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase, Status
+from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.tracebacks import is_final, short
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome
 
 #: Contrasts: cells with one part left out, by the name that `Cell.changed` has them under ("contrast").
 NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
@@ -198,7 +199,7 @@ def _in_users_fake_kernel(failure: Failure) -> bool:
 
 
 def _passes(contrasts: dict[str, Cell], name: str) -> bool:
-    return name in contrasts and contrasts[name].verdict.status is Status.PASS
+    return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
 
 
 def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, told: str) -> Diagnosis:

@@ -10,6 +10,7 @@ from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.failure.failure import Layer, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome, outcome_from
 
 SCHEMA = 1
 
@@ -32,6 +33,11 @@ class Cell:
     setup: str = ""  # Python code that was run before anything was compiled
     static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
     runs: int = 1  # how often it was run; a failure ends the repetition
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """The verdict, held against the subject's failure."""
+        return outcome_from(self.verdict.status, alike=self.same)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def in_one_line(chain: Chain) -> str:
     return " → ".join(link.culprit for link in chain.links if not link.beside)
 
 
-def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
+def chain_markdown(chain: Chain) -> str:
     """The chain as a Markdown list; empty when nothing could be named beyond the backend."""
     if len(chain.links) < 2:
         return ""
@@ -85,7 +85,7 @@ def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
     for link in chain.links:
         lines.append(f"- {'also: ' if link.beside else ''}{link.told}")
         for side, word in ((link.good, "good"), (link.bad, "bad")):
-            if commands and side is not None:
+            if side is not None:
                 lines.append(
                     f"  - {word}: {side.what}: {side.outcome}" + (f" (`{side.repeat}`)" if side.repeat else "")
                 )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.words import word
-from repro_kit.model.failure.failure import Layer, Status
+from repro_kit.model.failure.failure import Layer
+from repro_kit.model.run_outcome import RunOutcome
 
 KEYS = ("layer", "cause", "fails", "passes")
 
@@ -28,7 +29,7 @@ class Expectation:
         cell = next((it for it in ablation.cells if it.name == self.value), None)
         if cell is None:
             return f"Expected that cell {self.value!r} {self.key}; the ablation has no such cell."
-        met = cell.same if self.key == "fails" else cell.verdict.status is Status.PASS
+        met = cell.same if self.key == "fails" else cell.outcome is RunOutcome.PASSES
         return "" if met else f"Expected that cell {self.value!r} {self.key}; it: {word(cell)}."
 
 

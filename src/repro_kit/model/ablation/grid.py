@@ -62,7 +62,7 @@ def layout(ablation: Ablation) -> Layout:
 def counts(cells: Sequence[Cell]) -> str:
     """How many cells were run, and how many not."""
     inferred = sum(bool(cell.inferred) for cell in cells)
-    left_out = sum(bool(cell.no_effect) or cell.verdict.status is Status.SKIPPED for cell in cells)
+    left_out = sum(bool(cell.no_effect) or cell.verdict.status is Status.NOT_RUN for cell in cells)
     parts = [f"{len(cells) - inferred - left_out} run"]
     parts += [f"{inferred} inferred"] if inferred else []
     parts += [f"{left_out} not run"] if left_out else []

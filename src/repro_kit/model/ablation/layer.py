@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.run_outcome import RunOutcome
 
 _LAYER_OF = {
     "eager": Layer.DYNAMO,
@@ -37,9 +38,9 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
         return _by_mode(cells, recipe)
     ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
-    passing = [name for name in LADDER if name in ladder and ladder[name].verdict.status == Status.PASS]
+    passing = [name for name in LADDER if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
-    plain = any(not cell.compiled and cell.verdict.status is Status.PASS for cell in cells)
+    plain = any(not cell.compiled and cell.outcome is RunOutcome.PASSES for cell in cells)
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
@@ -70,7 +71,7 @@ def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
     """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
     ladder = _ladder(cells, recipe)
     for backend in (*LADDER, recipe.backend):
-        if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
+        if backend not in ladder or ladder[backend].verdict.status in (Status.NOT_RUN, Status.CANNOT_TELL):
             return False
         if ladder[backend].same:
             return any(not cell.compiled for cell in cells)
@@ -92,7 +93,7 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
         first = next((it.recipe.backend for it in sorted(ladder, key=_place) if it.same), None)
-        if first is None and all(it.verdict.status is Status.PASS for it in ladder if it.recipe.backend == backend):
+        if first is None and all(it.outcome is RunOutcome.PASSES for it in ladder if it.recipe.backend == backend):
             gone.append(str(dynamic))
         elif first not in (None, backend):
             moved.append(f", {first!r} first with dynamic={dynamic}")
@@ -107,14 +108,14 @@ def _place(cell: Cell) -> int:
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """That a backend passes which does more than the failing one."""
     later = [name for name in LADDER if _rank(name) > _rank(failing) and name in ladder]
-    passing = [repr(name) for name in later if ladder[name].verdict.status is Status.PASS]
+    passing = [repr(name) for name in later if ladder[name].outcome is RunOutcome.PASSES]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
     unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
-    unclear = [name for name in unclear if ladder[name].verdict.status is not Status.PASS]
+    unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""
     return f" (what {' and '.join(map(repr, unclear))} would tell is hidden: {_why(ladder[unclear[0]])})"
@@ -127,7 +128,7 @@ def _why(cell: Cell) -> str:
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
     """That it needs the subject's mode, where the default mode passes."""
     default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
-    if recipe.mode and any(cell.verdict.status == Status.PASS for cell in default):
+    if recipe.mode and any(cell.outcome is RunOutcome.PASSES for cell in default):
         return f", only with mode={recipe.mode!r}"
     return ""
 
@@ -137,6 +138,6 @@ def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
     if modes:
         return Layer.INDUCTOR, f"Inductor is at fault: it fails only with mode={' or '.join(map(repr, modes))}."
     own = _ladder(cells, recipe).get(recipe.backend)
-    if own is not None and own.verdict.status is Status.PASS:
+    if own is not None and own.outcome is RunOutcome.PASSES:
         return None, "Its own settings pass as well: the failure comes and goes (--repeat tries each cell more often)."
     return None, "No cell of the matrix fails in the way the subject did: the layer stays open."

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status
+from repro_kit.model.run_outcome import RunOutcome
 
 _WORDS = {
     Status.PASS: "passes",
     Status.INVALID: "invalid",
     Status.FLAKY: "flaky",
-    Status.INFRA: "no verdict",
-    Status.SKIPPED: "not run",
+    Status.CANNOT_TELL: "no verdict",
+    Status.NOT_RUN: "not run",
 }
-_SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status.INFRA: "?", Status.SKIPPED: "·"}
+_SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status.CANNOT_TELL: "?", Status.NOT_RUN: "·"}
 
 
 def word(cell: Cell) -> str:
@@ -45,6 +46,6 @@ def remark(cell: Cell) -> str:
     runs = f" ({cell.runs} runs)" if cell.runs > 1 else ""
     if cell.same:
         return f"{cell.verdict.note or 'as described'}{runs}"
-    if cell.signature is not None and cell.verdict.status != Status.PASS:
+    if cell.signature is not None and cell.outcome is not RunOutcome.PASSES:
         return f"{cell.signature.summary()}{runs}"
     return f"{cell.verdict.note}{runs}".strip()

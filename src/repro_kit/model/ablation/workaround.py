@@ -31,7 +31,7 @@ class Workaround:
     lines: tuple[str, ...]  # to paste
     place: str  # where they go: "above `def helper`, train.py:12"
     override: dict[str, Any] = field(default_factory=dict)  # what the probe was told, to try it
-    status: Status = Status.SKIPPED
+    status: Status = Status.NOT_RUN
     outcome: str = ""  # what happens instead, where it does not work
     to_eager: Measured | None = None  # time of a compiled call with it, as a ratio to eager's
     to_compiled: Measured | None = None  # and to that of the compiled run without it, where that exists

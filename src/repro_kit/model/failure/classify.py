@@ -46,8 +46,8 @@ def classify_reply(reply: Mapping[str, Any]) -> Verdict:
     failure = _failure_of_reply(reply, text)
     if failure is None:
         note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
-        return Verdict(Status.INFRA, seconds=seconds, note=note)
-    return Verdict(status, failure, seconds, note=text if status is Status.INFRA else "")
+        return Verdict(Status.CANNOT_TELL, seconds=seconds, note=note)
+    return Verdict(status, failure, seconds, note=text if status is Status.CANNOT_TELL else "")
 
 
 def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
@@ -70,9 +70,7 @@ def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
     return None
 
 
-def failure_from_exceptions(
-    links: Sequence[ExceptionLink], *, phase: Phase | None = None, text: str = "", compile_id: str | None = None
-) -> Failure:
+def failure_from_exceptions(links: Sequence[ExceptionLink], *, phase: Phase | None = None, text: str = "") -> Failure:
     """The failure that a chain of exceptions (outermost first) is.
 
     Kind `ACCURACY` is a candidate: the user's own check failed. Whether the compiler is to blame shows when the same
@@ -89,7 +87,6 @@ def failure_from_exceptions(
         text=text,
         difference=difference,
         tolerance=stated_tolerance(chain[-1]) if chain else None,
-        compile_id=compile_id,
         op=op,
     )
 

@@ -136,8 +136,8 @@ class Status(StrEnum):
     FAIL = "fail"
     INVALID = "invalid"  # the subject is broken in eager too
     FLAKY = "flaky"
-    INFRA = "infra"  # the run itself could not be made or reported nothing
-    SKIPPED = "skipped"  # not run, since it could tell nothing
+    CANNOT_TELL = "infra"  # the run could not be made, or it reported nothing; the note says why
+    NOT_RUN = "skipped"  # not run, since it could tell nothing
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.failure.failure import Frame
 
+_MOST_OF_HANG = 24  # frames that tell where something hangs
 _TORCH = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|pytorch)/((?:torch|functorch|triton)/.*)$")
 _TORCH_LOOSE = re.compile(
     r"(?:^|/)(torch/(?:_dynamo|_inductor|_functorch|_higher_order_ops|_subclasses|fx|nn|_ops)\b.*)$"
@@ -107,10 +108,10 @@ def compiling_part(frames: Sequence[Frame]) -> str:
     return ""
 
 
-def main_torch(frames: Sequence[Frame], limit: int = 24) -> tuple[str, ...]:
+def main_torch(frames: Sequence[Frame]) -> tuple[str, ...]:
     """The frames inside torch that tell where something hangs, innermost first, as `innermost_torch` writes them.
 
     The trunk that every compile passes through is left out, where anything else is there.
     """
     own = [frame for frame in frames if not _TRUNK.search(torch_path(frame.file) or "")]
-    return innermost_torch(own, limit) or innermost_torch(frames, limit)
+    return innermost_torch(own, _MOST_OF_HANG) or innermost_torch(frames, _MOST_OF_HANG)

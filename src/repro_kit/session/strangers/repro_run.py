@@ -10,9 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from repro_kit.bundle.repro.run_output import Reading, ReproEnding, read_run
+from repro_kit.bundle.repro.run_output import CANNOT_RUN, read_run
 from repro_kit.bundle.repro.source_files import PLACE
-from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import exit_name, launch
@@ -64,13 +66,24 @@ def limits_of(memory: float | None = None) -> ProcessLimits:
 
 @dataclass(frozen=True)
 class RunOfRepro:
-    """One run of `repro.py`: what it said, and how long it took."""
+    """One run of `repro.py`: how it ended, and what it said."""
 
-    reading: Reading
+    verdict: Verdict
     output: str
-    seconds: float
-    same: bool = False  # it failed with the signature that was looked for
+    exit_status: int | None = None
     timed_out: bool = False
+    outcome: RunOutcome | None = None  # against the failure that was looked for, where one was
+
+    @property
+    def same(self) -> bool:
+        """Whether it failed with the signature that was looked for."""
+        return self.outcome is RunOutcome.FAILS_ALIKE
+
+    @property
+    def summary(self) -> str:
+        """Its failure in one line, or why there is none to tell of."""
+        failure = self.verdict.failure
+        return signature_of(failure).summary() if failure else self.verdict.note
 
 
 @dataclass(frozen=True)
@@ -144,9 +157,9 @@ def check_repro(
     runs: list[RunOfRepro] = []
     while len(runs) < _wanted(runs, earlier):
         on_tick(f"running repro.py, time {len(runs) + 1}")
-        one = run_repro(python, directory, timeout=timeout)
-        runs.append(replace(one, same=is_same(one.reading, signature, Strength.REBASED)))
-        if one.reading.ending in (ReproEnding.CANNOT_RUN, ReproEnding.BROKEN) and not any(run.same for run in runs):
+        run = run_repro(python, directory, timeout=timeout)
+        runs.append(replace(run, outcome=outcome_of(run.verdict, signature, Strength.REBASED)))
+        if runs[-1].outcome is RunOutcome.CANNOT_TELL and not any(run.same for run in runs):
             break
     eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick)
     return Check(tuple(runs), eager, tuple(_reasons(runs, eager)), earlier)
@@ -155,7 +168,7 @@ def check_repro(
 def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
     """How many runs it takes to say how often it fails, by what is known so far."""
     same = sum(run.same for run in runs)
-    slow = sum(run.seconds for run in runs) > _PATIENCE
+    slow = sum(run.verdict.seconds for run in runs) > _PATIENCE
     if runs and not same:
         return max(_TRIES, earlier.repeats if earlier.flaky else 0)
     if same < len(runs) or earlier.flaky:
@@ -174,13 +187,7 @@ def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tic
 
 
 def _passes(eager: RunOfRepro) -> bool:
-    return eager.reading.ending is ReproEnding.PASSES or _needs_compiler(eager.reading)
-
-
-def is_same(reading: Reading, signature: Signature, strength: Strength) -> bool:
-    """Whether a run failed, and with `signature`."""
-    found = reading.signature
-    return reading.ending is ReproEnding.FAILS and found is not None and signature.matches(found, strength)
+    return eager.verdict.status is Status.PASS or _needs_compiler(eager.verdict)
 
 
 def run_repro(
@@ -218,7 +225,8 @@ def run_repro(
         )
         output = _read(out) + _read(err)
         output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
-    return RunOfRepro(read_run(run.exit_status, output, exit_name(run)), output, run.seconds, timed_out=run.timed_out)
+    verdict = read_run(run.exit_status, output, exit_name(run), run.seconds)
+    return RunOfRepro(verdict, output, run.exit_status, run.timed_out)
 
 
 @contextmanager
@@ -265,28 +273,25 @@ def _read(path: Path) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def _needs_compiler(eager: Reading) -> bool:
+def _needs_compiler(eager: Verdict) -> bool:
     """Whether eager fails only under the variable: torch's own eager code calls torch.compile (flex_attention, scan).
 
     A program's `repro.py` has run its graph in eager before, or it would not have failed in the compiled run.
     """
-    return eager.reason.startswith("eager fails here")
+    return eager.note.startswith("eager fails here")
 
 
 def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
-    last = runs[-1].reading
+    last = runs[-1]
     if not any(run.same for run in runs):
-        match last.ending:
-            case ReproEnding.FAILS:
-                found = last.signature
-                yield f"repro.py fails, but differently ({found.summary() if found else last.reason})"
-            case ReproEnding.PASSES:
+        match last.outcome:
+            case RunOutcome.PASSES:
                 yield f"repro.py passes in {len(runs)} of {len(runs)} runs"
-            case ReproEnding.CANNOT_RUN:
-                yield f"repro.py cannot run alone: {last.reason}"
-            case ReproEnding.BROKEN:
-                yield f"repro.py does not end as it should: {last.reason}"
+            case RunOutcome.CANNOT_TELL if last.exit_status == CANNOT_RUN:
+                yield f"repro.py cannot run alone: {last.verdict.note}"
+            case RunOutcome.CANNOT_TELL:
+                yield f"repro.py does not end as it should: {last.verdict.note}"
+            case _:
+                yield f"repro.py fails, but differently ({last.summary})"
     if not _passes(eager):
-        found = eager.reading.signature
-        how = found.summary() if found else eager.reading.reason
-        yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({how})"
+        yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({eager.summary})"

@@ -142,7 +142,7 @@ def _not_passed(found: list[ObservedFailure], chosen: ObservedFailure, eager: Ea
         return Blame(Status.FAIL, tuple(found))
     if eager.doubt:
         why = f"Whether it fails without torch.compile cannot be told: {eager.doubt}"
-        status = Status.INFRA
+        status = Status.CANNOT_TELL
     else:
         other = eager.found[0].signature.summary() if eager.found else "it does not end well"
         why = f"Without torch.compile the run fails as well, but differently ({other}); see observe/eager/"

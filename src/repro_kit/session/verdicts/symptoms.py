@@ -76,7 +76,7 @@ def looked_for(
         ran = run_overridden(case, place, {"measure": probes(symptom)}, timeout=options.timeout)
         findings = read_findings(place / "probe")
     verdict = of_run(symptom, ran, findings, summary)
-    if verdict.status is Status.INFRA:
+    if verdict.status is Status.CANNOT_TELL:
         if symptom.kind is Kind.ACCURACY:  # the graphs are still to be looked at
             return Looked(words=f"No call of the script could be compared with eager: {verdict.note}")
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.")
@@ -118,8 +118,8 @@ def compare_with_eager(
     doubt = eager.doubt(place / "probe", unseen)
     if doubt:
         why = f"Whether the oracle calls it bad without torch.compile cannot be told: {doubt}."
-        return Blame(Status.INFRA, tuple(found), (why,))
-    if verdict.status is Status.INFRA:
+        return Blame(Status.CANNOT_TELL, tuple(found), (why,))
+    if verdict.status is Status.CANNOT_TELL:
         return Blame(
             Status.INVALID, tuple(found), (f"Without torch.compile the oracle tells nothing: {verdict.note}.",)
         )
@@ -144,7 +144,7 @@ def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary
         return _compared(ran, findings)
     measured = _reading(symptom, findings, summary)
     if measured is None:
-        return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
+        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=_why_not(ran, findings))
     return symptom.verdict(measured, ran.seconds)
 
 
@@ -155,7 +155,7 @@ def _compared(ran: Run, findings: Findings) -> Verdict:
         return Verdict(Status.FAIL, failure, ran.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
     count = sum(call.compared for call in findings.compiled)
     if not count:
-        return Verdict(Status.INFRA, seconds=ran.seconds, note=_why_not(ran, findings))
+        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=_why_not(ran, findings))
     notes = dict.fromkeys(call.note for call in findings.compiled if call.note)
     words = [f"{count} compiled call{'s agree' if count > 1 else ' agrees'} with eager", *notes]
     return Verdict(Status.PASS, seconds=ran.seconds, note="; ".join(words))

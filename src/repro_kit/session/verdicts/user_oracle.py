@@ -52,11 +52,11 @@ def ask(
     argv = ["/bin/sh", "-c", oracle.text]
     ran = run_overridden(case, place, override, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv)
     if ran.timed_out:
-        return Verdict(Status.INFRA, seconds=ran.seconds, note=exit_name(ran))
+        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=exit_name(ran))
     if ran.ok:
         return Verdict(Status.PASS, seconds=ran.seconds, note="good")
     if ran.exit_status == _SKIP:
-        return Verdict(Status.INFRA, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
+        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
     if ran.exit_status in (126, 127):
         raise UsageError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}")
     output = failures.tail(place / "stdout.txt") + failures.tail(place / "stderr.txt")

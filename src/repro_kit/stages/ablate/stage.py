@@ -15,8 +15,9 @@ from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided, is_own
 from repro_kit.model.ablation.words import word
-from repro_kit.model.failure.failure import Layer, Status
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
@@ -134,7 +135,7 @@ def _checked_on_script(
     """Repeat on the script the cells that decide: the last backend that passes, and the first that fails."""
     own = [cell for cell in cells if is_own(cell, recipe)]
     failing = next((cell for cell in own if cell.same), None)
-    passing = [cell for cell in own if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
+    passing = [cell for cell in own if cell.outcome is RunOutcome.PASSES and cell.recipe.backend in LADDER]
     if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
         return cells, ()
     plans = []

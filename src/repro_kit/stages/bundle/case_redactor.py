@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,10 +27,8 @@ from repro_kit.stages.bundle.bisection import bisected
 _CALLED = re.compile(r"\btorch(?:\.(?!ops\.(?!aten|prims|higher_order))\w+)+")
 
 
-def redactor_of(
-    case: Case, recipe: Recipe, env: Mapping[str, str] = os.environ, *, every_argument: bool = True
-) -> Redactor:
-    """It knows the paths and names of this machine, the values of `env`, the repository, and the words of the command.
+def redactor_of(case: Case, recipe: Recipe, *, every_argument: bool = True) -> Redactor:
+    """It knows the paths, names and variables of this machine, the repository, and the words of the command.
 
     Without `every_argument` it knows of the command's words those that are secret.
     """
@@ -47,7 +45,7 @@ def redactor_of(
     names = [(name, "<user>") for name in _users()] + [(name, "<host>") for name in _hosts()]
     commits = {described.torch_git or "", *commits_in(bisected(case))}
     redactor = Redactor(paths, names, {*commits, *_shown(recipe, described)}, Vocabulary(_called(case)))
-    teach(redactor, variables(env))
+    teach(redactor, variables(os.environ))
     teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
     teach(redactor, of_repository(described.git, _own_names(case)))
     observed = [case.load(OBSERVATION).argv[1:]] if case.holds(OBSERVATION) else []

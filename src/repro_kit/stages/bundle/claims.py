@@ -9,6 +9,7 @@ from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
@@ -16,8 +17,8 @@ from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 #: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.
 _TOLERANCE = 2
 
-#: Runs `repro.py` with this backend in place of its own: whether it fails as expected; None tells nothing.
-WithBackend = Callable[[str], bool | None]
+#: Whether `repro.py` is seen to fail as expected with this backend in place of its own.
+FailsWithBackend = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,12 @@ def _as_it_is(ablation: Ablation, subject: str) -> Tally:
     return sum((Tally(int(it.same), it.runs) for it in judged), Tally())
 
 
-def held(candidate: ReproForm, told: CaseResults, check: Check, with_backend: WithBackend) -> Held:
+def held(candidate: ReproForm, told: CaseResults, check: Check, fails_with: FailsWithBackend) -> Held:
     """`candidate` without what the ablation says, where that cannot be shown to be about it."""
     ablation = candidate.facts.ablation
     if ablation is None:
         return Held(candidate)
-    reason = next(_against(candidate, told, check, ablation), "") or _contradicted(candidate, ablation, with_backend)
+    reason = next(_against(candidate, told, check, ablation), "") or _contradicted(candidate, ablation, fails_with)
     if not reason:
         return Held(candidate)
     facts = replace(candidate.facts, ablation=None)
@@ -84,7 +85,7 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
 
 
 def _passed(cell: Cell) -> bool:
-    return cell.compiled and not cell.inferred and not cell.no_effect and cell.verdict.status is Status.PASS
+    return cell.compiled and not cell.inferred and not cell.no_effect and cell.outcome is RunOutcome.PASSES
 
 
 def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
@@ -98,17 +99,17 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
         yield "the script and its graph disagree on it"
 
 
-def _contradicted(candidate: ReproForm, ablation: Ablation, with_backend: WithBackend) -> str:
+def _contradicted(candidate: ReproForm, ablation: Ablation, fails_with: FailsWithBackend) -> str:
     """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
     failing = first_failing(ablation.cells, ablation.recipe)
     if not candidate.reduced or failing is None or failing.recipe.backend not in LADDER[1:]:
         return ""
     before = LADDER[_rank(failing.recipe.backend) - 1]
     passed = any(
-        cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.verdict.status is Status.PASS
+        cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.outcome is RunOutcome.PASSES
         for cell in ablation.cells
     )
-    if passed and with_backend(before):
+    if passed and fails_with(before):
         return f"repro.py fails alike with backend {before!r}, with which the captured graph passed"
     return ""
 

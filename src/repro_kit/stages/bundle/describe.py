@@ -213,7 +213,7 @@ def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
-        seen = replace(facts, failure=check.failing.reading.failure)
+        seen = replace(facts, failure=check.failing.verdict.failure)
         return without_private(seen, redact).expected
     told = check.failing.output.partition("FAIL accuracy: ")[2]
     lines = [line.strip() for line in told.splitlines() if line.strip()]

@@ -18,11 +18,12 @@ from repro_kit.case.results import BundleResult
 from repro_kit.errors import Exit
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
-from repro_kit.session.strangers.repro_run import Check, check_repro, is_same, run_repro
+from repro_kit.session.strangers.repro_run import Check, check_repro, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import earlier, held
 from repro_kit.stages.bundle.consent import gate
@@ -182,15 +183,15 @@ class _Checking:
     def held(self, attempt: _Attempt) -> _Attempt:
         """`attempt` with those claims of the stages before that hold of its `repro.py`."""
 
-        def with_backend(backend: str) -> bool | None:
+        def fails_with(backend: str) -> bool:
             if not attempt.check.verified:
-                return None
+                return False
             self.ui.progress(f"running repro.py with backend {backend}")
             with self._written(attempt.contents) as place:
                 fails = self._fails(attempt.candidate, place, attempt.check.repeats)
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
-        found = held(attempt.candidate, self.told, attempt.check, with_backend)
+        found = held(attempt.candidate, self.told, attempt.check, fails_with)
         return replace(attempt, candidate=found.candidate, dropped=found.dropped)
 
     def _fails(
@@ -205,7 +206,8 @@ class _Checking:
                 run = run_repro(
                     self._python, place, timeout=candidate.limit + _MARGIN, variables=variables, beside=beside
                 )
-                if is_same(run.reading, candidate.facts.signature, Strength.REBASED):
+                outcome = outcome_of(run.verdict, candidate.facts.signature, Strength.REBASED)
+                if outcome is RunOutcome.FAILS_ALIKE:
                     return True
             return False
 

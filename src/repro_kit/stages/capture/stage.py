@@ -17,6 +17,7 @@ from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.failure.tolerance import is_loose
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
@@ -166,7 +167,7 @@ class _Search:
         self.inputs = _place(case) / "inputs"
         self.timeout = query_timeout(options, kind)
         self.options = options
-        self.verdict = Verdict(Status.INFRA)
+        self.verdict = Verdict(Status.CANNOT_TELL)
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # of Dynamo's graphs
         self.fresh = False
@@ -207,14 +208,15 @@ class _Search:
         return None
 
     def _is_it(self, verdict: Verdict) -> bool:
-        if verdict.status != Status.FAIL or verdict.failure is None:
+        alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+        if not alike or verdict.failure is None:
             return False
         failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
         signature = signature_of(failure)
-        like = signature.kind == self.kind if self.target is None else self.target.matches(signature, Strength.REBASED)
-        if like:
-            self.verdict, self.signature = replace(verdict, failure=failure), signature
-        return like
+        if self.target is None and signature.kind != self.kind:
+            return False
+        self.verdict, self.signature = replace(verdict, failure=failure), signature
+        return True
 
 
 def _told(verdict: Verdict) -> str:

@@ -10,23 +10,15 @@ import orjson
 
 from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import Program, render
 from repro_kit.program.values import Metadata, TensorRecord, records
-from repro_kit.reduce import Answer, RunOutcome
+from repro_kit.reduce import Answer
 from repro_kit.runner.oracle import ProgramOracle, Until
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
-
-_WITHOUT_FAILURE = {
-    Status.PASS: RunOutcome.PASSES,
-    Status.FLAKY: RunOutcome.PASSES,
-    Status.INVALID: RunOutcome.INVALID,
-    Status.FAIL: RunOutcome.CANNOT_TELL,
-    Status.INFRA: RunOutcome.CANNOT_TELL,
-    Status.SKIPPED: RunOutcome.CANNOT_TELL,
-}
 
 
 class ReducerOracle:
@@ -62,20 +54,18 @@ class ReducerOracle:
 
     def answer(self, verdict: Verdict) -> Answer:
         """What a verdict means for the reduction."""
-        if verdict.status is Status.PASS or verdict.failure is None:
-            return Answer(_WITHOUT_FAILURE[verdict.status], verdict.seconds, verdict.note)
-        seen = signature_of(focused(verdict.failure, self._signature))
-        if verdict.status is Status.INVALID:
-            return Answer(RunOutcome.INVALID, verdict.seconds, seen.summary())
         # A compile that takes exponential time is found in another place each time it is looked at.
         hangs = self._signature.kind is Kind.TIMEOUT
-        if verdict.fallback_random:  # as it stands, the program would differ from eager without the bug too
+        outcome = outcome_of(verdict, self._signature, Strength.REBASED if hangs else Strength.STRICT)
+        if verdict.failure is None or outcome is RunOutcome.PASSES:
+            return Answer(outcome, verdict.seconds, verdict.note)
+        seen = signature_of(focused(verdict.failure, self._signature))
+        if verdict.fallback_random and verdict.status is Status.FAIL:
+            # As it stands, the program would differ from eager without the bug too.
             return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen.summary()}, with fallback_random on")
-        if self._signature.matches(seen, Strength.REBASED if hangs else Strength.STRICT):
-            return Answer(RunOutcome.FAILS_ALIKE, verdict.seconds, seen.summary())
-        if seen.kind is not Kind.ACCURACY and self._signature.matches(seen, Strength.REBASED):
-            return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, seen.summary(), to_data(seen))
-        return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, seen.summary())
+        rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen, Strength.REBASED)
+        equivalent = to_data(seen) if rebased and seen.kind is not Kind.ACCURACY else None
+        return Answer(outcome, verdict.seconds, seen.summary(), equivalent)
 
     def adopt(self, answer: Answer) -> None:
         """Go on with the signature of an equivalent answer."""

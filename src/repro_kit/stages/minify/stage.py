@@ -13,8 +13,9 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE
 from repro_kit.errors import StageError
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Kind, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.order import measure
@@ -107,10 +108,11 @@ class _Work:
         graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
         for number, aten in enumerate(graphs):
             (verdict,) = self.oracle.check([render(aten)], inputs, timeout=self.timeout)
-            own = signature_of(verdict.failure) if verdict.failure and verdict.status is Status.FAIL else None
-            if own is None or not signature.matches(own, Strength.REBASED):
+            outcome = outcome_of(verdict, signature, Strength.REBASED)
+            if outcome is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
                 continue
             try:
+                own = signature_of(focused(verdict.failure, signature))
                 lower, lower_failure = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
             except CannotReduce:
                 continue
@@ -172,7 +174,7 @@ def _fails_afresh(
     """The failure of the result in a fresh interpreter with an empty cache, of one of `runs`, when it is alike."""
     for _ in range(runs):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
-        failure = focused(verdict.failure, signature) if verdict.failure else None
-        if failure and verdict.status is Status.FAIL and signature.matches(signature_of(failure), Strength.REBASED):
-            return failure
+        alike = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+        if alike and verdict.failure is not None:
+            return focused(verdict.failure, signature)
     return None

@@ -96,7 +96,7 @@ def test_another_script_is_another_cell(case: Case) -> None:
 
 
 def test_what_could_not_be_run_is_tried_again(case: Case) -> None:
-    cells_of(case, lambda recipe: Verdict(Status.INFRA)).run(PLANS)
+    cells_of(case, lambda recipe: Verdict(Status.CANNOT_TELL)).run(PLANS)
     again = cells_of(case, from_("inductor"))
     again.run(PLANS)
     assert len(again.asked) == len(PLANS) - 1  # all but plain eager
@@ -173,5 +173,5 @@ def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: 
 
     monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
     (cell,) = OnScript(case, AblateOptions(), SilentUi()).run(PLANS[2:3])
-    assert (cell.verdict.status, cell.same) == (Status.INFRA, False)
+    assert (cell.verdict.status, cell.same) == (Status.CANNOT_TELL, False)
     assert cell.verdict.note == "the probe failed: AttributeError: no such setting"

@@ -49,7 +49,7 @@ def _load(request, step, threads):
     step("load")
     try:
         text, inputs = request["text"], request.get("inputs")
-        return load(text, inputs, request.get("recipe"), lambda recipe: apply(recipe, threads))
+        return load(text, inputs, lambda recipe: apply(recipe, threads))
     except (Exception, SystemExit) as error:
         raise Invalid from error
 
@@ -175,10 +175,7 @@ def _fake(request, step, threads):
 
     texts = request.get("texts") or [request["text"]]
     step("load")
-    recipes = [request.get("recipe")] * len(texts)
-    valid = []
-    for at, (text, recipe) in enumerate(zip(texts, recipes)):
-        valid.append(fake.is_valid(text, request.get("inputs"), recipe, first=at == 0))
+    valid = [fake.is_valid(text, request.get("inputs"), first=at == 0) for at, text in enumerate(texts)]
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 

@@ -20,10 +20,10 @@ _UNKNOWN = (
 _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
 
 
-def is_valid(text, inputs, recipe, first=True):
+def is_valid(text, inputs, first):
     """True, False, or None when it cannot be told. `first`: no other program was loaded by this process."""
     try:
-        program = load(text, inputs, recipe)
+        program = load(text, inputs)
     except (SyntaxError, NameError):
         return False
     except Exception:  # definitions of an operator can be made once only: a second program's may fail for that

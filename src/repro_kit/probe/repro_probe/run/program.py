@@ -103,16 +103,15 @@ class Program:
             yield
 
 
-def load(text, inputs, recipe, prepare=None):
+def load(text, inputs, prepare=None):
     """Execute `text` as a module and return its Program; raises what the text raises.
 
-    `recipe` replaces the text's own RECIPE when not None. `prepare(recipe)` is called before anything is executed but
-    the RECIPE itself.
+    `prepare(recipe)` is called before anything is executed but the RECIPE itself.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(inputs)) if inputs else os.getcwd(), "program.py")
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)  # tracebacks and inspect read it there
     code = compile(text, path, "exec")
-    recipe = {**DEFAULTS, **(recipe_of(text) if recipe is None else recipe)}
+    recipe = {**DEFAULTS, **recipe_of(text)}
     if prepare is not None:
         prepare(recipe)
     module = types.ModuleType("repro_program")

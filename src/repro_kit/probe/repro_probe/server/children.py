@@ -138,7 +138,7 @@ class Spawn:
 def _environment(request):
     """Variables that the query's recipe asks for; none where that cannot be read, which the query will say."""
     try:
-        recipe = request.get("recipe") or recipe_of(request.get("text") or "")
+        recipe = recipe_of(request.get("text") or "")
     except (SyntaxError, ValueError):
         return {}
     return dict(recipe.get("env") or {})

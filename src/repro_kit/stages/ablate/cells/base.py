@@ -98,13 +98,13 @@ class Cells(ABC):
         finally:
             if isinstance(running, Iterator) and hasattr(running, "close"):
                 running.close()
-        left_out = Verdict(Status.SKIPPED, note=STOPPED)
+        left_out = Verdict(Status.NOT_RUN, note=STOPPED)
         return [found.get(at) or self._cell(it, left_out) for at, it in enumerate(plans)]
 
     def settled(self, it: CellPlan) -> Cell | None:
         """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
         if it.no_effect:
-            return self._cell(it, Verdict(Status.SKIPPED))
+            return self._cell(it, Verdict(Status.NOT_RUN))
         cell = self.cache.find(self._parts(it))
         return _judged(replace(cell, name=it.name), self.target) if cell else None
 

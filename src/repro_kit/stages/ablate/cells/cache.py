@@ -32,7 +32,7 @@ class CellCache:
 
     def add(self, parts: Iterable[object], cell: Cell) -> None:
         """Write `cell` down, unless its run could not be made."""
-        if cell.verdict.status not in (Status.INFRA, Status.SKIPPED):
+        if cell.verdict.status not in (Status.CANNOT_TELL, Status.NOT_RUN):
             self._journal.put(self._key(parts), cell)
 
     def _key(self, parts: Iterable[object]) -> str:

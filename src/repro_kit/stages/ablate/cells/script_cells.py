@@ -19,7 +19,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.nature import Nature
-from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
@@ -46,9 +46,7 @@ class OnScript(Cells):
 
     subject = "script"
 
-    def __init__(
-        self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None, *, infer: bool = False
-    ) -> None:
+    def __init__(self, case: Case, options: AblateOptions, ui: Ui, *, infer: bool = False) -> None:
         """`infer`: a backend is not tried where one before it in the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
         self.symptom = symptoms.known(case)
@@ -57,7 +55,7 @@ class OnScript(Cells):
         # What a backend costs is not in the one that does more: it may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
-        super().__init__(case, options, ui, target)
+        super().__init__(case, options, ui)
 
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
@@ -162,7 +160,7 @@ class OnScript(Cells):
 
     def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
         if not it.compiled:
-            return Verdict(self.observation.eager or Status.INFRA), False
+            return Verdict(self.observation.eager or Status.CANNOT_TELL), False
         env = it.recipe.env if "env" in it.overridden else {}
         place = self.case.path / "ablate" / slug(it.name)
         verdict = self.verdict(overrides(it), place.name, env)
@@ -172,7 +170,7 @@ class OnScript(Cells):
         """One more run without torch.compile than observe has made."""
         verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
         doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
-        return Verdict(Status.INFRA, seconds=verdict.seconds, note=doubt) if doubt else verdict
+        return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
@@ -214,7 +212,7 @@ class OnScript(Cells):
             )
             verdict = self._judged(place, ran)
         failed = probe_failure(place / "probe")
-        return Verdict(Status.INFRA, seconds=verdict.seconds, note=failed) if failed else verdict
+        return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
 
     def _judged(self, place: Path, ran: Run) -> Verdict:
         summary = summarise(place / "trace")
@@ -230,5 +228,5 @@ class OnScript(Cells):
         seen = (like or found)[0]
         if seen.nature is Nature.MACHINE:
             note = f"an error of the machine: {seen.signature.summary()}"
-            return Verdict(Status.INFRA, seconds=ran.seconds, note=note)
+            return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=note)
         return Verdict(Status.FAIL, seen.failure, ran.seconds)

@@ -13,8 +13,9 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.witness import parting
-from repro_kit.model.failure.failure import Kind, Layer, Status
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.verdicts import eager
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
@@ -24,7 +25,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
-    guards = any(it.changed.get("contrast") == AFRESH and it.verdict.status is Status.PASS for it in cells)
+    guards = any(it.changed.get("contrast") == AFRESH and it.outcome is RunOutcome.PASSES for it in cells)
     if layer is not Layer.DYNAMO or failing is None or failure is None or failure.kind is not Kind.ACCURACY or guards:
         return []
     axes = {**failing.changed, "contrast": WITNESS}

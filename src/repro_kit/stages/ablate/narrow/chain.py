@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
 from repro_kit.model.ablation.layer import first_failing, is_own
-from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
@@ -116,11 +116,11 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
     """The first link: what the matrix has shown already."""
-    own = {it.recipe.backend: it for it in cells if is_own(it, recipe) and it.verdict.status is Status.PASS}
+    own = {it.recipe.backend: it for it in cells if is_own(it, recipe) and it.outcome is RunOutcome.PASSES}
     name = cell.recipe.backend
     before = LADDER[: LADDER.index(name)] if name in LADDER else LADDER
     good = next((own[it] for it in reversed(before) if it in own), None)
-    plain = next((it for it in cells if not it.compiled and it.verdict.status is Status.PASS), None)
+    plain = next((it for it in cells if not it.compiled and it.outcome is RunOutcome.PASSES), None)
     passing = good or plain
     bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
     if passing is None:

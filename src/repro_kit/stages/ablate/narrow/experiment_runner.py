@@ -14,9 +14,9 @@ from repro_kit.case.case import Subject
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.case.results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.failure import Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.program import render, without_marks
 from repro_kit.runner.findings import probe_failure
 from repro_kit.session.oracles import fresh_oracle, open_oracle
@@ -117,16 +117,11 @@ class ExperimentRunner(ABC):
 
     def _experiment(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Experiment:
         applications = tuple(Applied(*words) for words in applied)
-        if verdict.status is Status.PASS:
-            return Experiment(RunOutcome.PASSES, "", verdict.seconds, applications)
-        if verdict.failure is None:
-            what = verdict.note or str(verdict.status)
-            return Experiment(RunOutcome.CANNOT_TELL, what, verdict.seconds, applications)
-        seen = signature_of(focused(verdict.failure, self.target))
-        if verdict.status is Status.FAIL and self.target.matches(seen, Strength.REBASED):
-            return Experiment(RunOutcome.FAILS_ALIKE, "", verdict.seconds, applications)
-        outcome = RunOutcome.INVALID if verdict.status is Status.INVALID else RunOutcome.FAILS_OTHERWISE
-        return Experiment(outcome, f"fails otherwise: {seen.summary()}", verdict.seconds, applications)
+        outcome, what = outcome_of(verdict, self.target, Strength.REBASED), ""
+        if outcome not in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
+            failure = verdict.failure and signature_of(focused(verdict.failure, self.target)).summary()
+            what = f"fails otherwise: {failure}" if failure else verdict.note or str(verdict.status)
+        return Experiment(outcome, what, verdict.seconds, applications)
 
 
 class ProgramExperiments(ExperimentRunner):

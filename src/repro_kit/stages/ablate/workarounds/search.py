@@ -16,6 +16,7 @@ from repro_kit.model.failure.failure import Failure, Measured, Status
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.timing import slowdown
 from repro_kit.model.recipe import LADDER
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.runner.findings import read_findings
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.verdicts.symptoms import override_of
@@ -117,7 +118,7 @@ def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Work
     yield from map(_disabled, suspects(failure, code))
     flips = ablation.chain.flips if ablation.chain else ()
     yield from (config(flip.name, flip.value) for flip in flips if not flip.limits)
-    passing = [it for it in ablation.cells if it.compiled and it.verdict.status is Status.PASS and not it.no_effect]
+    passing = [it for it in ablation.cells if it.compiled and it.outcome is RunOutcome.PASSES and not it.no_effect]
     yield from _settings([cell.changed for cell in passing if cell.changed])
     backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}
     yield from map(_backend, sorted(backends & set(LADDER), key=LADDER.index, reverse=True))

@@ -1,0 +1,47 @@
+"""A verdict is held against the failure that is looked for in one place."""
+
+import pytest
+
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.serialize import from_data, to_data
+
+
+def failure(exception: str) -> Failure:
+    return Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink(exception, "no such thing"),))
+
+
+EXPECTED = signature_of(failure("KeyError"))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "outcome"),
+    [
+        (Verdict(Status.PASS), EXPECTED, RunOutcome.PASSES),
+        (Verdict(Status.FAIL, failure("KeyError")), EXPECTED, RunOutcome.FAILS_ALIKE),
+        (Verdict(Status.FAIL, failure("OSError")), EXPECTED, RunOutcome.FAILS_OTHERWISE),
+        (Verdict(Status.FAIL, failure("OSError")), None, RunOutcome.FAILS_ALIKE),
+        (Verdict(Status.FAIL), EXPECTED, RunOutcome.FAILS_OTHERWISE),  # a failure that tells nothing of itself
+        (Verdict(Status.INVALID, failure("KeyError")), EXPECTED, RunOutcome.INVALID),
+        (Verdict(Status.CANNOT_TELL, failure("KeyError")), None, RunOutcome.CANNOT_TELL),
+        (Verdict(Status.FLAKY), EXPECTED, RunOutcome.CANNOT_TELL),
+        (Verdict(Status.NOT_RUN), EXPECTED, RunOutcome.CANNOT_TELL),
+    ],
+)
+def test_a_verdict_is_held_against_the_failure_that_is_looked_for(
+    verdict: Verdict, expected: Signature | None, outcome: RunOutcome
+) -> None:
+    assert outcome_of(verdict, expected, Strength.REBASED) is outcome
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"), [("cannot run", RunOutcome.CANNOT_TELL), ("same", RunOutcome.FAILS_ALIKE)]
+)
+def test_words_of_earlier_files_are_read(word: str, outcome: RunOutcome) -> None:
+    assert from_data(word, RunOutcome) is outcome
+
+
+def test_what_is_written_stays_as_it_was() -> None:
+    assert to_data([*Status]) == ["pass", "fail", "invalid", "flaky", "infra", "skipped"]
+    assert to_data([*RunOutcome]) == ["pass", "same", "other", "invalid", "infra"]
