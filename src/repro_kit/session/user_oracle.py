@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
 from repro_kit.session import failures
 from repro_kit.session.options import Options
@@ -40,7 +40,7 @@ def ask(
     options: Options,
     oracle: Symptom,
     place: Path,
-    override: Mapping[str, Any],
+    override: Override,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     without: Collection[str] = (),

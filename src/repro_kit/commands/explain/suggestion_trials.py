@@ -130,7 +130,7 @@ class _Runs:
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),
-            env=probe_environment(full, "override", place / "probe", timeout, {"timeline": 0, **change.options()}),
+            env=probe_environment(full, "override", place / "probe", timeout, {"timeline": 0, **change.override()}),
             timeout=timeout,
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",

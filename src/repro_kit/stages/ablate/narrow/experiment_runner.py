@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from repro_kit.case.case import Subject
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
@@ -17,6 +17,9 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.probe.repro_probe.protocol.findings import APPLIED, finding
+from repro_kit.probe.repro_probe.protocol.orders import Override, Switch
+from repro_kit.probe.repro_probe.protocol.queries import Application, Levers
 from repro_kit.program import render, without_marks
 from repro_kit.runner.findings import probe_failure
 from repro_kit.session.oracles import fresh_oracle, open_oracle
@@ -35,7 +38,7 @@ class Variation:
     `switch` is a request of `repro_probe/change/subsystem_switches.py`, None without the probe's part in it.
     """
 
-    switch: Mapping[str, Any] | None = None
+    switch: Switch | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     unset: tuple[str, ...] = ()  # of the user's own settings and variables, back to their defaults
     eager: str = ""  # on a script only: graphs that eager runs, as TORCH_COMPILE_OVERRIDE_BACKENDS names them: ">=3"
@@ -92,7 +95,7 @@ class ExperimentRunner(ABC):
         """What came of each, in order."""
 
     @abstractmethod
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """What this torch lets one switch."""
 
     @property
@@ -115,7 +118,7 @@ class ExperimentRunner(ABC):
         """What is known of the captured graph, where that is what runs."""
         return None
 
-    def _experiment(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Experiment:
+    def _experiment(self, verdict: Verdict, applied: Sequence[Application]) -> Experiment:
         applications = tuple(Applied(*words) for words in applied)
         if verdict.status is Status.PASS:
             return Experiment(RunOutcome.PASSES, "", verdict.seconds, applications)
@@ -152,7 +155,7 @@ class ProgramExperiments(ExperimentRunner):
         program = replace(self._program.program, recipe=recipe)
         return render(without_marks(program) if recipe.dynamic is False else program)
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """Asked of the oracle that runs the programs."""
         with open_oracle(self.cells.case, self.cells.options) as oracle:
             return oracle.levers()
@@ -200,19 +203,20 @@ class ScriptExperiments(ExperimentRunner):
             return Experiment(RunOutcome.CANNOT_TELL, problem, verdict.seconds)
         return self._experiment(verdict, _applied(left_behind))
 
-    def _override(self, variation: Variation) -> dict[str, Any]:
+    def _override(self, variation: Variation) -> Override:
         own = self._script.recipe()
         changed = {name: getattr(self.cell.recipe, name) for name in OVERRIDABLE}
-        override: dict[str, Any] = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        arguments = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        override = cast(Override, arguments)
         override["config"] = dict(variation.config)
         override["defaults"] = [name for name in variation.unset if "." in name]
         if variation.switch is not None:
-            override["switch"] = dict(variation.switch)
+            override["switch"] = variation.switch
         if variation.eager:
             override["eager_graphs"] = variation.eager
         return override
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """Asked of a fresh interpreter."""
         with fresh_oracle(self.cells.case) as fresh:
             return fresh.levers()
@@ -245,10 +249,10 @@ def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:
     return ScriptExperiments(cells, cell, target)
 
 
-def _applied(probe: Path) -> list[list[str]]:
+def _applied(probe: Path) -> list[Application]:
     """The applications of that process of a script which made most."""
-    most: list[list[str]] = []
-    for path in sorted(probe.glob("applied-*.jsonl")):
+    most: list[Application] = []
+    for path in sorted(probe.glob(finding(APPLIED, "*", "jsonl"))):
         lines = path.read_text(encoding="utf-8").splitlines()
         if len(lines) > len(most):
             most = [json.loads(line) for line in lines]
