@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.measure.timing import CompiledCall
-from repro_kit.model.serialize import from_data, loads
 from repro_kit.probe.repro_probe.protocol.findings import (
+    APPLIED,
     COMPILED,
     EXCEPTION,
     GOODBYE,
@@ -21,8 +21,8 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     THREAD_EXCEPTION,
     finding,
 )
-
-T = TypeVar("T")
+from repro_kit.probe.repro_probe.protocol.queries import Application
+from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ class _Raised:
 def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
     problems: list[str] = []
-    hellos = [process for _, process in _read(directory, HELLO, Process, problems)]
-    goodbyes = [ended for _, ended in _read(directory, GOODBYE, _Goodbye, problems)]
-    measured = [process.compiled for _, process in _read(directory, MEASURED, _Measured, problems)]
+    hellos = [process for _, process in read_files(directory, HELLO, Process, problems)]
+    goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
+    measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
     first = next(iter(goodbyes), _Goodbye())
     problems += [path.read_text(errors="replace") for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt")))]
     stacks = [path.read_text(errors="replace") for path in sorted(directory.glob(finding(STACK, "*", "txt")))]
@@ -131,10 +131,9 @@ def read_findings(directory: Path) -> Findings:
 
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
     for name in (EXCEPTION, THREAD_EXCEPTION):
-        for path, raised in _read(directory, name, _Raised, problems):
-            pid = path.stem.rsplit("-", 1)[1]
+        for path, raised in read_files(directory, name, _Raised, problems):
             yield Uncaught(
-                int(pid) if pid.isdigit() else 0,
+                process_of(path),
                 raised.time,
                 raised.exceptions,
                 raised.tolerance,
@@ -144,9 +143,12 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
             )
 
 
-def _read(directory: Path, name: str, cls: type[T], problems: list[str]) -> Iterator[tuple[Path, T]]:
-    for path in sorted(directory.glob(finding(name, "*"))):
-        try:
-            yield path, from_data(loads(path.read_bytes()), cls)
-        except (OSError, ValueError) as error:
-            problems.append(f"{path.name}: {error}")
+_APPLICATION = tuple[str, str, str, str]
+
+
+def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
+    """The applications of subsystems in that process of a run which made most; and what is damaged."""
+    problems: list[str] = []
+    paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
+    applied: list[list[Application]] = [list(read_lines(path, _APPLICATION, problems)) for path in paths]
+    return max(applied, key=len, default=[]), problems

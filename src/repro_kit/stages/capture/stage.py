@@ -42,6 +42,8 @@ def run(case: Case, options: Options, ui: Ui) -> None:
     ui.progress("recording the graphs")
     files = _record(case, options, ui)
     recorded = read_recorded(_place(case))
+    for problem in [problem for process in recorded for problem in process.problems]:
+        ui.warn(f"A record of the probe is damaged and left out: {problem}.")
     graphs = sum(len(one.graphs) for one in recorded)
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
     search = _Search(case, options, ui, case.file.signature, kind)

@@ -10,7 +10,6 @@ HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "t
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
 EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # one line each time
 STACK, PROBE_ERROR = "stack", "probe-error"  # texts
-GRAPH = "graph"  # with the number of the graph behind it
 INPUTS = "inputs"  # the directory of stored values
 
 

@@ -8,6 +8,8 @@ from .failures import LinkData
 from .findings import Settings
 from .recipe import AutocastData, GradMode
 
+GRAPH = "graph"  # the name of a file, with the number of the graph behind it
+
 EventName = Literal[
     "compile-call",
     "compile-begin",

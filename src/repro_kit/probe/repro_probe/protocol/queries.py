@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
 from .failures import Comparison, FrameData, LinkData
@@ -82,7 +83,7 @@ class Levers(TypedDict, total=False):
 
 
 #: One application of a subsystem: backend, subsystem, name, user's line.
-Application = list[str]
+Application = Sequence[str]
 
 
 class Answer(Comparison, total=False):

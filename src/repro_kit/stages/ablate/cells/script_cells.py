@@ -65,11 +65,13 @@ class OnScript(Cells):
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
         places = [*of_capture, "observe/eager/probe"]
         for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
-            known = recorded.compile_settings()
-            if known:
-                fullgraph = bool(known.get("fullgraph"))
+            settings = recorded.compile_settings()
+            if settings:
                 return Recipe(
-                    backend=known["backend"], mode=known["mode"], dynamic=known["dynamic"], fullgraph=fullgraph
+                    backend=settings["backend"],
+                    mode=settings["mode"],
+                    dynamic=settings["dynamic"],
+                    fullgraph=bool(settings["fullgraph"]),
                 )
         return Recipe()
 

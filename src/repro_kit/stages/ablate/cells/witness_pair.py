@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from repro_kit.errors import StageError
 from repro_kit.model.ablation.causes import AFRESH, WITNESS
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -14,6 +14,7 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.witness import parting
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
@@ -56,5 +57,8 @@ def _calls(script: OnScript, name: str, override: Override, env: dict[str, str])
 
 
 def _read(path: Path) -> list[WitnessedCall]:
-    calls: list[WitnessedCall] = json.loads(path.read_text(encoding="utf-8"))  # may hold NaN
+    try:
+        calls: list[WitnessedCall] = loads(path.read_bytes())
+    except ValueError as error:
+        raise StageError(f"{path} is damaged ({error}); run the command again.") from None
     return calls

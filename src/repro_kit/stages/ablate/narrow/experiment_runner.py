@@ -7,7 +7,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 from repro_kit.case.case import Subject
@@ -17,11 +16,10 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.probe.repro_probe.protocol.findings import APPLIED, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override, Switch
 from repro_kit.probe.repro_probe.protocol.queries import Application, Levers
 from repro_kit.program import render, without_marks
-from repro_kit.runner.findings import probe_failure
+from repro_kit.runner.findings import probe_failure, read_applied
 from repro_kit.session.oracles import fresh_oracle, open_oracle
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -198,10 +196,11 @@ class ScriptExperiments(ExperimentRunner):
         variables = tuple(name for name in variation.unset if "." not in name)
         verdict = self._script.verdict(self._override(variation), name, without=variables)
         left_behind = self._script.case.path / "ablate" / name / "probe"
-        problem = probe_failure(left_behind)
-        if problem:
-            return Experiment(RunOutcome.CANNOT_TELL, problem, verdict.seconds)
-        return self._experiment(verdict, _applied(left_behind))
+        applied, damaged = read_applied(left_behind)
+        problems = [*filter(None, [probe_failure(left_behind)]), *damaged]
+        if problems:
+            return Experiment(RunOutcome.CANNOT_TELL, problems[0], verdict.seconds)
+        return self._experiment(verdict, applied)
 
     def _override(self, variation: Variation) -> Override:
         own = self._script.recipe()
@@ -247,13 +246,3 @@ def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:
         return ProgramExperiments(cells, cell, target)
     assert isinstance(cells, OnScript)
     return ScriptExperiments(cells, cell, target)
-
-
-def _applied(probe: Path) -> list[Application]:
-    """The applications of that process of a script which made most."""
-    most: list[Application] = []
-    for path in sorted(probe.glob(finding(APPLIED, "*", "jsonl"))):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if len(lines) > len(most):
-            most = [json.loads(line) for line in lines]
-    return most
