@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.measure.timing import CompiledCall
@@ -143,16 +143,12 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
             )
 
 
-class _Application(NamedTuple):
-    backend: str
-    subsystem: str
-    name: str
-    line: str
+_APPLICATION = cast(type[Application], tuple[str, str, str, str])
 
 
 def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
     """The applications of subsystems in that process of a run which made most; and what is damaged."""
     problems: list[str] = []
     paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
-    applied: list[list[Application]] = [[*read_lines(path, _Application, problems)] for path in paths]
+    applied: list[list[Application]] = [read_lines(path, _APPLICATION, problems) for path in paths]
     return max(applied, key=len, default=[]), problems
