@@ -78,3 +78,11 @@ def test_the_protocol_imports_the_standard_library_alone() -> None:
 @pytest.mark.parametrize("path", sorted(PROBE.rglob("*.py")), ids=lambda path: str(path.relative_to(PROBE)))
 def test_the_probe_is_python_3_9(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("module", ["entry.boot", "entry.watch", "server.zygote", "server.fresh", "calls.calls"])
+def test_what_runs_before_the_users_torch_imports_none(module: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(PROBE)!r}); import repro_probe.{module}; print('torch' in sys.modules)"
+    python = [sys.executable, "-I", "-c", code]
+    assert subprocess.run(python, capture_output=True, text=True, check=True).stdout == "False\n"

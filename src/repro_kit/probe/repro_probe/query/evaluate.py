@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change import subsystem_switches
 from repro_probe.common.describe import describe_exception
@@ -20,8 +20,11 @@ from repro_probe.protocol.failures import Comparison
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Answer, Query, QueryPhase, Report, Until
 from repro_probe.query.origins import origins
-from repro_probe.run.outputs import Outcome
 from repro_probe.run.program import Program, apply, limit_memory, load, set_config
+
+if TYPE_CHECKING:
+    from repro_probe.run import outputs
+    from repro_probe.run.outputs import Outcome  # it imports torch
 
 
 class Invalid(Exception):
