@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from repro_kit.probe.repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe import RECIPE_DEFAULTS as DEFAULTS
-from repro_kit.probe.repro_probe.protocol.recipe import Backward, GradMode
 
 #: Backends of torch whose order names a layer. Any other backend is a user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
@@ -16,9 +16,9 @@ LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 class Autocast:
     """The autocast region around the *forward* call (the backward runs outside of it)."""
 
-    device: str = "cpu"
-    dtype: str = "bfloat16"
-    cache_enabled: bool = True
+    device: str = AUTOCAST_DEFAULTS["device"]
+    dtype: str = AUTOCAST_DEFAULTS["dtype"]
+    cache_enabled: bool = AUTOCAST_DEFAULTS["cache_enabled"]
 
 
 @dataclass(frozen=True)

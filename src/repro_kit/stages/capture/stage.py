@@ -17,6 +17,7 @@ from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.failure.tolerance import is_loose
+from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
@@ -165,7 +166,7 @@ class _Search:
         self.ui = ui
         self.target = target
         self.kind = kind
-        self.inputs = _place(case) / "inputs"
+        self.inputs = _place(case) / INPUTS
         self.timeout = query_timeout(options, kind)
         self.options = options
         self.verdict = Verdict(Status.INFRA)

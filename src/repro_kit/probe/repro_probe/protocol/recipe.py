@@ -43,6 +43,9 @@ class RecipeData(TypedDict):
     atol: float | None
 
 
+#: The fields that the autocast region of a RECIPE leaves out.
+AUTOCAST_DEFAULTS: AutocastData = {"device": "cpu", "dtype": "bfloat16", "cache_enabled": True}
+
 #: The fields that a program's RECIPE leaves out.
 RECIPE_DEFAULTS: RecipeData = {
     "backend": "inductor",

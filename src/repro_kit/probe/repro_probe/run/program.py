@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from repro_probe.common import names
-from repro_probe.protocol.recipe import RECIPE_DEFAULTS, RecipeData
+from repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
 from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 
@@ -74,11 +74,12 @@ class Program:
                 stack.enter_context(torch.no_grad())
             elif recipe["grad_mode"] == "inference_mode":
                 stack.enter_context(torch.inference_mode())
-            region = recipe["autocast"]
-            if region is not None and autocast:  # {} is a region with all its fields at their default
-                dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
-                cache = region.get("cache_enabled", True)
-                stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype, cache_enabled=cache))
+            if recipe["autocast"] is not None and autocast:
+                region: AutocastData = {**AUTOCAST_DEFAULTS, **recipe["autocast"]}
+                dtype = getattr(torch, region["dtype"].replace("torch.", ""))
+                stack.enter_context(
+                    torch.autocast(region["device"], dtype=dtype, cache_enabled=region["cache_enabled"])
+                )
             yield
 
 
