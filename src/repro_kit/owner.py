@@ -8,8 +8,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from repro_kit.plain_file import read_plain
+from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
 
-OWNER_FILE = ".owner"
 _MARK = 64  # characters
 _PROBES = Path(__file__).parent / "probe" / "repro_probe" / "common" / "owner.py"
 

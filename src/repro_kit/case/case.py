@@ -16,8 +16,9 @@ from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.owner import OWNER_FILE, is_marked, mark_of
+from repro_kit.owner import is_marked, mark_of
 from repro_kit.plain_file import check_tree, read_plain
+from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
 
 T = TypeVar("T")
 

@@ -7,7 +7,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
+
+from repro_kit.model.torch_config import assigned, qualified
+from repro_kit.probe.repro_probe.protocol.orders import Override
 
 _JOINED = ("TORCH_COMPILE_DYNAMIC_SOURCES", "TORCH_COMPILE_UNBACKED_SOURCES")  # lists, separated by commas
 
@@ -58,17 +61,16 @@ class AppliedChange:
         kept = {name: own[name] for name in _JOINED if name in self.env and own.get(name)}
         return _with_lists(kept, self.env)
 
-    def options(self) -> dict[str, Any]:
-        """The options of the probe's overrides."""
-        functions = {name: list(paths) for name, paths in self.functions.items()}
-        return {"config": self.config, "functions": functions, **self.arguments}
+    def override(self) -> Override:
+        """What the probe is asked to change."""
+        return {"config": self.config, "functions": self.functions, **cast(Override, self.arguments)}
 
     def lines(self) -> list[str]:
         """How the user does it, as lines of shell and Python."""
         found = [f"export {name}={_quoted(value)}" for name, value in self.env.items()]
-        found += [f"{_setting(name)} = {value!r}" for name, value in self.config.items()]
+        found += [assigned(name, value) for name, value in self.config.items()]
         found += [
-            f"{_setting(name)}.add({path.removeprefix('builtins.')})"
+            f"{qualified(name)}.add({path.removeprefix('builtins.')})"
             for name, paths in self.functions.items()
             for path in paths
         ]
@@ -118,17 +120,3 @@ def _with_lists(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, str
             parts = dict.fromkeys(part for text in (one[name], two[name]) for part in text.split(",") if part)
             joined[name] = ",".join(parts)
     return joined
-
-
-_MODULES = {
-    "dynamo": "torch._dynamo.config",
-    "inductor": "torch._inductor.config",
-    "functorch": "torch._functorch.config",
-    "compiler": "torch.compiler.config",
-    "shapes": "torch.fx.experimental._config",
-}
-
-
-def _setting(name: str) -> str:
-    short, _, rest = name.partition(".")
-    return f"{_MODULES.get(short, short)}.{rest}"

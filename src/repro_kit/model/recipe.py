@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-Backward = Literal["none", "sum", "randn"]
-GradMode = Literal["enabled", "no_grad", "inference_mode"]
+from repro_kit.probe.repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, Backward, GradMode
+from repro_kit.probe.repro_probe.protocol.recipe import RECIPE_DEFAULTS as DEFAULTS
 
 #: Backends of torch whose order names a layer. Any other backend is a user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
@@ -16,9 +16,9 @@ LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 class Autocast:
     """The autocast region around the *forward* call (the backward runs outside of it)."""
 
-    device: str = "cpu"
-    dtype: str = "bfloat16"
-    cache_enabled: bool = True
+    device: str = AUTOCAST_DEFAULTS["device"]
+    dtype: str = AUTOCAST_DEFAULTS["dtype"]
+    cache_enabled: bool = AUTOCAST_DEFAULTS["cache_enabled"]
 
 
 @dataclass(frozen=True)
@@ -30,28 +30,28 @@ class Recipe:
     Python literals.
     """
 
-    backend: str = "inductor"  # registered name, or the name of a callable that the program's preamble defines
-    mode: str | None = None
+    backend: str = DEFAULTS["backend"]  # registered name, or the name of a callable that the program's preamble defines
+    mode: str | None = DEFAULTS["mode"]
     options: dict[str, Any] = field(default_factory=dict)
-    dynamic: bool | None = None
-    fullgraph: bool = False
-    backward: Backward = "none"  # how the scalar to differentiate is made: sum of outputs, or seeded random grads
-    grad_mode: GradMode = "enabled"
+    dynamic: bool | None = DEFAULTS["dynamic"]
+    fullgraph: bool = DEFAULTS["fullgraph"]
+    backward: Backward = DEFAULTS["backward"]  # from the sum of outputs, or seeded random gradients
+    grad_mode: GradMode = DEFAULTS["grad_mode"]
     autocast: Autocast | None = None
     contexts: tuple[str, ...] = ()  # further ``with`` items around each call and its backward; Python expressions
-    compiled_autograd: bool = False  # the backward is compiled by compiled autograd, as the graph is
-    seed: int = 0
-    threads: int | None = None  # torch.set_num_threads
-    memory: int | None = None  # bytes of address space that the process may map
-    default_dtype: str | None = None
-    graph_caches: bool = True  # FX graph cache and AOTAutograd cache
-    warm_caches: bool = False  # compiled once before, so that what is judged comes from these caches
-    fallback_random: bool = False  # inductor's switch for eager's random numbers
+    compiled_autograd: bool = DEFAULTS["compiled_autograd"]  # compiled autograd compiles the backward
+    seed: int = DEFAULTS["seed"]
+    threads: int | None = DEFAULTS["threads"]  # torch.set_num_threads
+    memory: int | None = DEFAULTS["memory"]  # bytes of address space that the process may map
+    default_dtype: str | None = DEFAULTS["default_dtype"]
+    graph_caches: bool = DEFAULTS["graph_caches"]  # FX graph cache and AOTAutograd cache
+    warm_caches: bool = DEFAULTS["warm_caches"]  # compiled once before, so that what is judged comes from these caches
+    fallback_random: bool = DEFAULTS["fallback_random"]  # inductor's switch for eager's random numbers
     config: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
-    check: bool = True  # compare compiled with eager; off when only an exception or a crash is looked for
-    rtol: float | None = None  # None: torch.testing's default for the dtype
-    atol: float | None = None
+    check: bool = DEFAULTS["check"]  # compare compiled with eager; off when only an exception or a crash is looked for
+    rtol: float | None = DEFAULTS["rtol"]  # None: torch.testing's default for the dtype
+    atol: float | None = DEFAULTS["atol"]
 
     def with_(self, **changes: Any) -> Recipe:
         """A copy with fields replaced."""

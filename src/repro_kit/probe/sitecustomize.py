@@ -8,7 +8,7 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _chain():
+def _chain() -> None:
     """Run the sitecustomize that this one hides, if there is one."""
     others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)

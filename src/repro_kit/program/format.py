@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
+
 VERSION = "1"
 MARK = "# repro-kit program"
 
@@ -17,6 +21,9 @@ from torch import device, inf, nan
 LOAD = """def load(name):
     return torch.load(pathlib.Path(__file__).with_name("inputs") / name, weights_only=True)
 """
+
+#: Config modules that are not called ``torch._NAME.config``.
+_IRREGULAR = {short: module for short, module in CONFIG_MODULES.items() if module != f"torch._{short}.config"}
 
 #: Runs the program by hand. The judge proper is the zygote; this is the same in short, and exits 1 on a difference.
 FOOTER = """if __name__ == "__main__":
@@ -37,7 +44,7 @@ FOOTER = """if __name__ == "__main__":
         config["inductor.fallback_random"] = True
     for key, value in config.items():
         home, *path, last = key.split(".")
-        owner = {"compiler": "torch.compiler.config", "shapes": "torch.fx.experimental._config"}.get(home)
+        owner = @IRREGULAR@.get(home)
         owner = importlib.import_module(owner or f"torch._{home}.config")
         for name in path:
             owner = getattr(owner, name)
@@ -101,4 +108,4 @@ FOOTER = """if __name__ == "__main__":
         close = {"rtol": get("rtol"), "atol": get("atol"), "equal_nan": True}
         torch.testing.assert_close(actual, expected, **close)
     print("compiled and eager agree")
-"""
+""".replace("@IRREGULAR@", json.dumps(_IRREGULAR))

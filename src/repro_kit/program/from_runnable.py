@@ -14,6 +14,7 @@ from typing import Any
 
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.torch_config import short_name
 from repro_kit.program.arithmetic import evaluate
 from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
@@ -21,13 +22,6 @@ from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.submodules import bodies, inlined, modules
 from repro_kit.program.values import contiguous, span
-
-_HOMES = {
-    "torch._inductor.config": "inductor",
-    "torch._dynamo.config": "dynamo",
-    "torch._functorch.config": "functorch",
-    "torch.fx.experimental._config": "shapes",
-}
 
 
 def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
@@ -138,11 +132,10 @@ def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
     for node in nodes:
         if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)):
             continue
-        name = ast.unparse(node.targets[0])
-        home = next((home for home in _HOMES if name.startswith(home + ".")), None)
-        if home is not None:
+        name = short_name(ast.unparse(node.targets[0]))
+        if name is not None:
             try:
-                found[f"{_HOMES[home]}.{name.removeprefix(home + '.')}"] = ast.literal_eval(node.value)
+                found[name] = ast.literal_eval(node.value)
             except ValueError:
                 continue  # a function: no text can carry it
     return found

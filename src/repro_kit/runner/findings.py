@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.measure.timing import CompiledCall
-from repro_kit.model.serialize import from_data, loads
-
-T = TypeVar("T")
+from repro_kit.probe.repro_probe.protocol.findings import (
+    APPLIED,
+    COMPILED,
+    EXCEPTION,
+    GOODBYE,
+    HELLO,
+    MEASURED,
+    PROBE_ERROR,
+    STACK,
+    THREAD_EXCEPTION,
+    finding,
+)
+from repro_kit.probe.repro_probe.protocol.queries import Application
+from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Findings:
 
 def probe_failure(directory: Path) -> str:
     """Why the probe could not do its work, in a line: what was to be changed may have stayed as it was; or empty."""
-    for path in sorted(directory.glob("probe-error-*.txt")):
+    for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt"))):
         lines = path.read_text(errors="replace").strip().splitlines()
         if lines:
             return f"the probe failed: {lines[-1]}"
@@ -96,12 +107,12 @@ class _Raised:
 def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
     problems: list[str] = []
-    hellos = [process for _, process in _read(directory, "hello-*.json", Process, problems)]
-    goodbyes = [ended for _, ended in _read(directory, "goodbye-*.json", _Goodbye, problems)]
-    measured = [found.compiled for _, found in _read(directory, "measured-*.json", _Measured, problems)]
+    hellos = [process for _, process in read_files(directory, HELLO, Process, problems)]
+    goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
+    measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
     first = next(iter(goodbyes), _Goodbye())
-    problems += [path.read_text(errors="replace") for path in sorted(directory.glob("probe-error-*.txt"))]
-    stacks = [path.read_text(errors="replace") for path in sorted(directory.glob("stack-*.txt"))]
+    problems += [path.read_text(errors="replace") for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt")))]
+    stacks = [path.read_text(errors="replace") for path in sorted(directory.glob(finding(STACK, "*", "txt")))]
     return Findings(
         processes=tuple(sorted(hellos, key=lambda process: process.time)),
         exceptions=tuple(sorted(_exceptions(directory, problems), key=lambda uncaught: uncaught.time)),
@@ -111,17 +122,18 @@ def read_findings(directory: Path) -> Findings:
         compiled=max(measured, key=len, default=()),
         peak_memory=max((ended.peak_memory or 0 for ended in goodbyes), default=0),
         modules=tuple(sorted({path for ended in goodbyes for path in ended.modules.values()})),
-        graphs_made=sum(len(path.read_bytes().splitlines()) for path in directory.glob("compiled-*.jsonl")),
+        graphs_made=sum(
+            len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
+        ),
         problems=tuple(problems),
     )
 
 
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
-    for pattern in ("exception-*.json", "thread-exception-*.json"):
-        for path, raised in _read(directory, pattern, _Raised, problems):
-            pid = path.stem.rsplit("-", 1)[1]
+    for name in (EXCEPTION, THREAD_EXCEPTION):
+        for path, raised in read_files(directory, name, _Raised, problems):
             yield Uncaught(
-                int(pid) if pid.isdigit() else 0,
+                process_of(path),
                 raised.time,
                 raised.exceptions,
                 raised.tolerance,
@@ -131,9 +143,12 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
             )
 
 
-def _read(directory: Path, pattern: str, cls: type[T], problems: list[str]) -> Iterator[tuple[Path, T]]:
-    for path in sorted(directory.glob(pattern)):
-        try:
-            yield path, from_data(loads(path.read_bytes()), cls)
-        except (OSError, ValueError) as error:
-            problems.append(f"{path.name}: {error}")
+_APPLICATION = cast(type[Application], tuple[str, str, str, str])
+
+
+def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
+    """The applications of subsystems in that process of a run which made most; and what is damaged."""
+    problems: list[str] = []
+    paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
+    applied: list[list[Application]] = [read_lines(path, _APPLICATION, problems) for path in paths]
+    return max(applied, key=len, default=[]), problems

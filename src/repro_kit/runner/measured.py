@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro_kit.errors import StageError
 from repro_kit.model.measure.calls import MeasuredCall
-from repro_kit.model.serialize import from_data, loads
+from repro_kit.probe.repro_probe.protocol.findings import TIMELINE
+from repro_kit.runner.probe_files import read_files
 
 
 @dataclass(frozen=True)
@@ -16,9 +18,17 @@ class _Process:
     calls: tuple[MeasuredCall, ...] = ()
     left_out: int = 0
 
+    @property
+    def rank_number(self) -> int:
+        """The rank; 0 where RANK says none."""
+        return int(self.rank) if self.rank and self.rank.isdecimal() else 0
+
 
 def read_calls(directory: Path) -> tuple[MeasuredCall, ...]:
-    """The calls that were measured, by rank and start of their process."""
-    found = [from_data(loads(path.read_bytes()), _Process) for path in directory.glob("timeline-*.json")]
-    found.sort(key=lambda process: (int(process.rank or 0), process.started))
-    return tuple(call for process in found for call in process.calls)
+    """The calls that were measured, by rank and start of their process. Raises StageError for a damaged file."""
+    problems: list[str] = []
+    processes = [process for _, process in read_files(directory, TIMELINE, _Process, problems)]
+    if problems:
+        raise StageError(f"What the probe measured in {directory} is damaged ({problems[0]}); run the command again.")
+    processes.sort(key=lambda process: (process.rank_number, process.started))
+    return tuple(call for process in processes for call in process.calls)

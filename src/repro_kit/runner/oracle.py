@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +16,11 @@ import psutil
 from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.orders import Switch
+from repro_kit.probe.repro_probe.protocol.queries import Application, Levers, Query, QueryMode, Reply, Until
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
-Until = Literal["native", "native_backward"]
 
 _FAKE, _LEVERS = 60.0, 120.0  # seconds for a query of these modes
 _PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
@@ -96,7 +97,7 @@ class ProgramOracle:
 
     def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
         """Whether each text is valid, found without running a kernel; None where that cannot be told."""
-        request = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
+        request: Query = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
         replies = dict(self._replies([request]))
         return list(replies[0].get("valid") or [None] * len(texts))
 
@@ -114,7 +115,8 @@ class ProgramOracle:
         Those named in `values` are saved to `save`. Nothing is recorded unless the verdict is `PASS`.
         """
         request = self._request("record", text, inputs, timeout)
-        request |= {"values": list(values), "save": str(save.resolve()) if save else None}
+        request["values"] = list(values)
+        request["save"] = str(save.resolve()) if save else None
         reply = dict(self._replies([request]))[0]
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
@@ -129,38 +131,40 @@ class ProgramOracle:
 
     def switched(
         self,
-        asked: Sequence[tuple[str, Mapping[str, Any] | None]],
+        asked: Sequence[tuple[str, Switch | None]],
         inputs: Path | None,
         *,
         timeout: float = 120.0,
-    ) -> Iterator[tuple[Verdict, list[list[str]]]]:
+    ) -> Iterator[tuple[Verdict, list[Application]]]:
         """For each (text, switch): the verdict, and the applications of the compiler's subsystems, in order.
 
-        A switch (`repro_probe/switches.py`) turns some of these off; each is [backend, subsystem, name, user's line].
+        A switch turns some of these off.
         With None nothing is noted.
         """
-        requests = [{**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in asked]
+        requests: list[Query] = [
+            {**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in asked
+        ]
         found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(found)
 
-    def levers(self) -> dict[str, Any]:
-        """What this torch lets one switch from outside (`repro_probe/levers.py`); empty when it does not answer."""
+    def levers(self) -> Levers:
+        """What this torch lets one switch from outside; empty when it does not answer."""
         reply = dict(self._replies([self._request("levers", "", None, _LEVERS)]))[0]
-        return dict(reply.get("levers") or {})
+        return reply.get("levers") or {}
 
     def _verdicts(
         self,
-        mode: str,
+        mode: QueryMode,
         texts: Sequence[str],
         inputs: Path | None,
         timeout: float,
         until: Until | None = None,
     ) -> Iterator[tuple[int, Verdict]]:
-        requests = [{**self._request(mode, text, inputs, timeout), "until": until} for text in texts]
+        requests: list[Query] = [{**self._request(mode, text, inputs, timeout), "until": until} for text in texts]
         for index, reply in self._replies(requests):
             yield index, _verdict(reply)
 
-    def _request(self, mode: str, text: str, inputs: Path | None, timeout: float) -> dict[str, Any]:
+    def _request(self, mode: QueryMode, text: str, inputs: Path | None, timeout: float) -> Query:
         self._next += 1
         return {
             "id": self._next,
@@ -171,10 +175,10 @@ class ProgramOracle:
             "memory": self._memory,
         }
 
-    def _replies(self, requests: Sequence[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _replies(self, requests: Sequence[Query]) -> Iterator[tuple[int, Reply]]:
         """Keep `jobs` requests under way until all are answered; yield (index, reply) as they end."""
         waiting = deque(enumerate(requests))
-        running: dict[int, tuple[int, dict[str, Any]]] = {}
+        running: dict[int, tuple[int, Query]] = {}
         sent: dict[int, int] = {}
         try:
             while waiting or running:
@@ -204,7 +208,7 @@ class ProgramOracle:
                 for identity in running:
                     self._server.send({"cancel": identity})
 
-    def _ready_for(self, request: dict[str, Any], busy: bool) -> bool:
+    def _ready_for(self, request: Query, busy: bool) -> bool:
         """Whether the server runs with the variables that the recipe asks for; if not, start it anew once idle.
 
         Torch reads most of its variables when it is imported, so a forked child cannot have others.
@@ -219,7 +223,7 @@ class ProgramOracle:
         return True
 
 
-def _variables(request: Mapping[str, Any]) -> dict[str, str]:
+def _variables(request: Query) -> dict[str, str]:
     """The environment variables of the recipe in the text."""
     try:
         body = ast.parse(request["text"]).body
@@ -231,7 +235,7 @@ def _variables(request: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _verdict(reply: Mapping[str, Any]) -> Verdict:
+def _verdict(reply: Reply) -> Verdict:
     verdict = classify_reply(reply)
     verdict = replace(verdict, fallback_random=bool(reply.get("fallback_random")))
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict

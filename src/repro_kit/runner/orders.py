@@ -14,29 +14,26 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from repro_kit.errors import UsageError
-
-PREFIX = "REPRO_PROBE_"  # of every variable that is the probe's
-_PATH, _TOKEN = f"{PREFIX}ORDERS", f"{PREFIX}TOKEN"  # as in the probe
+from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, PREFIX, Options, Orders, RunMode
 
 #: The descriptor that holds the lock, for each file of orders in force.
 _locks: dict[str, int] = {}
 
 
-def give(directory: Path, mode: str, options: Mapping[str, Any]) -> dict[str, str]:
+def give(directory: Path, mode: RunMode, options: Options) -> dict[str, str]:
     """Write the orders of a run whose findings go to `directory`; the variables that make the probe follow them.
 
     They are in force until `in_force` of these variables ends, or this process does.
     """
     token = secrets.token_hex(32)
-    orders = {"token": token, "mode": mode, "directory": str(directory.absolute()), "options": dict(options)}
+    orders: Orders = {"token": token, "mode": mode, "directory": str(directory.absolute()), "options": options}
     path, handle = _private_file(directory.absolute())
     _locks[str(path)] = handle
     with open(os.dup(handle), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
         json.dump(orders, file)
-    return {_PATH: str(path), _TOKEN: token}
+    return {ORDERS_PATH: str(path), ORDERS_TOKEN: token}
 
 
 @contextmanager
@@ -45,7 +42,7 @@ def in_force(variables: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        path = variables.get(_PATH, "")
+        path = variables.get(ORDERS_PATH, "")
         handle = _locks.pop(path, None)
         if handle is not None:
             os.close(handle)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from repro_kit.model.failure.failure import ExceptionLink
-from repro_kit.model.serialize import from_data, loads
+from repro_kit.probe.repro_probe.protocol.findings import EVENTS, finding
+from repro_kit.probe.repro_probe.protocol.graphs import GRAPH, CompileSettings, EventName
 from repro_kit.program.graph_record import GraphRecord, InputRecord
+from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 
 @dataclass(frozen=True)
 class RecordedEvent:
     """One line of the probe's events: what happened to which graph."""
 
-    event: str
+    event: EventName
     graph: int | None  # None: of no graph, a call of torch.compile
     time: float
-    settings: dict[str, Any] = field(default_factory=dict)  # arguments of torch.compile
+    settings: CompileSettings | None = None  # of a call of torch.compile
     exceptions: tuple[ExceptionLink, ...] = ()
     call: int = 0
     inputs: tuple[InputRecord, ...] = ()
@@ -34,6 +35,7 @@ class Recorded:
     pid: int
     graphs: tuple[GraphRecord, ...]
     events: tuple[RecordedEvent, ...]
+    problems: tuple[str, ...] = ()  # what is damaged, and left out
 
     def graph(self, number: int) -> GraphRecord | None:
         """The graph with this number; None when it could not be written."""
@@ -66,9 +68,9 @@ class Recorded:
                 calls.append((event.graph, event.inputs or graph.inputs))
         return calls
 
-    def compile_settings(self) -> dict[str, Any]:
-        """Arguments of the first `torch.compile`; empty when there was none."""
-        return next((event.settings for event in self.events if event.event == "compile-call"), {})
+    def compile_settings(self) -> CompileSettings | None:
+        """Arguments of the first `torch.compile`; None when there was none."""
+        return next((event.settings for event in self.events if event.event == "compile-call"), None)
 
     def backward_of(self, number: int) -> RecordedEvent | None:
         """The first backward through this graph."""
@@ -77,16 +79,15 @@ class Recorded:
 
 def read_recorded(directory: Path) -> list[Recorded]:
     """The recordings of all processes below `directory`, most graphs first."""
-    recorded = []
-    for path in sorted(directory.glob("events-*.jsonl")):
-        pid = int(path.stem.rsplit("-", 1)[1])
-        graphs = [_graph(file) for file in directory.glob(f"graph-*-{pid}.json")]
-        events = [
-            from_data(loads(line), RecordedEvent) for line in path.read_bytes().splitlines() if line.endswith(b"}")
-        ]
-        recorded.append(Recorded(pid, tuple(sorted(graphs, key=lambda graph: graph.number)), tuple(events)))
-    return sorted(recorded, key=lambda one: -len(one.graphs))
+    recorded = [_read_process(path) for path in sorted(directory.glob(finding(EVENTS, "*", "jsonl")))]
+    return sorted(recorded, key=lambda process: -len(process.graphs))
 
 
-def _graph(path: Path) -> GraphRecord:
-    return from_data(loads(path.read_bytes()), GraphRecord)
+def _read_process(path: Path) -> Recorded:
+    """What the process recorded whose events are at `path`."""
+    pid = process_of(path)
+    problems: list[str] = []
+    events = read_lines(path, RecordedEvent, problems)
+    graphs = [graph for _, graph in read_files(path.parent, f"{GRAPH}-*", GraphRecord, problems, pid)]
+    graphs.sort(key=lambda graph: graph.number)
+    return Recorded(pid, tuple(graphs), tuple(events), tuple(problems))

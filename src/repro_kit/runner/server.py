@@ -7,13 +7,13 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.model.serialize import loads
+from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
 from repro_kit.runner import orders
 from repro_kit.runner.kept import KeeperDied, Kept
 from repro_kit.runner.launch import PROBE
@@ -58,7 +58,7 @@ class ServerProcess:
         self._scratch: Scratch | None = None
         self._unread = b""
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Send a request or a cancellation; start the server first when it is not running.
 
         Raises ServerDied, and ReproKitError when it cannot be started at all.
@@ -75,7 +75,7 @@ class ServerProcess:
         except OSError:
             raise self._death() from None
 
-    def receive(self, timeout: float) -> dict[str, Any]:
+    def receive(self, timeout: float) -> Reply:
         """The next reply. Raises ServerDied when there is none within `timeout` seconds."""
         process = self._running()
         assert process.stdout is not None
@@ -87,7 +87,7 @@ class ServerProcess:
                 raise self._death()
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
-        reply: dict[str, Any] = loads(line)
+        reply: Reply = loads(line)
         return reply
 
     def stop(self) -> None:

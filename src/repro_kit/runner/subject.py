@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from repro_kit.case.case import Subject
+from repro_kit.model.torch_config import module_of, qualified
+from repro_kit.probe.repro_probe.protocol.orders import Options, Override, RunMode
 from repro_kit.runner import orders
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
@@ -35,8 +36,8 @@ def command_with(subject: Subject, settings: Mapping[str, object], imports: str 
     """
     if subject.form == "command":
         return []
-    words = [f"torch._{name} = {value!r}" for name, value in _qualified(settings)]
-    modules = sorted({f"torch._{name.split('.')[0]}.config" for name in settings})
+    words = [f"{qualified(name)} = {value!r}" for name, value in settings.items()]
+    modules = sorted(set(map(module_of, settings)))
     name = subject.argv[0]
     run = f"runpy.run_path({name!r}, run_name='__main__')"
     if subject.form == "module":
@@ -45,32 +46,26 @@ def command_with(subject: Subject, settings: Mapping[str, object], imports: str 
     return [subject.python, "-c", "; ".join(filter(None, [first, *words, code, run])), *subject.argv[1:]]
 
 
-def _qualified(settings: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """``inductor.cpp.simdlen`` as ``inductor.config.cpp.simdlen``."""
-    for name, value in settings.items():
-        module, _, key = name.partition(".")
-        yield f"{module}.config.{key}", value
-
-
 def dump_before(timeout: float) -> float:
     """Seconds before a time-out at which the probe writes down where the run is."""
     return min(2.0, timeout / 10)
 
 
 def probe_environment(
-    env: Mapping[str, str], mode: str, directory: Path, timeout: float, options: Mapping[str, Any] | None = None
+    env: Mapping[str, str], mode: RunMode, directory: Path, timeout: float, override: Override | None = None
 ) -> dict[str, str]:
     """`env` with the probe ordered to `mode`, until the `launch` with it ends.
 
     Stacks are dumped shortly before `timeout` seconds from now.
     """
-    settings = {"deadline": time.time() + timeout - dump_before(timeout), **(options or {})}
+    deadline = time.time() + timeout - dump_before(timeout)
+    options: Options = {"deadline": deadline, **override} if override else {"deadline": deadline}
     directory.mkdir(parents=True, exist_ok=True)
     before = env.get("PYTHONPATH")
     return {
         **orders.without(env),
         "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
-        **orders.give(directory, mode, settings),
+        **orders.give(directory, mode, options),
     }
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import psutil
 
+from repro_kit.probe.repro_probe.protocol.findings import HELLO, finding
+
 _LIBRARY = "libtorch"  # among what a process with torch has mapped
 _TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # that boot.py leaves alone too
 
@@ -34,7 +36,8 @@ class Unseen:
 
     def without_probe(self, findings: Path) -> tuple[str, ...]:
         """The command lines of those that left no word of theirs in `findings`, the probe's directory."""
-        return tuple(words for pid, words in self._with_torch.items() if not (findings / f"hello-{pid}.json").exists())
+        unseen = [pid for pid in self._with_torch if not (findings / finding(HELLO, pid)).exists()]
+        return tuple(self._with_torch[pid] for pid in unseen)
 
 
 def _below() -> list[psutil.Process]:

@@ -7,14 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from repro_kit.model.recipe import Recipe
-
-CONFIG_MODULES = {
-    "inductor": "torch._inductor.config",
-    "dynamo": "torch._dynamo.config",
-    "functorch": "torch._functorch.config",
-    "compiler": "torch.compiler.config",
-    "shapes": "torch.fx.experimental._config",
-}
+from repro_kit.model.torch_config import module_of, qualified
 
 #: How the graph caches are turned off (both are torch's own switches).
 _CACHES_OFF = {"inductor.fx_graph_cache": False, "functorch.enable_autograd_cache": False}
@@ -50,25 +43,20 @@ def config(recipe: Recipe) -> dict[str, Any]:
 
 def config_imports(recipe: Recipe) -> list[str]:
     """The modules whose settings the script assigns, and what it uses of torch's private parts."""
-    modules = {CONFIG_MODULES[key.partition(".")[0]] for key in config(recipe)}
+    modules = set(map(module_of, config(recipe)))
     return sorted(modules | ({"torch._dynamo.compiled_autograd"} if recipe.compiled_autograd else set()))
 
 
 def config_lines(recipe: Recipe) -> list[str]:
     """One assignment for each setting."""
-    lines = []
-    for key, value in config(recipe).items():
-        module, _, name = key.partition(".")
-        lines.append(f"{CONFIG_MODULES[module]}.{name} = {literal(value)}")
-    return lines
+    return [f"{qualified(name)} = {literal(value)}" for name, value in config(recipe).items()]
 
 
 def config_patches(recipe: Recipe) -> list[tuple[str, str]]:
     """The same settings for a time: (module, dict as Python text)."""
     modules: dict[str, dict[str, Any]] = {}
     for key, value in config(recipe).items():
-        module, _, name = key.partition(".")
-        modules.setdefault(CONFIG_MODULES[module], {})[name] = value
+        modules.setdefault(module_of(key), {})[key.partition(".")[2]] = value
     return [(module, literal(values)) for module, values in modules.items()]
 
 

@@ -77,8 +77,10 @@ class SymptomOracle(CommandOracle):
         """With the probe and the trace switched on."""
         (place / "trace").mkdir()
         env["TORCH_TRACE"] = str(place / "trace")
-        measured = {"measure": list(probes(self.symptom))} if probes(self.symptom) else {}
-        return probe_environment(env, "override", place / "probe", self.timeout, measured)
+        measure = probes(self.symptom)
+        return probe_environment(
+            env, "override", place / "probe", self.timeout, {"measure": measure} if measure else None
+        )
 
     def seen(self, run: Run, output: str, place: Path) -> BuildRun:
         """What was measured, against the limit."""

@@ -17,6 +17,7 @@ from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.tried import Tried
 from repro_kit.model.measure.calls import MeasuredRun
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
@@ -125,10 +126,11 @@ class _Runs:
         (place / "trace").mkdir(parents=True)
         self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {what}")
         full = {**os.environ, **env, **change.environment(os.environ), "TORCH_TRACE": str((place / "trace").absolute())}
+        override: Override = {"timeline": 0, **change.override()}
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),
-            env=probe_environment(full, "override", place / "probe", self.timeout, {"timeline": 0, **change.options()}),
+            env=probe_environment(full, "override", place / "probe", self.timeout, override),
             timeout=self.timeout,
             stdout=place / "stdout.txt",
             stderr=place / "stderr.txt",

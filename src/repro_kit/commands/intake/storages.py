@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from repro_kit.errors import StageError
+from repro_kit.probe.repro_probe.protocol.programs import StorageData
 from repro_kit.program import Program, TensorInput
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
@@ -37,11 +38,11 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for input_ in program.inputs
         if isinstance(input_, TensorInput) and input_.data.file
     ]
-    asked = [
+    asked: list[StorageData] = [
         {
             "storage": str(storages / storage_in(load.data.file or "")),
             "dtype": load.dtype or "torch.float32",
-            "sizes": load.data.sizes,
+            "sizes": list(load.data.sizes or ()),
             "target": str(target.absolute() / (load.data.file or "")),
         }
         for load in loads

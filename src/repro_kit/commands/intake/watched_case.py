@@ -14,12 +14,13 @@ from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.owner import is_marked
 from repro_kit.plain_file import check_tree
+from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.session.script.environment import environment
 from repro_kit.session.script.script_run import write_artifacts
 from repro_kit.session.script.subject import program_subject
-from repro_kit.session.script.watched import RECORD, Watched, _text, read_watched
+from repro_kit.session.script.watched import Watched, _text, read_watched
 from repro_kit.session.verdicts import failures
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.trace import summarise
@@ -44,8 +45,8 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     subject = program_subject(path, Path.cwd(), python or seen.python, os.environ)
     case = Case.create(path, subject, seen.created)
     with ui.stage("watched"):
-        shutil.copytree(path / RECORD / "trace", path / "observe" / "trace", dirs_exist_ok=True)
-        findings = read_findings(path / RECORD)
+        shutil.copytree(path / WATCHED_DIRECTORY / "trace", path / "observe" / "trace", dirs_exist_ok=True)
+        findings = read_findings(path / WATCHED_DIRECTORY)
         summary = summarise(path / "observe" / "trace")
         ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
         found = [as_wrong_result(seen) for seen in failures.found_in(path, ended, findings, summary)]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
 
-#: Modules that a setting may be of, as in `Recipe.config`.
-CONFIG_MODULES = ("inductor", "dynamo", "functorch", "compiler", "shapes")
 #: Fields of a recipe that are axes, each with the values it takes when none are given.
 FIELDS: dict[str, tuple[object, ...]] = {
     "backend": (),

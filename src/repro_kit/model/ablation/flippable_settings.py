@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from repro_kit.probe.repro_probe.protocol.queries import Setting
 
 #: Names of settings that do not change what is compiled, or that nobody would set to go on working.
 _NEVER = re.compile(
@@ -85,8 +86,8 @@ def _apart(one: FlipCandidate, other: FlipCandidate) -> bool:
     return one.name == other.name or bool(other.limits)
 
 
-def candidates(settings: Iterable[Mapping[str, Any]], backend: str, accelerator: bool) -> list[FlipCandidate]:
-    """The flips to try where `backend` fails; `settings` as `repro_probe/levers.py` tells them."""
+def candidates(settings: Iterable[Setting], backend: str, accelerator: bool) -> list[FlipCandidate]:
+    """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` tells them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
     found = []
     for setting in settings:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from repro_kit.model.torch_config import assigned
+from repro_kit.probe.repro_probe.protocol.orders import Override
 
 if TYPE_CHECKING:
     from repro_kit.model.ablation.cell_plan import CellPlan
 
 
-def overrides(it: CellPlan) -> dict[str, Any]:
+def overrides(it: CellPlan) -> Override:
     """What the probe is asked to change of a script for the cell."""
-    changed: dict[str, Any] = {}
+    changed: Override = {}
+    arguments: dict[str, Any] = {}
     config: dict[str, Any] = {}
     for name in it.overridden:
         if name == "grad_mode":
@@ -24,9 +27,13 @@ def overrides(it: CellPlan) -> dict[str, Any]:
         elif name == "config":
             config |= it.recipe.config
         elif name != "env":
-            changed[name] = getattr(it.recipe, name)
-    changed |= {"config": config} if config else {}
-    return changed | ({"setup": it.setup} if it.setup else {})
+            arguments[name] = getattr(it.recipe, name)
+    changed = {**cast(Override, arguments), **changed}
+    if config:
+        changed["config"] = config
+    if it.setup:
+        changed["setup"] = it.setup
+    return changed
 
 
 def setup_words(it: CellPlan) -> str:
@@ -34,16 +41,13 @@ def setup_words(it: CellPlan) -> str:
     return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
 
 
-def by_hand(changed: Mapping[str, Any]) -> str:
+def by_hand(changed: Override) -> str:
     """`overrides` in words."""
     arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
     parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []
     if "grad" in changed:
         parts.append(f"torch.set_grad_enabled({changed['grad']})")
-    modules = {"compiler": "torch.compiler.config", "shapes": "torch.fx.experimental._config"}
-    for key, value in changed.get("config", {}).items():
-        module, _, name = key.partition(".")
-        parts.append(f"{modules.get(module, f'torch._{module}.config')}.{name} = {value!r}")
+    parts += [assigned(name, value) for name, value in changed.get("config", {}).items()]
     return " and ".join(parts)
 
 

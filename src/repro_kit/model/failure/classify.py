@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from repro_kit.model.failure import native, tracebacks
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
@@ -14,6 +13,7 @@ from repro_kit.model.failure.ops import op_in
 from repro_kit.model.failure.tolerance import stated_tolerance
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.model.serialize import from_data
+from repro_kit.probe.repro_probe.protocol.queries import Reply
 
 _OOM = re.compile(
     r"\bout of memory\b|not enough memory|can't allocate memory|std::bad_alloc|cannot allocate memory|^MemoryError",
@@ -36,7 +36,7 @@ _COMPARISON = re.compile(
 )
 
 
-def classify_reply(reply: Mapping[str, Any]) -> Verdict:
+def classify_reply(reply: Reply) -> Verdict:
     """The verdict that a reply of the zygote stands for (docs/explanation/zygote.md)."""
     status = Status(reply.get("status", "infra"))
     seconds = float(reply.get("seconds") or 0.0)
@@ -50,8 +50,9 @@ def classify_reply(reply: Mapping[str, Any]) -> Verdict:
     return Verdict(status, failure, seconds, note=text if status is Status.CANNOT_TELL else "")
 
 
-def _failure_of_reply(reply: Mapping[str, Any], text: str) -> Failure | None:
-    phase = Phase(reply["phase"]) if reply.get("phase") else None
+def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
+    reached = reply.get("phase")
+    phase = Phase(reached) if reached else None
     stack = from_data(reply.get("stack") or [], tuple[Frame, ...])
     if reply.get("timed_out"):
         return failure_from_timeout(stack, phase=phase, text=text)

@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from repro_kit.case.results import Environment, GitState
 from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
+from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
@@ -24,7 +24,8 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
     Raises ReproKitError when it cannot be run or has no torch.
     """
     data = _ask(python)
-    if data.get("torch") is None:
+    torch = data.get("torch")
+    if torch is None:
         raise UsageError(
             f"{python} cannot import torch ({data.get('error', 'not installed')}); name another with --python."
         )
@@ -32,7 +33,7 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
         python=data["python"],
         executable=data["executable"],
         platform=data["platform"],
-        torch=data["torch"],
+        torch=torch,
         torch_git=data.get("torch_git"),
         collect_env=data.get("collect_env", ""),
         variables=allowed_variables(os.environ),
@@ -43,7 +44,7 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
     )
 
 
-def _ask(python: str) -> dict[str, Any]:
+def _ask(python: str) -> EnvironmentData:
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
     try:
         done = kept.run([python, "-m", "repro_probe.common.environment"], env=env, timeout=_SECONDS)
@@ -52,7 +53,7 @@ def _ask(python: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise StageError(f"{python} did not describe itself within {_SECONDS} s.") from None
     try:
-        data: dict[str, Any] = json.loads(done.stdout[done.stdout.find("{") :])
+        data: EnvironmentData = json.loads(done.stdout[done.stdout.find("{") :])
     except json.JSONDecodeError:
         tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise UsageError(f"{python} could not describe its environment: {tail[0]}") from None

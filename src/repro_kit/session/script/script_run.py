@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import Artifact
+from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
@@ -22,8 +22,8 @@ def run_subject(
     place: Path,
     *,
     timeout: float,
-    mode: str = "observe",
-    probe: Mapping[str, Any] | None = None,
+    mode: RunMode = "observe",
+    probe: Override | None = None,
     env: Mapping[str, str] | None = None,
     without: Collection[str] = (),
     findings: Path | None = None,
@@ -54,7 +54,7 @@ def run_subject(
 def run_overridden(
     case: Case,
     place: Path,
-    override: Mapping[str, Any],
+    override: Override,
     *,
     timeout: float,
     env: Mapping[str, str] | None = None,

@@ -11,13 +11,11 @@ from repro_kit.case.case import Case
 from repro_kit.errors import Exit, UsageError
 from repro_kit.model.serialize import from_data, loads
 from repro_kit.plain_file import read_plain
+from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.session.stop import Stop
 
-SCHEMA = 1
 _LARGEST = 8 << 20  # bytes of the file
-WATCHED = "watched.json"
-RECORD = "watched"  # directory of the probe's files
 
 
 @dataclass(frozen=True)
@@ -37,27 +35,27 @@ class Watched:
 
 def is_watched(path: Path) -> bool:
     """Whether `repro_kit.watch` has written `path`."""
-    return (path / WATCHED).is_file()
+    return (path / WATCHED_FILE).is_file()
 
 
 def read_watched(path: Path) -> Watched:
     """What it wrote. Raises ReproKitError when that is damaged, or newer than this repro-kit."""
     try:
         data = loads(_text(path))
-        if isinstance(data.get("schema"), int) and data["schema"] > SCHEMA:
+        if isinstance(data.get("schema"), int) and data["schema"] > WATCHED_SCHEMA:
             raise UsageError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}/{WATCHED} cannot be read; let repro_kit.watch write it anew.") from error
+        raise UsageError(f"{path}/{WATCHED_FILE} cannot be read; let repro_kit.watch write it anew.") from error
 
 
 def _text(path: Path) -> str:
-    return read_plain(path / WATCHED, _LARGEST).decode("utf-8", "replace")
+    return read_plain(path / WATCHED_FILE, _LARGEST).decode("utf-8", "replace")
 
 
 def lay_out(case: Case, place: Path) -> Findings:
     """Put the kept recording where capture looks for its own; what the probe found beside it."""
-    shutil.copytree(case.path / RECORD, place, ignore=shutil.ignore_patterns("trace"))
+    shutil.copytree(case.path / WATCHED_DIRECTORY, place, ignore=shutil.ignore_patterns("trace"))
     return read_findings(place)
 
 

@@ -12,6 +12,7 @@ from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.nature import Nature
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import wrong_result
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import ObserveOptions
@@ -109,7 +110,7 @@ def _differs(runs: _Runs) -> bool:
     runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
     place = runs.case.path / "observe" / "compared"
     shutil.rmtree(place, ignore_errors=True)  # what an earlier run found would be read as this one's
-    measure = {"measure": ["accuracy"]}
+    measure: Override = {"measure": ["accuracy"]}
     run_overridden(runs.case, place, measure, timeout=runs.timeout, copy_of=runs.copy_of)
     calls = read_findings(place / "probe").compiled
     return wrong_result(calls) is not None or any(call.raised for call in calls)

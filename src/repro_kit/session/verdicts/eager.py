@@ -8,6 +8,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import ObservedFailure
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.runner.unseen import Unseen
@@ -17,7 +18,7 @@ from repro_kit.trace import TraceSummary
 
 #: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when it is left
 #: without a frame to compile. The variable may be lost on its way; the probe does not rely on it.
-PROBE = {"fullgraph": False, "eager": True}
+PROBE: Override = {"fullgraph": False, "eager": True}
 VARIABLES = {"TORCH_COMPILE_DISABLE": "1"}
 
 _LONGEST = 80  # characters of a command line that is named

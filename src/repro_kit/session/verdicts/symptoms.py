@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import SYMPTOM
@@ -15,6 +15,7 @@ from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
+from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.unseen import Unseen
@@ -129,7 +130,7 @@ def compare_with_eager(
     return Blame(verdict.status, tuple(found))
 
 
-def probes(symptom: Symptom) -> tuple[str, ...]:
+def probes(symptom: Symptom) -> tuple[Measure, ...]:
     """What the probe must measure (mode `override`) for `symptom`; empty: any run shows it."""
     if symptom.kind is Kind.SLOWDOWN:
         return ("time",)
@@ -189,7 +190,7 @@ def _why_not(ran: Run, findings: Findings) -> str:
 def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
-    override = {**override_of(symptom.baseline), "measure": probes(symptom)}
+    override: Override = {**override_of(symptom.baseline), "measure": probes(symptom)}
     ran = run_overridden(case, place, override, timeout=timeout)
     findings = read_findings(place / "probe")
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
@@ -199,8 +200,8 @@ def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     return measured
 
 
-def override_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+def override_of(settings: Mapping[str, Any]) -> Override:
     """The probe's options (mode `override`) that put `settings` in force."""
     config = {name: value for name, value in settings.items() if "." in name}
-    arguments = {name: value for name, value in settings.items() if "." not in name}
-    return {**arguments, **({"config": config} if config else {})}
+    arguments = cast(Override, {name: value for name, value in settings.items() if "." not in name})
+    return {**arguments, "config": config} if config else arguments

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
@@ -39,7 +39,7 @@ def ask(
     case: Case,
     oracle: Symptom,
     place: Path,
-    override: Mapping[str, Any],
+    override: Override,
     timeout: float,
     env: Mapping[str, str] | None = None,
     without: Collection[str] = (),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
+from repro_kit.probe.repro_probe.protocol.programs import NamesData
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
@@ -23,16 +24,16 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
     """
     if not backends and not settings:
         return
-    asked = json.dumps({"backends": list(backends), "settings": list(settings)})
+    asked: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
         done = kept.run(
-            [python, "-m", "repro_probe.common.names", asked],
+            [python, "-m", "repro_probe.common.names", json.dumps(asked)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
             timeout=_SECONDS,
             cwd=Path(case.file.subject.cwd),
         )
-        unknown = json.loads(done.stdout.splitlines()[-1])
+        unknown: NamesData = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
         raise StageError(f"{python} could not tell its backends and settings: {error}.") from error
     if unknown["settings"]:

@@ -95,8 +95,8 @@ def _of_program(cell: Cell, own: Recipe) -> str:
     if changed == ("backend",) and cell.recipe.backend in LADDER:
         command = f"TORCH_BISECT_BACKEND={cell.recipe.backend} {command}"
     else:
-        told = {name: value for name, value in overrides(plan).items() if name != "setup"}
-        command += f"  # with {by_hand(told)}" if told else ""
+        override = overrides(plan)
+        command += f"  # with {by_hand(override)}" if override.keys() - {"setup"} else ""
     if "env" in changed:
         command = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in cell.recipe.env.items()), command])
     return command + setup_words(plan)

@@ -14,7 +14,9 @@ import psutil
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.model.recipe import LADDER, Autocast, Backward, Recipe
+from repro_kit.model.recipe import LADDER, Autocast, Recipe
+from repro_kit.probe.repro_probe.protocol.graphs import Region
+from repro_kit.probe.repro_probe.protocol.recipe import Backward
 from repro_kit.program import parse, render
 from repro_kit.program.from_graph import Variant, build_program
 from repro_kit.program.graph_record import GraphRecord, InputRecord
@@ -90,7 +92,7 @@ class Variants:
                     wanted.setdefault(file, set()).update(its)
         return tuple(contexts), self._customisations(wanted)
 
-    def _homes(self, region: dict[str, Any]) -> dict[Path, set[str]]:
+    def _homes(self, region: Region) -> dict[Path, set[str]]:
         """The names that a region needs, by the user's file that defines them, or imports them from elsewhere."""
         homes: dict[Path, set[str]] = {}
         for name, file in region["names"].items():

@@ -18,6 +18,7 @@ from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
@@ -43,6 +44,8 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     ui.progress("recording the graphs")
     files = _record(case, options, ui)
     recorded = read_recorded(_place(case))
+    for problem in [problem for process in recorded for problem in process.problems]:
+        ui.warn(f"A record of the probe is damaged and left out: {problem}.")
     graphs = sum(len(one.graphs) for one in recorded)
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
     search = _Search(case, options, ui, case.file.signature, kind)
@@ -164,7 +167,7 @@ class _Search:
         self.ui = ui
         self.target = target
         self.kind = kind
-        self.inputs = _place(case) / "inputs"
+        self.inputs = _place(case) / INPUTS
         self.timeout = query_timeout(options, kind)
         self.options = options
         self.verdict = Verdict(Status.CANNOT_TELL)

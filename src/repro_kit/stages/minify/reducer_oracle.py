@@ -12,10 +12,11 @@ from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdic
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import from_data, to_data
+from repro_kit.probe.repro_probe.protocol.queries import Until
 from repro_kit.program import Program, render
 from repro_kit.program.values import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer
-from repro_kit.runner.oracle import ProgramOracle, Until
+from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored

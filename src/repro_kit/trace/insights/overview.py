@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import orjson
 
 from repro_kit.model.failure.failure import Frame
+from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
 from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.defaults import Setting, unusual
 from repro_kit.trace.insights.known import CompileFacts, CompileIndex
@@ -37,12 +38,8 @@ _CACHES = {
     "dynamo_cache_bypass": ("precompile", "bypasses"),
     "precompile_cache_bypass": ("precompile", "bypasses"),
 }
-_CONFIGS = {
-    "dynamo_config": "torch._dynamo.config",
-    "inductor_config": "torch._inductor.config",
-    "functorch_config": "torch._functorch.config",
-    "compiler_config": "torch.compiler.config",
-}
+#: Records of the trace, and the config module whose settings each one holds.
+_CONFIGS = {f"{short}_config": module for short, module in CONFIG_MODULES.items()}
 
 
 class OverviewState(StrEnum):

@@ -3,6 +3,8 @@
 What else the machine does then falls on both alike. Times in seconds, memory in bytes; always [compiled, eager].
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 import math
@@ -10,6 +12,11 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from repro_probe.calls.calls import Call
+from repro_probe.protocol.orders import Measure
 
 _BLOCK = 0.01  # seconds that one measurement takes at least
 _WARM = 3  # calls before measuring, and as many more while something is still being compiled
@@ -20,10 +27,10 @@ _PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there
 _MEMORY_CALLS, _MEMORY_ROUNDS = 3, 7
 
 
-def observer(what):
+def observer(what: Sequence[Measure]) -> Callable[[Call], None]:
     """What measures a call (calls.py): its ``time``, its ``memory``, or both."""
 
-    def observe(call):
+    def observe(call: Call) -> None:
         for function in (call.run, call.eager):
             _warm_up(call, function)
         before = _frames()
@@ -37,14 +44,14 @@ def observer(what):
     return observe
 
 
-def _frames():
+def _frames() -> int:
     """Frames that Dynamo has looked at."""
     from torch._dynamo.utils import counters
 
     return counters["frames"]["total"]
 
 
-def _warm_up(call, function):
+def _warm_up(call: Call, function: Callable[..., Any]) -> None:
     for number in range(_MOST_WARM):
         before = _frames()
         call.make(function)
@@ -52,10 +59,10 @@ def _warm_up(call, function):
             return
 
 
-def _rounds(call):
+def _rounds(call: Call) -> list[list[float]]:
     lengths = [_calls_of_a_block(call, function) for function in (call.run, call.eager)]
     until = time.monotonic() + _SECONDS
-    found = []
+    found: list[list[float]] = []
     while len(found) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(found)):
         order = (0, 1) if len(found) % 2 else (1, 0)
         seconds = [0.0, 0.0]
@@ -67,19 +74,19 @@ def _rounds(call):
     return found
 
 
-def _precise(rounds):
+def _precise(rounds: list[list[float]]) -> bool:
     quartiles = statistics.quantiles([compiled / eager for compiled, eager in rounds])
     spread = (quartiles[2] - quartiles[0]) / 1.35  # as of a normal distribution
     return spread / math.sqrt(len(rounds)) < _PRECISE * quartiles[1]
 
 
-def _calls_of_a_block(call, function):
+def _calls_of_a_block(call: Call, function: Callable[..., Any]) -> int:
     if _distributed():  # every rank has to make as many calls as the others
         return 1
     return max(1, math.ceil(_BLOCK / max(_seconds(call, function, 1), 1e-6)))
 
 
-def _seconds(call, function, count):
+def _seconds(call: Call, function: Callable[..., Any], count: int) -> float:
     _synchronize()
     started = time.perf_counter()
     for _ in range(count):
@@ -88,22 +95,22 @@ def _seconds(call, function, count):
     return (time.perf_counter() - started) / count
 
 
-def _distributed():
+def _distributed() -> bool:
     torch = sys.modules["torch"]
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def _cuda():
+def _cuda() -> Any:
     cuda = sys.modules["torch"].cuda
     return cuda if cuda.is_initialized() else None
 
 
-def _synchronize():
+def _synchronize() -> None:
     if _cuda():
         _cuda().synchronize()
 
 
-def _memory(call, function):
+def _memory(call: Call, function: Callable[..., Any]) -> int:
     """Bytes that some calls need at their peak, on top of what the process holds before them."""
     gc.collect()
     cuda = _cuda()
@@ -120,26 +127,26 @@ def _memory(call, function):
     return (cuda.max_memory_allocated() if cuda else _status("VmHWM")) - before
 
 
-def _give_back():
+def _give_back() -> None:
     """Let malloc return what is free, so that memory that is used again counts again."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 
 
-def _reset_peak():
+def _reset_peak() -> int:
     """Begin a new peak of the resident memory (Linux); what is resident now."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     return _status("VmRSS")
 
 
-def _status(name):
+def _status(name: str) -> int:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
 
 
-def peak():
+def peak() -> int | None:
     """Bytes that this process has held at most: of an accelerator where one is used, else resident on the host."""
     if "torch" in sys.modules and _cuda():
         return _cuda().max_memory_allocated()

@@ -3,9 +3,19 @@
 Only in runs of their own, whose results count for nothing but what is measured: a call may be made several times.
 """
 
+from __future__ import annotations
+
 import atexit
 import functools
 import threading
+from collections.abc import Callable
+from typing import Any, Optional
+
+from repro_probe.common.place import Place
+from repro_probe.protocol.findings import MEASURED, CompiledCallData, Measured
+
+#: What looks at a call, and at how many first calls of everything compiled.
+Observer = tuple[Callable[["Call"], None], Optional[int]]
 
 _inside = threading.local()
 
@@ -13,17 +23,17 @@ _inside = threading.local()
 class Calls:
     """Everything that the script compiles, each with an observer of its calls."""
 
-    def __init__(self, place, observers):
+    def __init__(self, place: Place, observers: list[Observer]) -> None:
         """`observers`: (function, number); it is given so many first calls of everything compiled.
 
         With None for the number it is given the second call, or the only one once the script is over.
         """
         self.place = place
         self.observers = observers
-        self.compiled = []
+        self.compiled: list[Compiled] = []
         atexit.register(self._end)
 
-    def watch(self, compiled, original):
+    def watch(self, compiled: Any, original: Any) -> Any:
         """`compiled`, with its outermost calls seen."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
@@ -34,11 +44,12 @@ class Calls:
             return compiled
         return one.seen(compiled)
 
-    def write(self):
+    def write(self) -> None:
         """Write down what is known of all callables."""
-        self.place.write("measured", {"compiled": [one.found for one in self.compiled if one.found["calls"]]})
+        measured: Measured = {"compiled": [one.found for one in self.compiled if one.found["calls"]]}
+        self.place.write(MEASURED, measured)
 
-    def _end(self):
+    def _end(self) -> None:
         for one in self.compiled:
             one.end()
         if self.compiled:
@@ -48,17 +59,17 @@ class Calls:
 class Compiled:
     """One compiled callable, and what is found of it."""
 
-    def __init__(self, calls, original):
+    def __init__(self, calls: Calls, original: Any) -> None:
         self.calls = calls
         self.original = original
-        self.found = {"name": _name(original), "calls": 0, "backward": False}  # model/measure/timing.py, CompiledCall
-        self.first = None  # until there is a second one
+        self.found: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
+        self.first: Call | None = None  # until there is a second one
 
-    def seen(self, run):
+    def seen(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """`run`, observed."""
 
         @functools.wraps(run)
-        def call(*arguments, **named):
+        def call(*arguments: Any, **named: Any) -> Any:
             if getattr(_inside, "flag", False):
                 return run(*arguments, **named)
             _inside.flag = True
@@ -69,7 +80,7 @@ class Compiled:
 
         return call
 
-    def _call(self, run, arguments, named):
+    def _call(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self.found["calls"] += 1
         if self.found["calls"] == 2:
             self.first = None
@@ -82,7 +93,7 @@ class Compiled:
             self._watch_backward(result)
         return result
 
-    def end(self):
+    def end(self) -> None:
         """The script is over: a callable that was called once is observed now."""
         if self.first is not None:
             _inside.flag = True
@@ -90,14 +101,14 @@ class Compiled:
                 if number is None:
                     self._observe(observe, self.first)
 
-    def _observe(self, observe, call):
+    def _observe(self, observe: Callable[[Call], None], call: Call) -> None:
         try:
             observe(call)
         except Exception as error:
             self.found["problem"] = f"{type(error).__name__}: {error}"[:300]
         self.calls.write()
 
-    def _watch_backward(self, result):
+    def _watch_backward(self, result: Any) -> None:
         import torch
         from torch.utils._pytree import tree_leaves
 
@@ -106,7 +117,7 @@ class Compiled:
         if compiles_autograd():  # it would trace the hook too
             return
 
-        def begun(gradient):
+        def begun(gradient: Any) -> None:
             self.found["backward"] = True
 
         for leaf in tree_leaves(result):
@@ -117,7 +128,9 @@ class Compiled:
 class Call:
     """A call that can be made again, compiled or in eager, with the modes of torch that it was made in."""
 
-    def __init__(self, owner, run, arguments, named):
+    def __init__(
+        self, owner: Compiled, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
         import torch
 
         self.found = owner.found
@@ -126,12 +139,12 @@ class Call:
         self.run = run
         self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
-        def eager(*given, **more):  # a function: to disable a module wraps it in another one
+        def eager(*given: Any, **more: Any) -> Any:  # a function: to disable a module wraps it in another one
             return owner.original(*given, **more)
 
         self.eager = torch._dynamo.disable(eager)
 
-    def make(self, function):
+    def make(self, function: Callable[..., Any]) -> Any:
         """Call `function`, and its backward where the script ran that; returns the results."""
         import torch
 
@@ -143,12 +156,12 @@ class Call:
         return result
 
 
-def _apart(arguments):
+def _apart(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
     """`arguments`, cut off from the graph that computed them: its backward belongs to the script."""
     import torch
     from torch.utils._pytree import tree_map
 
-    def cut(value):
+    def cut(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
             return value.detach().requires_grad_()
         return value
@@ -156,7 +169,7 @@ def _apart(arguments):
     return tree_map(cut, arguments)
 
 
-def _backward(result):
+def _backward(result: Any) -> None:
     """Run the backward of all differentiable results, and leave the gradients of leaves as they were."""
     import torch
     from torch.utils._pytree import tree_leaves
@@ -175,7 +188,7 @@ def _backward(result):
             leaf.grad = gradient
 
 
-def _leaves(nodes):
+def _leaves(nodes: list[Any]) -> list[Any]:
     """The tensors that a graph of autograd accumulates gradients in."""
     seen, found = set(), []
     while nodes:
@@ -189,7 +202,7 @@ def _leaves(nodes):
     return found
 
 
-def _name(function):
+def _name(function: Any) -> str:
     if getattr(function, "__name__", "") == "_call_impl":  # nn.Module.compile
         function = function.__self__
     code = getattr(getattr(function, "forward", function), "__code__", None)

@@ -4,24 +4,34 @@ The call is made several times, each from the same tensors: copies of its argume
 the modules that it can reach, whose values are put back. State in other Python objects is not.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import inspect
 import random
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from repro_probe.calls.calls import Call
 from repro_probe.judge import compare_outputs, recheck
+from repro_probe.judge.tolerance import Tolerance
+from repro_probe.protocol.failures import Comparison
+from repro_probe.protocol.findings import CompiledCallData
+from repro_probe.protocol.recipe import RECIPE_DEFAULTS, RecipeData
 from repro_probe.run import outputs
-from repro_probe.run.program import DEFAULTS, set_config
+from repro_probe.run.outputs import Outcome
+from repro_probe.run.program import set_config
 
 CALLS = 3  # of one callable, that are compared: a missing guard shows at the second
 
 
-def observe(call):
+def observe(call: Call) -> None:
     """Compare `call`, and keep the first difference found of its callable."""
     found = call.found
     if found.get("difference"):
@@ -29,15 +39,16 @@ def observe(call):
     with _undisturbed():
         program = _AsProgram(call)
         with program.untouched():
-            told = {}
+            comparison: Comparison = {}
             eager, compiled = _both(program, found)
-            if compare_outputs.kinds_of_difference(eager, compiled, compare_outputs.Tolerance(program.recipe)):
-                told = recheck.reconsider(program, eager, compiled, functools.partial(_with_eager_random, program))
+            if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
+                with_eager_random = functools.partial(_with_eager_random, program)
+                comparison = recheck.reconsider(program, eager, compiled, with_eager_random)
     found["compared"] = found.get("compared", 0) + 1
-    found.update(told)
+    found.update(cast(CompiledCallData, comparison))
 
 
-def _both(program, found):
+def _both(program: _AsProgram, found: CompiledCallData) -> tuple[Outcome, Outcome]:
     """The outcomes in eager and compiled; where only one of them raises, that is noted."""
     try:
         eager = outputs.run(program, program.graph, _quiet)
@@ -52,15 +63,15 @@ def _both(program, found):
         raise
 
 
-def _quiet(step, number):
+def _quiet(step: outputs.Step, number: int) -> None:
     """The steps of a run are of no interest."""
 
 
-def _compiled(program):
+def _compiled(program: _AsProgram) -> Outcome:
     return outputs.run(program, program.compiled, _quiet)
 
 
-def _with_eager_random(program):
+def _with_eager_random(program: _AsProgram) -> Outcome:
     torch._dynamo.reset()
     before = sys.modules["torch._inductor.config"].fallback_random
     set_config("inductor.fallback_random", True)
@@ -74,7 +85,7 @@ def _with_eager_random(program):
 class _AsProgram:
     """A call in the form that the judge knows (program.py): inputs by name, a graph, a recipe."""
 
-    def __init__(self, call):
+    def __init__(self, call: Call) -> None:
         self.call = call
         leaves, self.structure = tree_flatten(call.arguments)
         self.leaves = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in leaves]
@@ -83,35 +94,35 @@ class _AsProgram:
         self.parameters = [*(f"argument {at}" for at in range(len(leaves))), *self.state]
         tensors = [*self.state.values(), *filter(_is_tensor, self.leaves)]
         trains = call.grad and not call.inference and any(tensor.requires_grad for tensor in tensors)
-        self.recipe = {**DEFAULTS, "backward": "sum" if trains else "none"}
+        self.recipe: RecipeData = {**RECIPE_DEFAULTS, "backward": "sum" if trains else "none"}
 
-    def calls(self):
+    def calls(self) -> list[tuple[Any, ...]]:
         """The arguments of the call, copied, and the state as it was before it."""
         with _disable_current_modes():
             self._put_back()
         copies = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in self.leaves]
         return [(*copies, *self.state.values())]
 
-    def graph(self, *inputs):
+    def graph(self, *inputs: Any) -> Any:
         """The call in eager."""
         return self._make(self.call.eager, inputs)
 
-    def compiled(self, *inputs):
+    def compiled(self, *inputs: Any) -> Any:
         """The call as the script makes it."""
         return self._make(self.call.run, inputs)
 
-    def _make(self, function, inputs):
+    def _make(self, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
         arguments, named = tree_unflatten(list(inputs[: len(self.leaves)]), self.structure)
         return function(*arguments, **named)
 
-    def _put_back(self):
+    def _put_back(self) -> None:
         for tensor, value in zip(self.state.values(), self.values):
             tensor.grad = None
             if not torch.equal(tensor.data, value):
                 tensor.data.copy_(value)  # past the version counter: a backward of the script may be due
 
     @contextlib.contextmanager
-    def untouched(self):
+    def untouched(self) -> Iterator[None]:
         """Leave state and gradients as they were found."""
         gradients = [tensor.grad for tensor in self.state.values()]
         try:
@@ -122,7 +133,7 @@ class _AsProgram:
                 tensor.grad = gradient
 
     @contextlib.contextmanager
-    def forward_region(self, autocast=True):
+    def forward_region(self, autocast: bool = True) -> Iterator[None]:
         """Grad mode as it was; autocast goes on as the script has it, unless a run in double precision is wanted."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.inference_mode(self.call.inference))
@@ -131,27 +142,27 @@ class _AsProgram:
                 stack.enter_context(torch.autocast("cpu", enabled=False))
             yield
 
-    def surroundings(self):
+    def surroundings(self) -> contextlib.AbstractContextManager[Any]:
         """What else surrounds the call surrounds its comparison too."""
         return contextlib.nullcontext()
 
 
-def _is_tensor(value):
+def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _copy(tensor):
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def _state(function):
+def _state(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Parameters and buffers of the modules that `function` is, belongs to, or names, by name."""
     for prefix, module in _modules(function):
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             yield f"{prefix}{name}", tensor
 
 
-def _modules(function):
+def _modules(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
     owner = getattr(function, "__self__", None)
     if isinstance(function, torch.nn.Module) or isinstance(owner, torch.nn.Module):
         yield "", owner if isinstance(owner, torch.nn.Module) else function
@@ -166,7 +177,7 @@ def _modules(function):
 
 
 @contextlib.contextmanager
-def _undisturbed():
+def _undisturbed() -> Iterator[None]:
     """Leave the random number generators of the script where they are."""
     numpy = sys.modules.get("numpy")
     states = random.getstate(), numpy.random.get_state() if numpy else None

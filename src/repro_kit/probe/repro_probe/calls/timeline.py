@@ -6,14 +6,20 @@ belongs to that. Seeds are set first, so that two runs of a script that sets non
 Option ``timeline``: the seed, or null for none to be set.
 """
 
+from __future__ import annotations
+
 import atexit
 import functools
 import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
+from repro_probe.protocol.findings import TIMELINE, Digest, TimedCall, Timeline
 
 _MOST_CALLS = 20_000  # that are noted
 _MOST_DIGESTS = 300  # calls whose results are
@@ -25,32 +31,38 @@ _LARGEST_SUM = 1 << 24  # elements that are summed
 class _Calls:
     """The calls of this process."""
 
-    def __init__(self, place):
+    def __init__(self, place: Place) -> None:
         self.place = place
         self.pid = os.getpid()
         self.started = time.time()
-        self.calls = []
+        self.calls: list[TimedCall] = []
         self.left_out = 0
         self.compiles = 0  # begun so far
         self.inside = threading.local()
 
-    def write(self):
+    def write(self) -> None:
         if os.getpid() == self.pid and (self.calls or self.left_out):
-            told = {"rank": os.environ.get("RANK"), "started": self.started, "calls": self.calls}
-            self.place.write("timeline", {**told, "left_out": self.left_out})
+            timeline: Timeline = {
+                "rank": os.environ.get("RANK"),
+                "started": self.started,
+                "calls": self.calls,
+                "left_out": self.left_out,
+            }
+            self.place.write(TIMELINE, timeline)
 
 
-def install(place):
+def install(place: Place) -> None:
     """Arrange for it; nothing is imported before the script does it."""
     calls = _Calls(place)
-    if place.options["timeline"] is not None:
-        when_imported("torch", lambda torch: _seed(torch, place.options["timeline"]))
+    seed = place.options["timeline"]
+    if seed is not None:
+        when_imported("torch", lambda torch: _seed(torch, seed))
     when_imported("torch._dynamo.callback", lambda module: _count_compiles(module, calls))
     when_imported("torch._dynamo.eval_frame", lambda module: _wrap(module, calls))
     atexit.register(calls.write)
 
 
-def _seed(torch, seed):
+def _seed(torch: Any, seed: int) -> None:
     import random
 
     random.seed(seed)
@@ -58,18 +70,18 @@ def _seed(torch, seed):
     when_imported("numpy.random", lambda numpy_random: numpy_random.seed(seed))
 
 
-def _count_compiles(module, calls):
+def _count_compiles(module: Any, calls: _Calls) -> None:
     handler = getattr(module, "callback_handler", None)
     if handler is None:
         return
 
-    def begun(*_):
+    def begun(*_: Any) -> None:
         calls.compiles += 1
 
     handler.register_start_callback(begun)
 
 
-def _wrap(eval_frame, calls):
+def _wrap(eval_frame: Any, calls: _Calls) -> None:
     """Wrap what torch.compile returns for a function; a module's forward is one too."""
     context = getattr(eval_frame, "OptimizeContext", None)
     if context is None:
@@ -77,19 +89,19 @@ def _wrap(eval_frame, calls):
     call = context.__call__
 
     @functools.wraps(call)
-    def wrapped_call(self, fn):
+    def wrapped_call(self: Any, fn: Any) -> Any:
         compiled = call(self, fn)
         return _timed(compiled, calls) if hasattr(compiled, "_torchdynamo_inline") else compiled
 
     context.__call__ = wrapped_call
 
 
-def _timed(compiled, calls):
+def _timed(compiled: Any, calls: _Calls) -> Any:
     owner = getattr(getattr(compiled, "_torchdynamo_orig_callable", None), "__self__", None)
     name = type(owner).__qualname__ if owner is not None else getattr(compiled, "__qualname__", "?")
 
     @functools.wraps(compiled)
-    def timed(*args, **kwargs):
+    def timed(*args: Any, **kwargs: Any) -> Any:
         if getattr(calls.inside, "flag", False):
             return compiled(*args, **kwargs)
         calls.inside.flag = True
@@ -102,15 +114,16 @@ def _timed(compiled, calls):
         _note(calls, name, seconds, calls.compiles != before, result, (args, kwargs))
         return result
 
+    wrapper: Any = timed
     # Dynamo knows a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile this one.
-    timed._torchdynamo_wrapper_id = id(timed)
+    wrapper._torchdynamo_wrapper_id = id(timed)
     skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
     if skip is not None:
-        skip(timed.__code__)
-    return timed
+        skip(wrapper.__code__)
+    return wrapper
 
 
-def _now():
+def _now() -> float:
     """The time when what was queued on an accelerator is done."""
     import torch
 
@@ -119,21 +132,22 @@ def _now():
     return time.perf_counter()
 
 
-def _note(calls, name, seconds, compiled, result, inputs):
+def _note(calls: _Calls, name: str, seconds: float, compiled: bool, result: Any, inputs: Any) -> None:
     if len(calls.calls) >= _MOST_CALLS:
         calls.left_out += 1
         return
-    call = {"name": name, "seconds": seconds, "compiled": compiled}
+    call: TimedCall = {"name": name, "seconds": seconds, "compiled": compiled}
     if len(calls.calls) < _MOST_DIGESTS:
-        call.update(result=_digest(result), inputs=_digest(inputs))
+        call["result"] = _digest(result)
+        call["inputs"] = _digest(inputs)
     calls.calls.append(call)
 
 
-def _digest(values):
+def _digest(values: Any) -> list[Digest] | None:
     """Shape, dtype, sum of magnitudes and some elements of the tensors in `values`; None where they cannot be read."""
     import torch
 
-    found = []
+    found: list[Digest] = []
     try:
         with torch.no_grad():
             for value in _leaves(values):
@@ -145,7 +159,7 @@ def _digest(values):
     return found
 
 
-def _leaves(value):
+def _leaves(value: Any) -> Iterator[Any]:
     import torch
 
     if isinstance(value, torch.Tensor) or type(value) in (bool, int, float):
@@ -158,7 +172,7 @@ def _leaves(value):
             yield from _leaves(item)
 
 
-def _of(torch, value):
+def _of(torch: Any, value: Any) -> Digest:
     if not isinstance(value, torch.Tensor):
         return [[], type(value).__name__, None, [float(value)]]
     tensor = value.detach()

@@ -4,11 +4,18 @@ Written down are digests, one list a process, when it ends: two runs of a script
 their calls get the same arguments. Random numbers are seeded for that.
 """
 
+from __future__ import annotations
+
 import atexit
 import functools
 import random
 import sys
 import types
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from repro_probe.protocol.findings import WitnessedCall
 
 _CALLS = 1000  # that are written down
 _ITEMS, _DEPTH = 200, 5  # of a container, of nesting
@@ -22,28 +29,28 @@ _FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_m
 class Witness:
     """`write` gets the list of calls at the end: [name, arguments before, result, state after] each."""
 
-    def __init__(self, torch, write):
+    def __init__(self, torch: Any, write: Callable[[list[WitnessedCall]], None]) -> None:
         self._torch = torch
-        self._calls = []
+        self._calls: list[WitnessedCall] = []
         random.seed(0)
         torch.manual_seed(0)
         atexit.register(lambda: write(self._calls))
 
-    def __call__(self, original, compiled):
+    def __call__(self, original: Any, compiled: Any) -> Any:
         """`compiled`, made of `original`, with its calls witnessed."""
         if isinstance(compiled, self._torch.nn.Module):
             compiled.forward = self._witnessed(original, compiled.forward)
             return compiled
         return self._witnessed(original, compiled)
 
-    def _witnessed(self, original, compiled):
+    def _witnessed(self, original: Any, compiled: Any) -> Callable[..., Any]:
         compiling = self._torch.compiler.is_compiling
 
         @functools.wraps(compiled)
-        def call(*arguments, **named):
+        def call(*arguments: Any, **named: Any) -> Any:
             if compiling():
                 return compiled(*arguments, **named)
-            given = {**dict(enumerate(arguments)), **named}
+            given: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
             before = self._digest(given)
             try:
                 result = compiled(*arguments, **named)
@@ -55,13 +62,13 @@ class Witness:
 
         return call
 
-    def _note(self, original, before, result, given):
+    def _note(self, original: Any, before: Any, result: Any, given: dict[Any, Any]) -> None:
         if len(self._calls) < _CALLS:
             name = getattr(original, "__qualname__", type(original).__name__)
             state = {**self._state(original), "arguments": self._digest(given)}
             self._calls.append([name, before, result, state])
 
-    def _state(self, original):
+    def _state(self, original: Any) -> dict[str, Any]:
         """What the function can reach besides its arguments: its closure, globals that it names, its object."""
         state = {}
         if isinstance(original, self._torch.nn.Module):
@@ -75,7 +82,7 @@ class Witness:
             state.update(self._of_function(function, self._digest))
         return state
 
-    def _of_function(self, function, digest):
+    def _of_function(self, function: FunctionType, digest: Callable[[Any], Any]) -> dict[str, Any]:
         state = {}
         code = function.__code__
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
@@ -88,7 +95,7 @@ class Witness:
                 state[name] = digest(function.__globals__[name])
         return state
 
-    def _digest(self, value, depth=_DEPTH, above=()):
+    def _digest(self, value: Any, depth: int = _DEPTH, above: tuple[int, ...] = ()) -> Any:
         torch = self._torch
         if isinstance(value, torch.Tensor):
             return _of_tensor(torch, value)
@@ -114,7 +121,7 @@ class Witness:
         kept = {name: item for name, item in attributes.items() if not (hidden and name.startswith("_") and not item)}
         return {name: deeper(item) for name, item in kept.items() if not name.startswith("_torchdynamo")}
 
-    def _of_definition(self, value, digest):
+    def _of_definition(self, value: Any, digest: Callable[[Any], Any]) -> Any:
         """What the user's functions and classes can reach."""
         if str(value.__module__).partition(".")[0] in _FOREIGN:
             return type(value).__name__
@@ -125,7 +132,7 @@ class Witness:
         return {name: digest(item) for name, item in vars(value).items() if not name.startswith("__")}
 
 
-def _of_tensor(torch, tensor):
+def _of_tensor(torch: Any, tensor: Any) -> list[Any]:
     """Form and contents in short: two sums tell most differences."""
     form = [str(tensor.dtype), list(tensor.shape)]
     try:
@@ -138,7 +145,7 @@ def _of_tensor(torch, tensor):
         return ["tensor", *form]
 
 
-def _names(code):
+def _names(code: CodeType) -> set[str]:
     """Names of globals that a code object and those within it use."""
     found = set(code.co_names)
     for constant in code.co_consts:

@@ -1,9 +1,14 @@
 """What this torch lets one switch from outside, found by looking: no version numbers."""
 
+from __future__ import annotations
+
 import importlib
 import typing
+from typing import Any
 
-from repro_probe.common.environment import CONFIG_MODULES, value_of
+from repro_probe.common.environment import value_of
+from repro_probe.protocol.queries import Levers, Setting, Subsystem
+from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 #: Numbers that switch something off: fusion, vectors, threads, inlining.
 _NUMBERS = {
@@ -18,12 +23,12 @@ _NUMBERS = {
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
-def levers():
+def levers() -> Levers:
     """Subsystems by backend, whether graphs have backends of their own, and settings with their other values."""
     return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
 
 
-def _subsystems():
+def _subsystems() -> dict[str, list[Subsystem]]:
     """{"inductor": [{"name": "lowerings"}, {"name": …, "setting": "inductor.layout_optimization", "value": False}]}."""
     try:
         from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
@@ -34,7 +39,7 @@ def _subsystems():
     return {backend: [_subsystem(backend, it) for it in known] for backend, known in BACKENDS.items()}
 
 
-def _subsystem(backend, it):
+def _subsystem(backend: str, it: Any) -> Subsystem:
     field = getattr(it, "config_field", None)
     if field is None:
         return {"name": it.name}
@@ -43,15 +48,15 @@ def _subsystem(backend, it):
     return {"name": it.name, "setting": module + "." + field, "value": it.config_value}
 
 
-def _has_graph_overrides():
+def _has_graph_overrides() -> bool:
     from torch._dynamo import config
 
     return hasattr(config, "debug_backend_override")
 
 
-def _settings():
+def _settings() -> list[Setting]:
     """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
-    found = []
+    found: list[Setting] = []
     for short in _FLIPPED:
         module = importlib.import_module(CONFIG_MODULES[short])
         for key, entry in list(getattr(module, "_config", {}).items()):
@@ -69,7 +74,7 @@ def _settings():
     return found
 
 
-def _values(kind, value):
+def _values(kind: Any, value: Any) -> list[Any]:
     """All values of a type that has few; none where it has more."""
     if kind is bool or isinstance(value, bool):
         return [True, False]

@@ -5,33 +5,39 @@ torch/_dynamo/convert_frame.py), and where it decides whether to inline a call (
 torch/_dynamo/symbolic_convert.py).
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
 
 from repro_probe.common.imports import when_imported
+from repro_probe.protocol.orders import FunctionData
 
 
-def is_named(code, functions):
+def is_named(code: CodeType, functions: Sequence[FunctionData]) -> bool:
     """Whether `functions` (``{"name", "file", "line"}`` of each, as its code object tells them) has this one."""
     told = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
     return told in functions
 
 
-def install(functions):
+def install(functions: Sequence[FunctionData]) -> None:
     """Leave `functions` to eager wherever Dynamo meets them."""
 
-    def is_wanted(code):
+    def is_wanted(code: CodeType) -> bool:
         return is_named(code, functions)
 
     when_imported("torch._dynamo.convert_frame", lambda module: _skip_frames(module, is_wanted))
     when_imported("torch._dynamo.symbolic_convert", lambda module: _refuse_inlining(module, is_wanted))
 
 
-def _skip_frames(module, is_wanted):
+def _skip_frames(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
     """Neither a wanted frame nor what it calls is compiled."""
     original = module.CatchErrorsWrapper.__call__
 
     @functools.wraps(original)
-    def call(self, frame, *rest):
+    def call(self: Any, frame: Any, *rest: Any) -> Any:
         if not is_wanted(frame.f_code):
             return original(self, frame, *rest)
         from torch._dynamo.types import ConvertFrameReturn, FrameAction, FrameExecStrategy
@@ -41,13 +47,13 @@ def _skip_frames(module, is_wanted):
     module.CatchErrorsWrapper.__call__ = call
 
 
-def _refuse_inlining(module, is_wanted):
+def _refuse_inlining(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
     """A call of a wanted function breaks the graph; Dynamo asks the function whether it was disabled."""
     cls = module.InliningInstructionTranslator
     original = cls.check_inlineable
 
     @functools.wraps(original)
-    def check_inlineable(function):
+    def check_inlineable(function: Any) -> Any:
         if hasattr(function, "get_code") and hasattr(function, "get_function") and is_wanted(function.get_code()):
             function.get_function()._torchdynamo_disable = True
         return original(function)

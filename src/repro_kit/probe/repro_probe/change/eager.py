@@ -1,8 +1,17 @@
 """Compile nothing, whatever becomes of ``TORCH_COMPILE_DISABLE`` on its way, and note what is compiled all the same."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
+from repro_probe.protocol.findings import COMPILED
+from repro_probe.protocol.torch_config import CONFIG_MODULES
+
+Fix = Callable[[Any, str, object], None]
 
 #: Where every graph of Dynamo, and every graph that Inductor makes code of, passes: module, class, method.
 _BORDERS = (
@@ -11,20 +20,20 @@ _BORDERS = (
 )
 
 
-def install(place, fix):
+def install(place: Place, fix: Fix) -> None:
     """Switch Dynamo off from inside, for good (`fix`), and watch the compiler's borders."""
-    when_imported("torch._dynamo.config", lambda config: fix(config, "disable", True))
+    when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
     for name, cls, method in _BORDERS:
         when_imported(name, functools.partial(_watch, place=place, cls=cls, method=method))
 
 
-def _watch(module, place, cls, method):
+def _watch(module: Any, place: Place, cls: str, method: str) -> None:
     owner = getattr(module, cls)
     original = getattr(owner, method)
 
     @functools.wraps(original)
-    def noted(self, *arguments, **named):
-        place.append("compiled", f"{cls}.{method}")
+    def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+        place.append(COMPILED, f"{cls}.{method}")
         return original(self, *arguments, **named)
 
     setattr(owner, method, noted)

@@ -1,29 +1,36 @@
 """Let eager run some of a script's graphs: torch's own lever where it has one, else a hook at Dynamo's border."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from repro_probe.common.imports import when_imported
+from repro_probe.protocol.torch_config import CONFIG_MODULES
+
+Fix = Callable[[Any, str, object], None]
 
 
-def install(wanted, fix):
+def install(wanted: str, fix: Fix) -> None:
     """`wanted`: ``3`` or ``>=3``, by the number of the frame; `fix(module, name, value)` sets a setting for good."""
 
-    def choose(config):
+    def choose(config: Any) -> None:
         if hasattr(config, "debug_backend_override"):
             fix(config, "debug_backend_override", wanted + ":eager")
         else:
             when_imported("torch._dynamo.output_graph", lambda module: hook(module, wanted))
 
-    when_imported("torch._dynamo.config", choose)
+    when_imported(CONFIG_MODULES["dynamo"], choose)
 
 
-def hook(module, wanted):
+def hook(module: Any, wanted: str) -> None:
     """Give the wanted graphs of `torch._dynamo.output_graph` to the backend ``eager``."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 
     @functools.wraps(original)
-    def call_user_compiler(self, *arguments, **named):
+    def call_user_compiler(self: Any, *arguments: Any, **named: Any) -> Any:
         from torch._dynamo.backends.registry import lookup_backend
 
         if not _is_wanted(_frame(self), wanted):
@@ -37,7 +44,7 @@ def hook(module, wanted):
     cls.call_user_compiler = call_user_compiler
 
 
-def _frame(graph):
+def _frame(graph: Any) -> int | None:
     compile_id = getattr(graph, "dynamo_compile_id", None)
     if compile_id is None:
         from torch._guards import CompileContext
@@ -46,7 +53,7 @@ def _frame(graph):
     return None if compile_id is None else compile_id.frame_id
 
 
-def _is_wanted(frame, wanted):
+def _is_wanted(frame: int | None, wanted: str) -> bool:
     if frame is None:
         return False
     return frame >= int(wanted[2:]) if wanted.startswith(">=") else frame == int(wanted)

@@ -1,23 +1,30 @@
 """Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
 
-Options: ``backend``, ``mode``, ``dynamic`` (present only where overridden), ``fullgraph``, ``grad`` (grad mode to start
-with), ``setup`` (Python code to run once torch is imported), ``witness`` (write down what calls return and leave),
-``switch`` (see switches.py), and ``config`` ({"inductor.cpp.simdlen": 8}), applied when the config module is imported;
-the script cannot set these anew. ``functions`` ({"dynamo.reorderable_logging_functions": ["builtins.print"]}) are
-added to a setting that is a set of them. ``timeline``: see timeline.py, ``eager_graphs``:
-see graphs.py. ``eager``: compile nothing, see
-eager.py. ``defaults`` names settings that stay at their defaults, whatever the script sets.
+The options are those of `Override` (protocol/orders.py). Settings are applied when their config module is imported; the
+script cannot set these anew.
 """
+
+from __future__ import annotations
 
 import functools
 import importlib
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 
 from repro_probe.change import disable, eager, eager_graphs, subsystem_switches
 from repro_probe.common import names
-from repro_probe.common.environment import CONFIG_MODULES
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
+from repro_probe.protocol.findings import APPLIED
+from repro_probe.protocol.graphs import CompileSettings
+from repro_probe.protocol.orders import Options
+from repro_probe.protocol.torch_config import CONFIG_MODULES
+
+Note = Callable[[CompileSettings], None]
+Watch = Callable[[Any, Any], Any]
 
 _inside = threading.local()
 
@@ -25,21 +32,25 @@ _inside = threading.local()
 _HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
 
 
-def is_users(frame):
+def is_users(frame: FrameType) -> bool:
     """Whether a call of `torch.compile` from `frame` is the user's."""
     name = frame.f_globals.get("__name__") or ""
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
-def compile_settings(arguments):
+def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
     """The arguments of a call of `torch.compile` that decide how, as data."""
-    settings = {name: arguments.get(name) for name in ("mode", "dynamic", "fullgraph", "options")}
     backend = arguments.get("backend") or "inductor"
-    settings["backend"] = backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend))
-    return settings
+    return {
+        "mode": arguments.get("mode"),
+        "dynamic": arguments.get("dynamic"),
+        "fullgraph": arguments.get("fullgraph"),
+        "options": arguments.get("options"),
+        "backend": backend if isinstance(backend, str) else getattr(backend, "__qualname__", repr(backend)),
+    }
 
 
-def install(place, note, watch):
+def install(place: Place, note: Note, watch: Watch) -> None:
     """Arrange for the overrides; nothing is imported before the script does it.
 
     `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
@@ -68,46 +79,46 @@ def install(place, note, watch):
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
     if "switch" in options:
-        path = place.path(subsystem_switches.APPLIED, "jsonl")
+        path = place.path(APPLIED, "jsonl")
         when_imported(
             "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
         )
 
 
-def _fix(module, name, value):
+def _fix(module: Any, name: str, value: object) -> None:
     """Set it for good: what the script assigns later does not count, and other threads see it too."""
     *path, last = name.split(".")
     holder = module
     for part in path:
         holder = getattr(holder, part)
     setattr(holder, last, value)
-    entry = getattr(module, "_config", {}).get(name)
+    entry: Any = getattr(module, "_config", {}).get(name)
     if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
         entry.env_value_force = value
 
 
-def _fix_default(module, name):
+def _fix_default(module: Any, name: str) -> None:
     entry = getattr(module, "_config", {}).get(name)
     if entry is not None:
         _fix(module, name, entry.default)
 
 
-def _add(module, name, paths):
+def _add(module: Any, name: str, paths: Sequence[str]) -> None:
     setattr(module, name, {*getattr(module, name), *map(_function, paths)})
 
 
-def _function(path):
+def _function(path: str) -> Any:
     module, _, name = path.rpartition(".")
     if module not in sys.modules and "." in module:  # a method: logging.Logger.info
         return getattr(_function(module), name)
     return getattr(importlib.import_module(module), name)
 
 
-def _wrap_compile(torch, options, note, watch):
+def _wrap_compile(torch: Any, options: Options, note: Note, watch: Watch) -> None:
     compile_ = torch.compile
 
     @functools.wraps(compile_)
-    def compile(model=None, **arguments):
+    def compile(model: Any = None, **arguments: Any) -> Any:
         if not is_users(sys._getframe(1)):
             return compile_(model, **arguments)
         note(compile_settings(arguments))
@@ -116,7 +127,7 @@ def _wrap_compile(torch, options, note, watch):
             return lambda function: _compile(function, changed)
         return _compile(model, changed)
 
-    def _compile(model, changed):
+    def _compile(model: Any, changed: dict[str, Any]) -> Any:
         code = getattr(model, "__code__", None)
         if code is not None and disable.is_named(code, options.get("disable", ())):
             changed = {"disable": True}  # torch.compile looks through the decorator
@@ -129,7 +140,7 @@ def _wrap_compile(torch, options, note, watch):
     torch.compile = compile
 
 
-def _compile_arguments(arguments, options):
+def _compile_arguments(arguments: dict[str, Any], options: Options) -> dict[str, Any]:
     changed = dict(arguments)
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
@@ -145,13 +156,13 @@ def _compile_arguments(arguments, options):
     return changed
 
 
-def _wrap_optimize(dynamo, options):
+def _wrap_optimize(dynamo: Any, options: Options) -> None:
     optimize = dynamo.optimize
     if not {"backend", "dynamic"} & set(options):
         return
 
     @functools.wraps(optimize)
-    def optimize_with(*positional, **arguments):
+    def optimize_with(*positional: Any, **arguments: Any) -> Any:
         if not getattr(_inside, "flag", False):
             if positional:
                 arguments["backend"], positional = positional[0], ()
@@ -162,5 +173,5 @@ def _wrap_optimize(dynamo, options):
         return optimize(*positional, **arguments)
 
     dynamo.optimize = optimize_with
-    eval_frame = importlib.import_module("torch._dynamo.eval_frame")
+    eval_frame: Any = importlib.import_module("torch._dynamo.eval_frame")
     eval_frame.optimize = optimize_with

@@ -4,25 +4,29 @@ A switch is ``{}``, which only notes, or has ``backend`` and ``subsystem`` and o
 number are off; what TORCH_BISECT_MAX does), ``without`` and ``only`` (lists of numbers). They count from 0.
 """
 
+from __future__ import annotations
+
 import collections
 import json
 import os
+from typing import Any
 
-#: Where the applications go, in a directory of the run: one JSON line each.
-APPLIED = "applied"
+from repro_probe.protocol.findings import APPLIED
+from repro_probe.protocol.orders import Switch
+from repro_probe.protocol.queries import Application
 
 
-def install(switch, path):
+def install(switch: Switch, path: str) -> None:
     """From here on CompilerBisector answers as `switch` says; each application is written to the file `path`."""
     from torch._inductor import compiler_bisector
 
     bisector = compiler_bisector.CompilerBisector
     bisector.bisection_enabled = True  # keeps the graph cache out of it, as torch's own bisection does
     wanted = (switch.get("backend"), switch.get("subsystem"))
-    numbers = collections.Counter()
+    numbers: collections.Counter[tuple[str, str]] = collections.Counter()
     file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - as long as the process
 
-    def disable_subsystem(backend, subsystem, debug_info=None):
+    def disable_subsystem(backend: str, subsystem: str, debug_info: Any = None) -> bool:
         if wanted not in ((None, None), (backend, subsystem)):
             return False
         number = numbers[backend, subsystem]
@@ -35,7 +39,7 @@ def install(switch, path):
     bisector.disable_subsystem = staticmethod(disable_subsystem)
 
 
-def read(directory):
+def read(directory: str) -> list[Application] | None:
     """The applications that were noted in `directory`."""
     try:
         with open(os.path.join(directory, APPLIED), encoding="utf-8") as file:
@@ -44,7 +48,7 @@ def read(directory):
         return None
 
 
-def _is_off(switch, number):
+def _is_off(switch: Switch, number: int) -> bool:
     if "last" in switch:
         return number > switch["last"]
     if "only" in switch:
@@ -52,7 +56,7 @@ def _is_off(switch, number):
     return number in switch.get("without", ())
 
 
-def _described(debug_info):
+def _described(debug_info: Any) -> tuple[str, str]:
     """(name, user's line) of an application: a node's operator or an operator, else what torch says of it."""
     if debug_info is None:
         return "", ""
@@ -68,7 +72,7 @@ def _described(debug_info):
     return str(debug_info()), ""
 
 
-def _last_line(stack):
+def _last_line(stack: str | None) -> str:
     """``model.py:12: y = x.relu()`` of the innermost frame in `stack`, the text that FX keeps with a node."""
     lines = [line.strip() for line in (stack or "").splitlines() if line.strip()]
     for at in range(len(lines) - 1, -1, -1):

@@ -1,18 +1,25 @@
 """Exceptions and stacks as JSON data (docs/explanation/zygote.md)."""
 
+from __future__ import annotations
+
 import linecache
 import re
+from types import TracebackType
+from typing import Any
+
+from repro_probe.protocol.failures import FrameData, LinkData
 
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 
 
-def describe_exception(error):
+def describe_exception(error: BaseException | None) -> list[LinkData]:
     """The chain of `error` as a list, outermost first; the last one is the root cause.
 
     Each: type (qualified, builtins bare), message (whole), frames (its own, outermost first), each of file, line,
     function, code.
     """
-    links, seen = [], set()
+    links: list[LinkData] = []
+    seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         links.append({"type": _type_name(error), "message": _message(error), "frames": _frames_of(error.__traceback__)})
@@ -20,7 +27,7 @@ def describe_exception(error):
     return links
 
 
-def _cause(error):
+def _cause(error: BaseException) -> BaseException | None:
     """What led to `error`: explicit cause, else unsuppressed context, else torch's own `inner_exception`."""
     if error.__cause__ is not None:
         return error.__cause__
@@ -30,19 +37,19 @@ def _cause(error):
     return inner if isinstance(inner, BaseException) else None
 
 
-def _type_name(error):
+def _type_name(error: BaseException) -> str:
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _message(error):
+def _message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as problem:  # a broken __str__ is the user's; its exception is all there is to tell
         return f"<message not printable: {type(problem).__name__}>"
 
 
-def _frames_of(trace):
+def _frames_of(trace: TracebackType | None) -> list[FrameData]:
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -51,18 +58,18 @@ def _frames_of(trace):
     return frames
 
 
-def _frame(file, line, function, module_globals=None):
+def _frame(file: str, line: int | None, function: str, module_globals: dict[str, Any] | None = None) -> FrameData:
     code = linecache.getline(file, line, module_globals).strip() if line else ""
     return {"file": file, "line": line or 0, "function": function, "code": code}
 
 
-def describe_fault(text):
+def describe_fault(text: str) -> list[FrameData]:
     """Frames, outermost first, of the thread that matters in `text` written by faulthandler.
 
     That is the thread that was hit by the signal; at a time-out there is none, and the main thread, which faulthandler
     writes last, is taken.
     """
-    threads = []
+    threads: list[tuple[bool, list[FrameData]]] = []
     for line in text.splitlines():
         if line.startswith(("Current thread ", "Thread ", "Stack (most recent")):
             threads.append((line.startswith("Current"), []))

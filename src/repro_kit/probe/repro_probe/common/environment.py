@@ -1,23 +1,22 @@
 """What torch says about itself: ``python -m repro_probe.common.environment`` prints it as JSON."""
 
+from __future__ import annotations
+
 import json
 import os
 import platform
 import sys
+from typing import Any
 
-CONFIG_MODULES = {
-    "inductor": "torch._inductor.config",
-    "dynamo": "torch._dynamo.config",
-    "functorch": "torch._functorch.config",
-    "compiler": "torch.compiler.config",
-    "shapes": "torch.fx.experimental._config",
-}
+from repro_probe.protocol.findings import Settings
+from repro_probe.protocol.programs import EnvironmentData
+from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 #: Set by repro-kit or by torch for one run only.
 _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "dynamo.debug_dir_root"}
 
 
-def non_default_config():
+def non_default_config() -> dict[str, Any]:
     """Settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
     found = {}
     for short, name in CONFIG_MODULES.items():
@@ -39,14 +38,14 @@ def non_default_config():
     return found
 
 
-def value_of(module, key):
+def value_of(module: Any, key: str) -> Any:
     """The setting `key`, which may be ``cpp.simdlen``, as it stands."""
     for part in key.split("."):
         module = getattr(module, part)
     return module
 
 
-def _is_literal(value):
+def _is_literal(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_literal(item) for item in value)
     if isinstance(value, dict):
@@ -54,7 +53,7 @@ def _is_literal(value):
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def settings():
+def settings() -> Settings:
     """Settings of this process that a program must carry."""
     torch = sys.modules["torch"]
     return {
@@ -65,7 +64,7 @@ def settings():
     }
 
 
-def memory_limit():
+def memory_limit() -> int | None:
     """Bytes of address space that this process may map; None where there is no limit."""
     try:
         import resource
@@ -75,7 +74,7 @@ def memory_limit():
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def accelerator(torch):
+def accelerator(torch: Any) -> str | None:
     """Type of the accelerator that can be used, or None."""
     if torch.cuda.is_available():
         return "cuda"
@@ -86,7 +85,7 @@ def accelerator(torch):
     return None
 
 
-def packages():
+def packages() -> dict[str, str]:
     """Installed distributions and their versions."""
     from importlib import metadata
 
@@ -98,9 +97,9 @@ def packages():
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
-def main():
+def main() -> None:
     """Print this interpreter's environment as one JSON object."""
-    report = {
+    report: EnvironmentData = {
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
@@ -114,13 +113,11 @@ def main():
     else:
         from torch.utils import collect_env
 
-        report.update(
-            torch=str(torch.__version__),
-            torch_git=torch.version.git_version,
-            accelerator=accelerator(torch),
-            threads=torch.get_num_threads(),
-            collect_env=collect_env.get_pretty_env_info(),
-        )
+        report["torch"] = str(torch.__version__)
+        report["torch_git"] = torch.version.git_version
+        report["accelerator"] = accelerator(torch)
+        report["threads"] = torch.get_num_threads()
+        report["collect_env"] = collect_env.get_pretty_env_info()
     sys.stdout.flush()
     os.write(1, json.dumps(report).encode())
 

@@ -1,35 +1,44 @@
 """Run a callback right after a module was imported, without importing it."""
 
+from __future__ import annotations
+
 import importlib.abc
 import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+Callback = Callable[[Any], object]
 
 
 class _Loader(importlib.abc.Loader):
     """Delegates to the real loader, then calls back."""
 
-    def __init__(self, loader, callbacks):
+    def __init__(self, loader: Any, callbacks: list[Callback]) -> None:
         self._loader = loader
         self._callbacks = callbacks
 
-    def create_module(self, spec):
+    def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module):
+    def exec_module(self, module: ModuleType) -> None:
         # The module must look as if it had been loaded without us.
-        module.__loader__ = module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         for callback in self._callbacks:
             callback(module)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self):
-        self.wanted = {}
+    def __init__(self) -> None:
+        self.wanted: dict[str, list[Callback]] = {}
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         callbacks = self.wanted.pop(name, None)
         if callbacks is None:
             return None
@@ -40,7 +49,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _find(name, path):
+def _find(name: str, path: Any) -> Any:
     for finder in sys.meta_path:
         if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
             continue
@@ -53,7 +62,7 @@ def _find(name, path):
 _finder = _Finder()
 
 
-def when_imported(name, callback):
+def when_imported(name: str, callback: Callback) -> None:
     """Call `callback(module)` once, after module `name` has been executed; at once if it already was."""
     if name in sys.modules:
         callback(sys.modules[name])

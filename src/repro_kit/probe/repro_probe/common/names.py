@@ -1,14 +1,18 @@
 """Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints the others."""
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import sys
+from typing import Any
 
-from repro_probe.common.environment import CONFIG_MODULES
+from repro_probe.protocol.programs import NamesData
+from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 
-def backend(name):
+def backend(name: str) -> Any:
     """What `torch.compile` is to be given for `name`.
 
     ``MODULE:FUNCTION`` is imported; a name that is not registered may be a function of the user's script.
@@ -20,13 +24,13 @@ def backend(name):
     return found if callable(found) and not is_registered(name) else name
 
 
-def is_registered(name):
+def is_registered(name: str) -> bool:
     """Whether torch has a backend of this name."""
     registered = importlib.import_module("torch._dynamo").list_backends(())
     return name in registered
 
 
-def is_setting(name):
+def is_setting(name: str) -> bool:
     """Whether ``<module>.<name>`` is a setting of torch."""
     short, _, rest = name.partition(".")
     try:
@@ -37,7 +41,7 @@ def is_setting(name):
     return rest in known if known is not None else hasattr(module, rest)
 
 
-def _is_backend(name):
+def _is_backend(name: str) -> bool:
     if ":" not in name:
         return is_registered(name)
     try:
@@ -46,15 +50,15 @@ def _is_backend(name):
         return False
 
 
-def main():
+def main() -> None:
     """Print {"backends": […], "settings": […]}, each what is not known of what was asked for."""
-    asked = json.loads(sys.argv[1])
-    told = {
+    asked: NamesData = json.loads(sys.argv[1])
+    unknown: NamesData = {
         "backends": [name for name in asked["backends"] if not _is_backend(name)],
         "settings": [name for name in asked["settings"] if not is_setting(name)],
     }
     sys.stdout.flush()
-    os.write(1, ("\n" + json.dumps(told)).encode())
+    os.write(1, ("\n" + json.dumps(unknown)).encode())
 
 
 if __name__ == "__main__":

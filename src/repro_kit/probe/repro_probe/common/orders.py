@@ -5,18 +5,21 @@ only name a file and hold a token; the file counts when it is this user's, nobod
 and the launcher has it locked. The lock is gone as soon as the run ends or the launcher dies, however it dies.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import stat
+from typing import cast
 
-PATH, TOKEN = "REPRO_PROBE_ORDERS", "REPRO_PROBE_TOKEN"
+from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES, Orders
 
 _LARGEST = 1 << 24  # bytes
 
 
-def read():
+def read() -> Orders | None:
     """The orders (`mode`, `directory`, `options`) of the run that this process belongs to; None without any."""
-    path, token = os.environ.get(PATH), os.environ.get(TOKEN)
+    path, token = os.environ.get(ORDERS_PATH), os.environ.get(ORDERS_TOKEN)
     if not path or not token or not os.path.isabs(path) or not hasattr(os, "geteuid"):
         return None
     try:
@@ -24,13 +27,12 @@ def read():
     except (OSError, ValueError, RecursionError):
         return None
     fits = isinstance(orders, dict) and orders.get("token") == token
-    return orders if fits and all(isinstance(orders.get(key), kind) for key, kind in _KINDS.items()) else None
+    if not fits or not all(isinstance(orders.get(key), kind) for key, kind in ORDERS_TYPES.items()):
+        return None
+    return cast(Orders, orders)
 
 
-_KINDS = {"mode": str, "directory": str, "options": dict}
-
-
-def _content(path):
+def _content(path: str) -> bytes:
     """What the file at `path` says; nothing unless it is the launcher's."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
@@ -39,13 +41,13 @@ def _content(path):
         return file.read(_LARGEST)
 
 
-def is_private(handle):
+def is_private(handle: int) -> bool:
     """Whether the open file `handle` is a plain file of this user's that nobody else can read or write."""
     status = os.fstat(handle)
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _is_locked(handle):
+def _is_locked(handle: int) -> bool:
     import fcntl  # not on every system
 
     try:

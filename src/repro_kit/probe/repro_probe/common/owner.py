@@ -4,6 +4,8 @@ The key lies in the user's state directory, where nobody else can read it. The m
 or what was unpacked from an archive, is another one.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import hmac
@@ -14,7 +16,7 @@ import stat
 _LENGTH = 32
 
 
-def mark_of(directory, text):
+def mark_of(directory: str, text: str) -> str:
     """The mark of the directory that `text` describes; "" where no key can be kept."""
     key = _key()
     if not key:
@@ -23,7 +25,7 @@ def mark_of(directory, text):
     return hmac.new(key, told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _key():
+def _key() -> bytes:
     base = os.environ.get("XDG_STATE_HOME", "")
     base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".local", "state")
     path = os.path.join(base, "repro-kit", "key")
@@ -35,7 +37,7 @@ def _key():
         return b""
 
 
-def _make(path):
+def _make(path: str) -> None:
     """A new key, whole or not at all; that of another process stays."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
@@ -49,7 +51,7 @@ def _make(path):
         os.unlink(aside)
 
 
-def _read(path):
+def _read(path: str) -> bytes:
     """The key; none where others could have read or written it."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:

@@ -1,11 +1,14 @@
 """Write down where a process is, shortly before it is ended from outside."""
 
+from __future__ import annotations
+
 import faulthandler
 import signal
 import time
+from typing import TextIO
 
 
-def dump_at(when, file):
+def dump_at(when: float, file: TextIO) -> None:
     """Have the Python stack of the main thread written to `file` at time `when`, in seconds since the epoch.
 
     A timer's signal makes the thread itself do it: `faulthandler.dump_traceback_later` reads the frames of a thread

@@ -4,6 +4,8 @@ Every record is a file of its own, named after the process, and written at once:
 it had found.
 """
 
+from __future__ import annotations
+
 import atexit
 import faulthandler
 import json
@@ -12,41 +14,36 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import IO, Any
 
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
 from repro_probe.common.stacks import dump_at
+from repro_probe.protocol.findings import (
+    EVENTS,
+    EXCEPTION,
+    GOODBYE,
+    HELLO,
+    PROBE_ERROR,
+    STACK,
+    THREAD_EXCEPTION,
+    WITNESS,
+    Goodbye,
+    Hello,
+    Raised,
+)
+from repro_probe.protocol.graphs import CompileSettings, Event
+from repro_probe.protocol.orders import Measure, Orders, RunMode
 
 #: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
 
-_files = []  # kept open for faulthandler
+_files: list[IO[str]] = []  # kept open for faulthandler
 
 
-class Place:
-    """The directory of this run's findings, and the options of the mode."""
-
-    def __init__(self, directory, options):
-        self.directory = directory
-        self.options = options
-
-    def path(self, name, ending="json"):
-        """A file of this process."""
-        return os.path.join(self.directory, f"{name}-{os.getpid()}.{ending}")
-
-    def write(self, name, data):
-        """Write `data` as JSON, whole or not at all."""
-        path = self.path(name)
-        with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are no JSON
-            json.dump(data, file, default=repr, ensure_ascii=False)
-        os.replace(path + ".part", path)
-
-    def append(self, name, line):
-        """Add one line to a text of this process."""
-        with open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
-            file.write(line + "\n")
-
-
-def start(orders):
+def start(orders: Orders) -> None:
     """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
     if is_worker():
         return
@@ -59,24 +56,24 @@ def start(orders):
         _complain(place)
 
 
-def is_worker():
+def is_worker() -> bool:
     """Whether this process is a tool of the compiler, and not the user's."""
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
-def _guarded(place, function, *arguments):
+def _guarded(place: Place, function: Callable[..., Any], *arguments: Any) -> None:
     try:
         function(*arguments)
     except Exception:
         _complain(place)
 
 
-def _complain(place):
-    with open(place.path("probe-error", "txt"), "a", encoding="utf-8") as file:
+def _complain(place: Place) -> None:
+    with open(place.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
         traceback.print_exc(file=file)
 
 
-def _install_mode(mode, place):
+def _install_mode(mode: RunMode, place: Place) -> None:
     if mode == "capture":
         from repro_probe.record import capture
 
@@ -91,35 +88,36 @@ def _install_mode(mode, place):
             timeline.install(place)
 
 
-def _note_settings(place, settings):
+def _note_settings(place: Place, settings: CompileSettings) -> None:
     """Append to the events of this process, as the recording of graphs does."""
-    line = json.dumps({"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}, default=repr)
-    with open(place.path("events", "jsonl"), "a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    event: Event = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
+    place.append(EVENTS, json.dumps(event, default=repr))
 
 
-def _watch_calls(place):
+def _watch_calls(place: Place) -> Callable[[Any, Any], Any]:
     """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
     if place.options.get("measure"):
         return _measured(place, place.options["measure"])
     if place.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
-        made = []
-        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write("witness", calls))))
+        made: list[Witness] = []
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write(WITNESS, calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
 
 
-def _measured(place, what):
+def _measured(place: Place, what: Sequence[Measure]) -> Callable[[Any, Any], Any]:
     """Gives the script what it compiled, its calls observed for what is to be measured."""
     from repro_probe.calls import call_timing, calls
 
-    watching = []
+    watching: list[calls.Calls] = []
 
-    def watch(compiled, original):
+    def watch(compiled: Any, original: Any) -> Any:
         if not watching:
-            observers = [(call_timing.observer(what), None)] if {"time", "memory"} & set(what) else []
+            observers: list[calls.Observer] = []
+            if {"time", "memory"} & set(what):
+                observers.append((call_timing.observer(what), None))
             if "accuracy" in what:
                 from repro_probe.calls import compare_calls  # which needs torch, and it is there by now
 
@@ -130,7 +128,7 @@ def _measured(place, what):
     return watch
 
 
-def _torch_seen(place, torch):
+def _torch_seen(place: Place, torch: Any) -> None:
     """First sign of torch in this process: say hello, and from here on watch how it ends."""
     say_hello(place, torch)
     _watch_exceptions(place)
@@ -140,43 +138,46 @@ def _torch_seen(place, torch):
         os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
 
 
-def _after_fork(place, torch):
+def _after_fork(place: Place, torch: Any) -> None:
     say_hello(place, torch)
     _watch_signals(place)
 
 
-def say_hello(place, torch):
+def say_hello(place: Place, torch: Any) -> None:
     """Write down which process this is."""
-    place.write(
-        "hello",
-        {
-            "pid": os.getpid(),
-            "parent": os.getppid(),
-            "argv": argv(),
-            "executable": sys.executable,
-            "python": sys.version.split()[0],
-            "torch": str(torch.__version__),
-            "time": time.time(),
-            "rank": os.environ.get("RANK"),
-        },
-    )
+    hello: Hello = {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "argv": argv(),
+        "executable": sys.executable,
+        "python": sys.version.split()[0],
+        "torch": str(torch.__version__),
+        "time": time.time(),
+        "rank": os.environ.get("RANK"),
+    }
+    place.write(HELLO, hello)
 
 
-def argv():
+def argv() -> list[str]:
     """The whole command line, with the interpreter where that is known (Python 3.10)."""
     return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
 
 
-def say_goodbye(place):
+def say_goodbye(place: Place) -> None:
     """Write down what is known in the end: the user's own modules, and the settings of the process."""
     from repro_probe.calls import call_timing
     from repro_probe.common import environment
 
-    told = {"pid": os.getpid(), "modules": _own_modules(), "peak_memory": call_timing.peak()}
-    place.write("goodbye", {**told, **environment.settings()})
+    goodbye: Goodbye = {
+        "pid": os.getpid(),
+        "modules": _own_modules(),
+        "peak_memory": call_timing.peak(),
+        **environment.settings(),
+    }
+    place.write(GOODBYE, goodbye)
 
 
-def _own_modules():
+def _own_modules() -> dict[str, str]:
     """Files of the modules that were imported from outside of any installation: the user's own."""
     installed = (sys.prefix, sys.base_prefix, os.path.dirname(__file__), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
@@ -195,38 +196,43 @@ def _own_modules():
     return found
 
 
-def note_exception(place, name, error):
+def note_exception(place: Place, name: str, error: BaseException) -> None:
     """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
     from repro_probe.common.describe import describe_exception
     from repro_probe.judge.stated import tolerance
     from repro_probe.record import nature
 
-    found = {"exceptions": describe_exception(error), "tolerance": tolerance(error), **nature.of(error)}
-    place.write(name, {"time": time.time(), **found})
+    raised: Raised = {
+        "time": time.time(),
+        "exceptions": describe_exception(error),
+        "tolerance": tolerance(error),
+        **nature.of(error),
+    }
+    place.write(name, raised)
 
 
-def _watch_exceptions(place):
+def _watch_exceptions(place: Place) -> None:
     """Keep an uncaught exception as data, then let the user's hook have it."""
     before = sys.excepthook
     before_thread = threading.excepthook
 
-    def hook(kind, error, trace):
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not issubclass(kind, KeyboardInterrupt):
-            _guarded(place, note_exception, place, "exception", error)
+            _guarded(place, note_exception, place, EXCEPTION, error)
         before(kind, error, trace)
 
-    def thread_hook(arguments):
+    def thread_hook(arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:
-            _guarded(place, note_exception, place, "thread-exception", arguments.exc_value)
+            _guarded(place, note_exception, place, THREAD_EXCEPTION, arguments.exc_value)
         before_thread(arguments)
 
     sys.excepthook = hook
     threading.excepthook = thread_hook
 
 
-def _watch_signals(place):
+def _watch_signals(place: Place) -> None:
     """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
-    file = open(place.path("stack", "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
+    file = open(place.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
     _files.append(file)
     if not faulthandler.is_enabled():
         faulthandler.enable(file)

@@ -5,6 +5,8 @@ memory; a failure writes them down, with the exception and the environment, as a
 from. Standard library and torch only, and torch is never imported for it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import inspect
@@ -14,14 +16,20 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
 
 from repro_probe.common import orders, owner
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
 from repro_probe.entry import boot
+from repro_probe.protocol.findings import EXCEPTION
+from repro_probe.protocol.graphs import EventName
+from repro_probe.protocol.watched import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
 from repro_probe.record import capture
 from repro_probe.record.memory import Memory, TraceMemory
 
-SCHEMA = 1
 _SUFFIX = ".repro"
 _NO_VALUES = -1  # a limit that no tensor keeps
 _BACKWARDS = 4  # calls of a graph whose backward is noted
@@ -44,11 +52,11 @@ class watch(contextlib.ContextDecorator):
     stays, and a number is added. Without `path`, it is named after the script.
     """
 
-    def __init__(self, path=None):
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = os.fspath(path) if path is not None else _default_path()
-        self.saved = None
+        self.saved: str | None = None
 
-    def __call__(self, function):
+    def __call__(self, function: Any) -> Any:
         """`function`, watched. Raises TypeError for what has not run yet when its call returns."""
         kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
         if any(is_one(function) for is_one in kinds):
@@ -57,14 +65,16 @@ class watch(contextlib.ContextDecorator):
             )
         return super().__call__(function)
 
-    def _recreate_cm(self):
+    def _recreate_cm(self) -> watch:
         return type(self)(self.path)
 
-    def __enter__(self):
+    def __enter__(self) -> watch:
         _watching.enter()
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if error is not None:
                 self.saved = _watching.save(self.path, error)
@@ -72,7 +82,12 @@ class watch(contextlib.ContextDecorator):
             _watching.leave()
 
 
-def save_repro(fn, args=(), kwargs=None, path=None):
+def save_repro(
+    fn: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> str | None:
     """Call ``fn(*args, **kwargs)`` compiled once more, and leave a case at `path` of how that fails.
 
     `fn` is a function or module, compiled already or not. Returns where the case is; None when it does not fail (any
@@ -92,7 +107,7 @@ def save_repro(fn, args=(), kwargs=None, path=None):
     return watching.saved
 
 
-def _is_compiled(fn):
+def _is_compiled(fn: Any) -> bool:
     return (
         hasattr(fn, "_torchdynamo_orig_callable")
         or hasattr(fn, "_orig_mod")
@@ -103,7 +118,7 @@ def _is_compiled(fn):
 _OFF, _ON = ("", "0", "no", "false", "off"), ("1", "yes", "true", "on")  # values of REPRO_KIT; repro_kit.pth too
 
 
-def start(value):
+def start(value: str) -> None:
     """Watch the whole process: `value` is the path of the case, or ``1`` for one named after the script."""
     word = value.strip().lower()
     if word in _OFF or boot.is_worker():
@@ -116,11 +131,11 @@ def start(value):
     _watching.enter()
     before, before_thread = sys.excepthook, threading.excepthook
 
-    def hook(kind, error, trace):
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         _watching.save(path or _default_path(), error)
 
-    def thread_hook(arguments):
+    def thread_hook(arguments: threading.ExceptHookArgs) -> None:
         before_thread(arguments)
         if arguments.exc_value is not None:
             _watching.save(path or _default_path(), arguments.exc_value)
@@ -128,7 +143,7 @@ def start(value):
     sys.excepthook, threading.excepthook = hook, thread_hook
 
 
-def _default_path():
+def _default_path() -> str:
     main = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "out"
     return os.path.splitext(os.path.basename(main))[0] + _SUFFIX
 
@@ -138,25 +153,25 @@ class _Recorder(capture.Recorder):
 
     on = False
 
-    def event(self, name, graph, **more):
+    def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         if self.on and graph is not None:
             super().event(name, graph, **more)
 
-    def failed(self, name, graph, error):
+    def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         super().failed(name, graph, error)
         _mark(error, "_repro_kit_of_graph", True)
 
-    def graph_seen(self, output, gm, example_inputs):
+    def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
         return super().graph_seen(output, gm, example_inputs) if self.on else None
 
-    def watch(self, graph, compiled):
+    def watch(self, graph: int | None, compiled: Any) -> Any:
         if graph is None:
             return compiled
         return functools.wraps(compiled, updated=("__dict__",) if hasattr(compiled, "__dict__") else ())(
             super().watch(graph, compiled)
         )
 
-    def watch_backward(self, graph, result):
+    def watch_backward(self, graph: int | None, result: Any) -> None:
         if self.calls.get(graph, 0) <= _BACKWARDS:
             super().watch_backward(graph, result)
 
@@ -164,13 +179,14 @@ class _Recorder(capture.Recorder):
 class _Watching:
     """What all watched blocks of this process share."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         self.depth = 0
         self.seen = 0  # graphs that were compiled in the last block
-        self.memory = self.trace = self.recorder = None
+        self.memory, self.trace = Memory(), TraceMemory()
+        self.recorder: _Recorder | None = None
 
-    def enter(self):
+    def enter(self) -> None:
         """One more block."""
         if orders.read() is not None:  # repro-kit runs this program, and records it by itself
             return
@@ -179,14 +195,17 @@ class _Watching:
             if self.depth > 1:
                 return
             if self.recorder is None:
-                self.memory, self.trace = Memory(), TraceMemory()
-                self.recorder = _Recorder(self.memory, _NO_VALUES)
-                when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, self.recorder))
+                recorder = self.recorder = _Recorder(self.memory, _NO_VALUES)
+                when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, recorder))
             self.recorder.on = True
             self.seen = -self.memory.graphs
-            when_imported("torch._logging._internal", lambda module: self.depth and self.trace.start(module))
+            when_imported("torch._logging._internal", self._trace_into_memory)
 
-    def leave(self):
+    def _trace_into_memory(self, module: Any) -> None:
+        if self.depth:
+            self.trace.start(module)
+
+    def leave(self) -> None:
         """One block less. What was kept stays: what was compiled in this block may fail in the next."""
         with self.lock:
             self.depth -= bool(self.depth)
@@ -196,7 +215,7 @@ class _Watching:
             self.seen += self.memory.graphs
             self.trace.stop()
 
-    def save(self, path, error):
+    def save(self, path: str, error: BaseException) -> str | None:
         """Write the case when `error` concerns the compiler; where it is. Nothing that goes wrong here is raised."""
         if not self.depth or "torch" not in sys.modules or not isinstance(error, Exception):
             return None
@@ -213,7 +232,7 @@ class _Watching:
         _say(f"this failure of torch.compile is kept in {place}; go on with: repro-kit collect {place}")
         return place
 
-    def _concerns_compiler(self, error):
+    def _concerns_compiler(self, error: BaseException | None) -> bool:
         while error is not None:
             if getattr(error, "_repro_kit_of_graph", False):
                 return True
@@ -228,12 +247,12 @@ class _Watching:
         return False
 
 
-def _mark(error, name, value):
+def _mark(error: BaseException, name: str, value: object) -> None:
     with contextlib.suppress(AttributeError):  # an exception with __slots__
         setattr(error, name, value)
 
 
-def _files(error):
+def _files(error: BaseException) -> list[str]:
     files, trace = [], error.__traceback__
     while trace is not None:
         files.append(trace.tb_frame.f_code.co_filename)
@@ -241,27 +260,27 @@ def _files(error):
     return files
 
 
-def _is_users(file):
+def _is_users(file: str) -> bool:
     installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), os.path.dirname(__file__))
     return not any(mark in file for mark in (*installed, *_COMPILERS, *_GENERATED, *_CHECKS))
 
 
-def _write(path, error, memory, trace):
+def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) -> str:
     """The case, whole or not at all."""
     torch = sys.modules["torch"]
     place = os.path.abspath(_free(path))
     aside = f"{place}.part{os.getpid()}"
-    recorded = boot.Place(os.path.join(aside, "watched"), {})
+    recorded = Place(os.path.join(aside, WATCHED_DIRECTORY), {})
     try:
         os.makedirs(os.path.join(recorded.directory, "trace"))
         os.chmod(aside, 0o700)
         boot.say_hello(recorded, torch)
-        boot.note_exception(recorded, "exception", error)
+        boot.note_exception(recorded, EXCEPTION, error)
         boot.say_goodbye(recorded)
         memory.write_to(recorded)
         trace.write_to(os.path.join(recorded.directory, "trace"))
         about = json.dumps(_about(torch, memory), indent=2)
-        for name, text in (("watched.json", about), (".owner", owner.mark_of(aside, about))):
+        for name, text in ((WATCHED_FILE, about), (OWNER_FILE, owner.mark_of(aside, about))):
             with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
                 file.write(text)
         os.replace(aside, place)
@@ -271,9 +290,9 @@ def _write(path, error, memory, trace):
     return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
 
 
-def _about(torch, memory):
+def _about(torch: Any, memory: Memory) -> WatchedData:
     return {
-        "schema": SCHEMA,
+        "schema": WATCHED_SCHEMA,
         "python": sys.executable,
         "torch": str(torch.__version__),
         "command": boot.argv(),
@@ -285,7 +304,7 @@ def _about(torch, memory):
     }
 
 
-def _free(path):
+def _free(path: str) -> str:
     """`path`, with a number where something is there."""
     stem, ending = os.path.splitext(path)
     rank = os.environ.get("RANK", "0")
@@ -296,7 +315,7 @@ def _free(path):
     return stem + (f"-{count}" if count > 1 else "") + ending
 
 
-def _say(text):
+def _say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         sys.stderr.write(f"repro-kit: {text}\n")
 

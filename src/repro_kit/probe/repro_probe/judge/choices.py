@@ -3,11 +3,18 @@
 Among equal values any index will do, so that indices are judged by the values that they select and by their range.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from repro_probe.judge.tolerance import Tolerance
 from repro_probe.run import outputs
+from repro_probe.run.outputs import Runnable
 
 #: Operators that choose among values; of the first only the extreme value matters.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
@@ -21,7 +28,7 @@ CHOOSERS = {*_EXTREME, *_PERMUTING, *_POOLS, "median", "nanmedian", "mode", "kth
 _MOVING = {"clone", "_to_copy", "flip", "roll", "index_select", "repeat", "cat", "stack", "_unsafe_view"}
 
 
-def is_index(leaf):
+def is_index(leaf: Any) -> bool:
     """Whether `leaf` is a tensor that may hold indices."""
     return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
 
@@ -29,7 +36,7 @@ def is_index(leaf):
 class _Source:
     """One operator's choice: `values` as rows to choose from, and the row that each index belongs to."""
 
-    def __init__(self, name, values, index, dim):
+    def __init__(self, name: str, values: torch.Tensor, index: torch.Tensor, dim: int | None) -> None:
         self.permuting = name in _PERMUTING
         values = values.detach()
         if name in _POOLS:
@@ -52,11 +59,11 @@ class _Source:
 class Choice:
     """Where the elements of an output were chosen: a position for each, counted over all `sources`."""
 
-    def __init__(self, sources, positions):
+    def __init__(self, sources: list[tuple[int, _Source]], positions: torch.Tensor) -> None:
         self.sources = sources  # [(first position, source)]
         self.positions = positions.cpu()
 
-    def wrong(self, eager, compiled, tolerance):
+    def wrong(self, eager: torch.Tensor, compiled: torch.Tensor, tolerance: Tolerance) -> tuple[torch.Tensor, str]:
         """(mask of the elements of `compiled` that are no good choice, a word on the first of them).
 
         `eager` and `compiled` in double precision; `tolerance`: the judge's.
@@ -70,7 +77,15 @@ class Choice:
                 why = why or told
         return wrong, why
 
-    def _wrong(self, source, start, eager, compiled, here, tolerance):
+    def _wrong(
+        self,
+        source: _Source,
+        start: int,
+        eager: torch.Tensor,
+        compiled: torch.Tensor,
+        here: torch.Tensor,
+        tolerance: Tolerance,
+    ) -> tuple[torch.Tensor, str]:
         rows = source.rows[self.positions[here] - start]
         mine, others = eager[here], compiled[here]
         size = source.values.shape[-1]
@@ -99,14 +114,18 @@ class Choice:
 class _Follow(TorchDispatchMode):
     """Follows indices from where they were chosen, and marks everything computed from a tie."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.tied = {}  # storages, kept alive, so that an address stays its own
-        self.positions = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
-        self.sources = []
+        self.tied: dict[int, Any] = {}  # storages, kept alive, so that an address stays its own
+        self.positions: dict[
+            tuple[Any, ...], tuple[Any, Any]
+        ] = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
+        self.sources: list[tuple[int, _Source]] = []
         self.count = 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         name = function._schema.name.partition("::")[2]
@@ -121,7 +140,7 @@ class _Follow(TorchDispatchMode):
             self._mark([leaf for leaf in tree_flatten(result)[0] if not indices or is_index(leaf)])
         return result
 
-    def _chosen(self, name, args, kwargs, result):
+    def _chosen(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         dim = kwargs.get("dim", _dim(name, args))
         for leaf in tree_flatten(result)[0]:
             if is_index(leaf) and leaf.numel():
@@ -131,7 +150,7 @@ class _Follow(TorchDispatchMode):
                 self.sources.append((self.count, source))
                 self.count += leaf.numel()
 
-    def _moved(self, function, name, args, kwargs, result):
+    def _moved(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         tensors = [leaf for leaf in tree_flatten(args)[0] if isinstance(leaf, torch.Tensor)]
         if name == "index_select":
             tensors = tensors[:1]
@@ -146,37 +165,37 @@ class _Follow(TorchDispatchMode):
         for leaf, places in zip(tree_flatten(result)[0], tree_flatten(moved)[0]):
             self._note(leaf, places)
 
-    def _note(self, leaf, places):
+    def _note(self, leaf: torch.Tensor, places: torch.Tensor) -> None:
         self.positions[_geometry(leaf)] = (leaf, places)
 
-    def _forget(self, args):
+    def _forget(self, args: tuple[Any, ...]) -> None:
         """Drop what is known of a storage that is written to."""
         written = {leaf.untyped_storage().data_ptr() for leaf in tree_flatten(args)[0] if _has_storage(leaf)}
         self.positions = {key: known for key, known in self.positions.items() if key[0] not in written}
 
-    def positions_of(self, leaf):
+    def positions_of(self, leaf: Any) -> Any:
         """Where the elements of `leaf` were chosen, or None."""
         return self.positions.get(_geometry(leaf), (None, None))[1] if _has_storage(leaf) else None
 
-    def _mark(self, leaves):
+    def _mark(self, leaves: Iterable[Any]) -> None:
         for leaf in filter(_has_storage, leaves):
             storage = leaf.untyped_storage()
             self.tied[storage.data_ptr()] = storage
 
-    def touches(self, values):
+    def touches(self, values: Any) -> bool:
         """Whether any tensor among `values` comes from a tie."""
         return any(_has_storage(it) and it.untyped_storage().data_ptr() in self.tied for it in tree_flatten(values)[0])
 
 
-def _has_storage(leaf):
+def _has_storage(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
 
 
-def _geometry(leaf):
+def _geometry(leaf: torch.Tensor) -> tuple[Any, ...]:
     return leaf.untyped_storage().data_ptr(), leaf.storage_offset(), tuple(leaf.shape), tuple(leaf.stride())
 
 
-def _dim(name, args):
+def _dim(name: str, args: tuple[Any, ...]) -> Any:
     """The dimension that an operator chooses along, as given by position or by default."""
     if name in ("topk", "kthvalue"):
         return args[2] if len(args) > 2 else -1
@@ -186,7 +205,7 @@ def _dim(name, args):
     return -1 if given is None and name in ("sort", "argsort", "mode") else given
 
 
-def _has_ties(name, args, kwargs):
+def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether two values that compete for an index are equal, up to rounding."""
     values = args[0].detach().double()
     if values.numel() < 2:
@@ -203,16 +222,16 @@ def _has_ties(name, args, kwargs):
     return bool((torch.isclose(first, second, rtol=1e-6, atol=0) | first.isnan()).any())
 
 
-def follow(program):
+def follow(program: Runnable) -> tuple[dict[str, Choice], set[str]]:
     """(choices by the name of the output, names of results that depend on how ties were broken)."""
     mode, choices = _Follow(), {}
 
-    def graph(*arguments):
+    def graph(*arguments: Any) -> Any:
         result = program.graph(*arguments)
         returned.append([mode.positions_of(leaf) for leaf in tree_flatten(result)[0]])
         return result
 
-    returned = []
+    returned: list[list[Any]] = []
     with mode:
         found = outputs.run(program, graph, lambda step, number: None)
     for (number, at), where in found.output_places().items():

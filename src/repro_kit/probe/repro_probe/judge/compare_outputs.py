@@ -5,54 +5,26 @@ What counts as a difference of values follows `torch.testing.assert_close` first
 from the reference than eager's is.
 """
 
+from __future__ import annotations
+
 import math
 import sys
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import torch
 
-#: torch.testing's defaults (torch/testing/_comparison.py), (rtol, atol).
-_TOLERANCES = {
-    torch.float16: (1e-3, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
-    torch.float32: (1.3e-6, 1e-5),
-    torch.float64: (1e-7, 1e-7),
-    torch.complex32: (1e-3, 1e-5),
-    torch.complex64: (1.3e-6, 1e-5),
-    torch.complex128: (1e-7, 1e-7),
-}
-_COARSE = (0.25, 0.0625)  # for 8-bit floats, which have two or three bits of mantissa
+from repro_probe.judge.choices import Choice
+from repro_probe.judge.tolerance import Tolerance
+from repro_probe.protocol.failures import DifferenceData
+from repro_probe.run.outputs import Leaf, Outcome
+
 _REACH = 2.0  # a compiled result may be this much further from eager than eager's nudged runs are
 
 _SELDOM = 10.0  # what rounding changes this much more often than it is seen, it can change anywhere
-#: Without a result in double precision to compare with, this many times the usual tolerance.
-WITHOUT_REFERENCE = 10.0
 
 #: Kinds of difference from worst to mildest; the worst one found is reported.
 _SEVERITY = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
-
-
-def usual_tolerance(dtype):
-    """(rtol, atol) for `dtype` where nothing else is said."""
-    return _TOLERANCES.get(dtype, _COARSE)
-
-
-class Tolerance:
-    """The recipe's tolerances, which are taken at their word; else the dtype's own, times `factor`."""
-
-    def __init__(self, recipe, factor=1.0):
-        self.rtol, self.atol, self.factor = recipe["rtol"], recipe["atol"], factor
-
-    @property
-    def stated(self):
-        """Whether the recipe states one: rounding is no excuse then."""
-        return self.rtol is not None or self.atol is not None
-
-    def of(self, dtype):
-        """(rtol, atol) for `dtype`."""
-        if self.stated:
-            return self.rtol or 0.0, self.atol or 0.0
-        rtol, atol = usual_tolerance(dtype)
-        return rtol * self.factor, atol * self.factor
 
 
 class Evidence:
@@ -62,7 +34,14 @@ class Evidence:
     `choices` and `tied`: where indices come from, and what depends on ties (choices.py); `ignore`: places passed over.
     """
 
-    def __init__(self, reference=None, nudged=(), choices=None, tied=(), ignore=()):
+    def __init__(
+        self,
+        reference: Outcome | None = None,
+        nudged: Iterable[Outcome] = (),
+        choices: dict[str, Choice] | None = None,
+        tied: Collection[str] = (),
+        ignore: Collection[str] = (),
+    ) -> None:
         self.best = reference
         self.reference = {} if reference is None else reference.places()
         self.nudged = [run.places() for run in nudged]
@@ -71,9 +50,11 @@ class Evidence:
         self.ignore = ignore
 
 
-def kinds_of_difference(eager, compiled, tolerance, evidence=None):
+def kinds_of_difference(
+    eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence | None = None
+) -> list[DifferenceData]:
     """The largest difference of each kind as a dict (model/failure/failure.py, Difference), the worst kind first."""
-    largest = {}
+    largest: dict[str, DifferenceData] = {}
     for found in differences(eager, compiled, tolerance, evidence or Evidence()):
         known = largest.setdefault(found["kind"], found)
         if found["max_rel"] > known["max_rel"]:
@@ -81,12 +62,14 @@ def kinds_of_difference(eager, compiled, tolerance, evidence=None):
     return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
 
 
-def places_that_differ(one, other, tolerance):
+def places_that_differ(one: Outcome, other: Outcome, tolerance: Tolerance) -> list[str]:
     """The places at which two outcomes differ, in any way, in order."""
     return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, Evidence())))
 
 
-def differences(eager, compiled, tolerance, evidence):
+def differences(
+    eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence
+) -> Iterator[DifferenceData]:
     """Every difference, as `difference` makes them."""
     unlike = set()
     for number, (one, other) in enumerate(zip(eager.outputs, compiled.outputs)):
@@ -108,13 +91,13 @@ def differences(eager, compiled, tolerance, evidence):
             yield from _form(where, a, b)
 
 
-def _one_sided(where, a, b):
+def _one_sided(where: str, a: Leaf | None, b: Leaf | None) -> Iterator[DifferenceData]:
     if (a is None) != (b is None):
         detail = "eager has no gradient" if a is None else "compiled has no gradient"
         yield difference("structure", where, detail=detail)
 
 
-def _form(where, a, b):
+def _form(where: str, a: Leaf, b: Leaf) -> Iterator[DifferenceData]:
     """Differences of an output other than in its values."""
     if a.alias != b.alias:
         yield difference("alias", where, detail=f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}")
@@ -124,11 +107,13 @@ def _form(where, a, b):
         yield difference("stride", where, detail=f"eager {a.stride}, compiled {b.stride} (0 where the size is 1)")
 
 
-def _names(leaf):
+def _names(leaf: Leaf) -> str:
     return ", ".join(leaf.alias or ()) or "no input"
 
 
-def difference(kind, where, max_abs=0.0, max_rel=0.0, fraction=0.0, detail=""):
+def difference(
+    kind: str, where: str, max_abs: float = 0.0, max_rel: float = 0.0, fraction: float = 0.0, detail: str = ""
+) -> DifferenceData:
     """A difference as JSON data."""
     return {
         "kind": kind,
@@ -140,12 +125,12 @@ def difference(kind, where, max_abs=0.0, max_rel=0.0, fraction=0.0, detail=""):
     }
 
 
-def _finite(number):
+def _finite(number: float) -> float:
     return sys.float_info.max if math.isinf(number) or math.isnan(number) else float(number)
 
 
-def _values(where, a, b, tolerance, evidence):
-    nudged = [run[where] for run in evidence.nudged if run.get(where) is not None]
+def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Evidence) -> Iterator[DifferenceData]:
+    nudged = [leaf for leaf in (run.get(where) for run in evidence.nudged) if leaf is not None]
     if a.type != b.type:
         yield difference("structure", where, detail=f"eager {a.type}, compiled {b.type}")
     elif not a.is_tensor:
@@ -169,7 +154,7 @@ def _values(where, a, b, tolerance, evidence):
             yield found
 
 
-def _plain(where, a, b):
+def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
     both_numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
     if (both_numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)) or (both_numbers and a != a and b != b):
         return
@@ -185,15 +170,19 @@ def _plain(where, a, b):
 class _Pair:
     """Two tensors of the same shape and dtype, in double precision."""
 
-    def __init__(self, where, eager, compiled, tolerance):
+    def __init__(self, where: str, eager: torch.Tensor, compiled: torch.Tensor, tolerance: Tolerance) -> None:
         self.where, self.dtype = where, eager.dtype
         self.exact = not (eager.is_floating_point() or eager.is_complex())
         self.raw = _dense(eager), _dense(compiled)
         self.eager, self.compiled = wide(eager), wide(compiled)
         self.tolerance = tolerance
-        self.rtol, self.atol = (0.0, 0.0) if self.exact else tolerance.of(eager.dtype)
+        rtol, atol = (0.0, 0.0) if self.exact else tolerance.of(eager.dtype)
+        self.rtol: float = rtol
+        self.atol: float = atol
 
-    def exact_difference(self, best, choice, nudged):
+    def exact_difference(
+        self, best: torch.Tensor | None, choice: Choice | None, nudged: list[Leaf]
+    ) -> DifferenceData | None:
         """Of integers and booleans, where any difference counts that no tie and no rounding explains; or None."""
         off, why = self.raw[0] != self.raw[1], ""
         if best is not None:
@@ -205,7 +194,7 @@ class _Pair:
             off = self._beyond_rounding(off, [wide(leaf.value) for leaf in nudged])
         return self._value(off, why, exact=True) if off.any() else None
 
-    def _beyond_rounding(self, off, runs):
+    def _beyond_rounding(self, off: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
         """The part of `off` that no nudged run changes; nothing, where they change far more elements by as much."""
         changed = torch.stack([run != self.eager for run in runs]).any(0)
         reach = max(float((run - self.eager).abs().max()) for run in runs)
@@ -214,7 +203,7 @@ class _Pair:
             off = off & ((self.compiled - self.eager).abs() > reach)
         return off
 
-    def difference(self, best, nudged, tied):
+    def difference(self, best: torch.Tensor | None, nudged: list[Leaf], tied: bool) -> DifferenceData | None:
         """Of floating point numbers: the difference that is left when rounding is forgiven; or None."""
         a, b = self.eager, self.compiled
         off = ~self._close(b, a)
@@ -233,10 +222,10 @@ class _Pair:
             return difference("nan", self.where, fraction=_share(nan), detail=f"only {side} has NaN, at {_first(nan)}")
         return self._value(off)
 
-    def _close(self, b, a):
+    def _close(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         return torch.isclose(b, a, rtol=self.rtol, atol=self.atol, equal_nan=True)
 
-    def _excused(self, nudged, tied):
+    def _excused(self, nudged: list[Leaf], tied: bool) -> torch.Tensor:
         """Where rounding alone takes eager about as far from itself as the compiled result is."""
         runs = [wide(leaf.value) for leaf in nudged]
         flipped = torch.zeros(self.eager.shape, dtype=torch.bool)
@@ -250,7 +239,7 @@ class _Pair:
             return flipped
         return flipped | ((self.compiled - self.eager).abs() <= _REACH * reach)
 
-    def _value(self, off, why="", exact=False):
+    def _value(self, off: torch.Tensor, why: str = "", exact: bool = False) -> DifferenceData:
         gap = (self.eager - self.compiled).abs()[off]
         gap = torch.where(gap.isnan(), torch.full_like(gap, math.inf), gap)
         # Relative to the element, or to the tensor's usual size where the element is close to zero.
@@ -263,7 +252,7 @@ class _Pair:
         return {**found, "exact": exact}
 
 
-def _dense(tensor):
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
     """The values of `tensor`, dense, on the CPU."""
     dense = (
         tensor.dequantize() if tensor.is_quantized else tensor.to_dense() if tensor.layout != torch.strided else tensor
@@ -271,13 +260,15 @@ def _dense(tensor):
     return dense.detach().cpu()
 
 
-def wide(tensor):
+def wide(tensor: torch.Tensor) -> torch.Tensor:
     """The values of `tensor`, dense, in double precision, on the CPU."""
     dense = _dense(tensor)
     return dense.to(torch.complex128 if dense.is_complex() else torch.float64)
 
 
-def _no_worse(eager, compiled, best, rtol, atol, dtype):
+def _no_worse(
+    eager: torch.Tensor, compiled: torch.Tensor, best: torch.Tensor, rtol: float, atol: float, dtype: Any
+) -> bool:
     """Whether `compiled` is about as close to `best` as `eager` is (torch._dynamo.utils.same).
 
     Besides the mean error the largest one counts, or a single wrong element among many would pass.
@@ -298,14 +289,14 @@ def _no_worse(eager, compiled, best, rtol, atol, dtype):
     return most <= 10 * float((eager - best).abs().max()) + atol + rtol * float(best.abs().max())
 
 
-def _rms(tensor):
+def _rms(tensor: torch.Tensor) -> float:
     finite = tensor[tensor.isfinite()]
     return math.sqrt(float(finite.abs().square().mean())) if finite.numel() else 0.0
 
 
-def _share(mask):
+def _share(mask: torch.Tensor) -> float:
     return float(mask.double().mean())
 
 
-def _first(mask):
+def _first(mask: torch.Tensor) -> Any:
     return mask.nonzero()[0].tolist()

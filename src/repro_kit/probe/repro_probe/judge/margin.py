@@ -1,40 +1,45 @@
 """A tolerance for a plain comparison with eager that tells the bug from what eager itself rounds away."""
 
+from __future__ import annotations
+
 import math
 
 from repro_probe.judge import compare_outputs
+from repro_probe.judge.tolerance import WITHOUT_REFERENCE, usual_tolerance
+from repro_probe.run.outputs import Leaf, Outcome
 
 _ROOM = 30.0  # at most this many times what eager itself may be off by: a looser check would miss a bug half mended
 
 
-def tolerance(eager, compiled, best, where):
+def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: str) -> tuple[float, float] | None:
     """(rtol, atol) for a difference of values at `where`; None where the usual tolerance does.
 
     A right result may be as far from the one in double precision (`best`) as eager's is, on the other side.
     """
-    places = {name: leaf for name, leaf in eager.places().items() if _is_float(leaf)}
-    usual = [compare_outputs.usual_tolerance(leaf.value.dtype) for leaf in places.values()]
+    places = {name: leaf for name, leaf in eager.places().items() if leaf is not None and _is_float(leaf)}
+    others = {name: leaf for name, leaf in compiled.places().items() if leaf is not None}
+    usual = [usual_tolerance(leaf.value.dtype) for leaf in places.values()]
     # A comparison has one tolerance for all of its tensors.
     rtol, atol = (max(values) for values in zip(*usual))
     if best is None:
-        return compare_outputs.WITHOUT_REFERENCE * rtol, compare_outputs.WITHOUT_REFERENCE * atol
+        return WITHOUT_REFERENCE * rtol, WITHOUT_REFERENCE * atol
     exact = best.places()
     if all(
         2 * _beyond(leaf, exact.get(name), its[0] / 2) <= its[1] for (name, leaf), its in zip(places.items(), usual)
     ):
         return None
     right = max(2 * _beyond(leaf, exact.get(name), rtol / 2) for name, leaf in places.items())
-    wrong = _beyond(compiled.places()[where], eager.places()[where], rtol)
+    wrong = _beyond(others[where], places[where], rtol)
     if max(right, atol) >= wrong:
         return None  # too close to tell apart
     return rtol, max(atol, float(f"{min(math.sqrt(right * wrong), _ROOM * right):.2g}"))
 
 
-def _is_float(leaf):
-    return leaf is not None and leaf.is_tensor and (leaf.value.is_floating_point() or leaf.value.is_complex())
+def _is_float(leaf: Leaf) -> bool:
+    return leaf.is_tensor and (leaf.value.is_floating_point() or leaf.value.is_complex())
 
 
-def _beyond(leaf, other, rtol):
+def _beyond(leaf: Leaf, other: Leaf | None, rtol: float) -> float:
     """By how much two results differ at most, beyond the share `rtol` of the element."""
     if other is None or not other.is_tensor or other.value.shape != leaf.value.shape:
         return 0.0

@@ -1,15 +1,26 @@
 """Look again at a result that differs at first sight: is the compiler wrong, or is it rounding, chance or a tie?"""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
 import torch
 
 from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
+from repro_probe.judge.compare_outputs import Evidence
+from repro_probe.judge.tolerance import WITHOUT_REFERENCE, Tolerance
+from repro_probe.protocol.failures import Comparison, DifferenceData
 from repro_probe.run import outputs
+from repro_probe.run.outputs import Outcome, Runnable
 
 #: Kinds of difference that rounding can bring about.
 _OF_ROUNDING = ("shape", "nan", "value")
 
 
-def reconsider(program, eager, compiled, with_eager_random):
+def reconsider(
+    program: Runnable, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
+) -> Comparison:
     """A reply's ``difference`` (None: the result is right), ``note``, and what it takes to see it.
 
     ``tolerance``: (rtol, atol) for a plain comparison, where the usual one will not do; ``fallback_random``.
@@ -17,12 +28,12 @@ def reconsider(program, eager, compiled, with_eager_random):
     `with_eager_random` compiles and runs the program anew with eager's random numbers: without them nothing can be said
     of a result that depends on chance.
     """
-    chance = ()
+    chance: list[str] = []
     if eager.random and not program.recipe["fallback_random"]:
         chance = _differing(program, eager, _reseeded(program))
     if not chance:
-        notes = []
-        return _reply(_look(program, eager, compiled, notes), notes)
+        nothing: list[str] = []
+        return _reply(_look(program, eager, compiled, nothing), nothing)
     notes = ["compared with fallback_random on, since results depend on random numbers"]
     found = _with_fallback(program, eager, with_eager_random, notes)
     if found is not None:
@@ -34,21 +45,25 @@ def reconsider(program, eager, compiled, with_eager_random):
     return _reply(None, [*notes, "a bug in Inductor's own random numbers would not show"])
 
 
-def _reply(found, notes):
-    tolerance = found.tolerance if found else None
-    worst, *also = found.differences if found else [None]
-    return {"difference": worst, "also": also, "tolerance": tolerance, "note": "; ".join(notes)}
+def _reply(found: _Found | None, notes: list[str]) -> Comparison:
+    note = "; ".join(notes)
+    if found is None:
+        return {"difference": None, "also": [], "tolerance": None, "note": note}
+    worst, *also = found.differences
+    return {"difference": worst, "also": also, "tolerance": found.tolerance, "note": note}
 
 
 class _Found:
     """What nothing excuses: one difference of each kind, and the tolerance to show it by (None: the usual one)."""
 
-    def __init__(self, differences, tolerance=None):
+    def __init__(self, differences: list[DifferenceData], tolerance: tuple[float, float] | None = None) -> None:
         self.differences = differences
         self.tolerance = tolerance
 
 
-def _with_fallback(program, eager, with_eager_random, notes):
+def _with_fallback(
+    program: Runnable, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
+) -> _Found | None:
     try:
         compiled = with_eager_random()
     except Exception as error:
@@ -57,15 +72,17 @@ def _with_fallback(program, eager, with_eager_random, notes):
     return _look(program, eager, compiled, notes)
 
 
-def _look(program, eager, compiled, notes, ignore=()):
+def _look(
+    program: Runnable, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
+) -> _Found | None:
     """What differs between `eager` and `compiled` and nothing excuses, or None; says in `notes` what was excused."""
-    tolerance = compare_outputs.Tolerance(program.recipe)
+    tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
         _note(notes, "eager differs from itself at " + ", ".join(sorted(unstable)))
     best = None if eager.random else reference.in_double(program)
     if best is None and not tolerance.stated:
-        tolerance = compare_outputs.Tolerance(program.recipe, factor=compare_outputs.WITHOUT_REFERENCE)
+        tolerance = Tolerance(program.recipe, factor=WITHOUT_REFERENCE)
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
     found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
@@ -74,41 +91,41 @@ def _look(program, eager, compiled, notes, ignore=()):
         found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
         if not found:
             _note(notes, "what differs is a matter of ties or of rounding")
-    values = [one for one in found if one["kind"] == "value" and not one["exact"]]
+    values = [one for one in found if one["kind"] == "value" and one.get("exact") is False]
     if values and not tolerance.stated:
         return _Found(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
     return _Found(found) if found else None
 
 
-def _with_rounding(program, evidence, notes):
+def _with_rounding(program: Runnable, evidence: Evidence, notes: list[str]) -> Evidence:
     """`evidence` with what eager gives when its rounding is disturbed, and with where its indices come from."""
     runs = rounding.nudged_runs(program)
     try:
         chosen, tied = choices.follow(program)
     except Exception as error:  # a mode of the user's own, or one that no operator may be seen by
-        chosen, tied = {}, ()
+        chosen, tied = {}, set()
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
         _note(notes, "eager could not be run with its rounding disturbed")
     return compare_outputs.Evidence(evidence.best, runs, chosen, tied, evidence.ignore)
 
 
-def _differing(program, eager, graph):
+def _differing(program: Runnable, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
     """The places at which another run in eager, of `graph`, differs from `eager`."""
     again = outputs.run(program, graph, lambda step, number: None)
-    return compare_outputs.places_that_differ(eager, again, compare_outputs.Tolerance(program.recipe))
+    return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
-def _reseeded(program):
+def _reseeded(program: Runnable) -> Callable[..., Any]:
     """`program.graph` with other random numbers than the recipe's seed gives; its inputs stay the same."""
 
-    def graph(*arguments):
+    def graph(*arguments: Any) -> Any:
         torch.manual_seed(program.recipe["seed"] + 1)
         return program.graph(*arguments)
 
     return graph
 
 
-def _note(notes, words):
+def _note(notes: list[str], words: str) -> None:
     if words not in notes:
         notes.append(words)

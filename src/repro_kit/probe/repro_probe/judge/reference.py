@@ -1,12 +1,17 @@
 """A second opinion on eager's own result: the same in double precision."""
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from repro_probe.run import outputs
+from repro_probe.run.outputs import Outcome, Runnable
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -24,11 +29,13 @@ class NoReference(Exception):
 class _Double(TorchDispatchMode):
     """Runs every operator in double precision; random numbers are drawn in the type that was asked for."""
 
-    def __init__(self, default_dtype):
+    def __init__(self, default_dtype: torch.dtype) -> None:
         super().__init__()
         self.default_dtype = default_dtype
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if function is torch.ops.aten.view.dtype:
             raise NoReference("the program looks at the bits of a tensor")
@@ -38,11 +45,11 @@ class _Double(TorchDispatchMode):
         return function(*tree_map(_widen, args), **tree_map(_widen, kwargs))
 
 
-def _writes(function):
+def _writes(function: Any) -> bool:
     return any(argument.alias_info is not None for argument in function._schema.arguments)
 
 
-def _widen(value):
+def _widen(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return _WIDER.get(value, value)
     if isinstance(value, torch.Tensor) and value.dtype in _WIDER:
@@ -51,7 +58,7 @@ def _widen(value):
 
 
 @contextlib.contextmanager
-def _default_dtype(dtype):
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -61,11 +68,11 @@ def _default_dtype(dtype):
 
 
 @contextlib.contextmanager
-def _loading_plainly():
+def _loading_plainly() -> Iterator[None]:
     """torch.load puts storages together below the level a mode understands; widen what it returns instead."""
     original = torch.load
 
-    def load(*arguments, **named):
+    def load(*arguments: Any, **named: Any) -> Any:
         with _disable_current_modes():
             return tree_map(_widen, original(*arguments, **named))
 
@@ -76,7 +83,7 @@ def _loading_plainly():
         torch.load = original
 
 
-def in_double(program):
+def in_double(program: Runnable) -> Outcome | None:
     """The Outcome of `program` in eager, in double precision; None when it cannot be had."""
     try:
         with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):
@@ -85,5 +92,5 @@ def in_double(program):
         return None
 
 
-def _quiet(step, number):
+def _quiet(step: outputs.Step, number: int) -> None:
     """The steps of a second opinion are of no interest."""

@@ -4,9 +4,12 @@ A comparison, a choice among equal values or a conversion to integers can turn a
 another result altogether. Where nudged runs of eager disagree among themselves, a compiled result may be any of theirs.
 """
 
+from __future__ import annotations
+
 import copy
 import math
 import time
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -14,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from repro_probe.judge.choices import CHOOSERS, is_index
 from repro_probe.run import outputs
+from repro_probe.run.outputs import Outcome, Runnable
 
 _PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
 _SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
@@ -24,13 +28,15 @@ _EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index
 
 
 class _Nudge(TorchDispatchMode):
-    def __init__(self, seed, direction, until):
+    def __init__(self, seed: int, direction: float, until: float) -> None:
         super().__init__()
         self.until = until
         self.generator = torch.Generator().manual_seed(seed)
         self.direction = direction
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if time.monotonic() > self.until:
             raise TimeoutError("no time for another run")
         kwargs = kwargs or {}
@@ -45,13 +51,13 @@ class _Nudge(TorchDispatchMode):
             return result  # of several tensors, or none: too rare to be worth telling apart
         terms = None if torch.Tag.pointwise in function.tags else _largest((args, kwargs))
 
-        def nudged(tensor):
+        def nudged(tensor: torch.Tensor) -> torch.Tensor:
             moved = self._nudged(tensor, terms)
             return tensor if moved is None else tensor.copy_(moved) if in_place else moved
 
         return tree_map_only(torch.Tensor, nudged, result)
 
-    def _nudged(self, tensor, terms):
+    def _nudged(self, tensor: torch.Tensor, terms: int | None) -> Any:
         """`tensor` with its inexact elements moved, or None. Small whole numbers are taken as exact.
 
         `terms`: how many elements it was made of, where each may be a sum; None for an operator on single elements.
@@ -74,12 +80,14 @@ class _Nudge(TorchDispatchMode):
         moved = torch.where(exact, wide, wide + noise).to(tensor.dtype)
         return torch.empty_like(tensor).copy_(moved)
 
-    def _noise(self, like):
+    def _noise(self, like: torch.Tensor) -> torch.Tensor:
         """Between a half and one, of either sign: a nudge that is too small would tell nothing apart."""
         drawn = torch.rand(like.shape, generator=self.generator, dtype=torch.float64) - 0.5
         return ((drawn + drawn.sign() / 2) * self.direction).to(like.device)
 
-    def _choose_again(self, function, name, args, kwargs, result):
+    def _choose_again(
+        self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Any:
         """`result` with the indices that another choice among nearly equal values gives."""
         values = args[0].detach()
         if name == "mode":
@@ -100,12 +108,12 @@ class _Nudge(TorchDispatchMode):
         return type(result)([new if is_index(old) else old for old, new in zip(result, again)])
 
 
-def _largest(arguments):
+def _largest(arguments: Any) -> int:
     """Elements of the largest tensor among `arguments`."""
     return max((leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)), default=0)
 
 
-def nudged_runs(program):
+def nudged_runs(program: Runnable) -> list[Outcome]:
     """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
     found, until = [], time.monotonic() + _SECONDS
     given = _with_exact_inputs(program)
@@ -119,11 +127,11 @@ def nudged_runs(program):
     return found
 
 
-def _with_exact_inputs(program):
+def _with_exact_inputs(program: Runnable) -> Runnable:
     """`program`, its inputs made out of reach of the nudges: they are given, and nothing in them was rounded."""
-    given = copy.copy(program)
+    given: Any = copy.copy(program)
 
-    def calls():
+    def calls() -> list[tuple[Any, ...]]:
         with _disable_current_modes():
             return program.calls()
 

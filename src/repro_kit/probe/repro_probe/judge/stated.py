@@ -3,8 +3,12 @@
 Nothing is patched for this: a comparison that is watched is another one for Dynamo.
 """
 
+from __future__ import annotations
+
 import ast
 import linecache
+from types import FrameType
+from typing import Any
 
 #: Comparisons, with the defaults of (rtol, atol); those that raise by themselves have them among their variables.
 _RAISING = {"assert_close": (None, None), "assert_allclose": (1e-7, 0)}
@@ -22,7 +26,7 @@ _EVALUATED = (
 )
 
 
-def tolerance(error):
+def tolerance(error: BaseException) -> list[float] | None:
     """[rtol, atol] of the check that raised `error`; None when it states none."""
     frames = []
     trace = error.__traceback__
@@ -34,11 +38,11 @@ def tolerance(error):
         module = frame.f_globals.get("__name__", "")
         if usual is not None and module.startswith(("torch.testing", "numpy.testing")):
             given = frame.f_locals.get("rtol"), frame.f_locals.get("atol")
-            return None if given == usual or None in given else [float(it) for it in given]
+            return None if given == usual or None in given else [float(it) for it in given if it is not None]
     return _asked(*frames[-1]) if frames else None
 
 
-def _asked(frame, line):
+def _asked(frame: FrameType, line: int) -> list[float] | None:
     """Of the comparison that the assertion or condition around `line` asks."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
@@ -46,7 +50,7 @@ def _asked(frame, line):
         if call is None:
             return None
         usual = _ASKED[_name(call)]
-        given = dict(zip(("rtol", "atol"), call.args[2:4]))
+        given: dict[str | None, ast.expr] = dict(zip(("rtol", "atol"), call.args[2:4]))
         given.update((keyword.arg, keyword.value) for keyword in call.keywords)
         if usual != (0.0, 0.0) and not {"rtol", "atol"} & set(given):
             return None
@@ -62,10 +66,12 @@ def _asked(frame, line):
         return None
 
 
-def _comparison(tree, line):
+def _comparison(tree: ast.AST, line: int) -> ast.Call | None:
     """The call that decided: in the condition itself, or assigned before to a name in it."""
     nodes = sorted((node for node in ast.walk(tree) if hasattr(node, "lineno")), key=lambda node: -node.lineno)
-    around = [it.test for it in nodes if isinstance(it, (ast.Assert, ast.If)) and it.lineno <= line <= it.end_lineno]
+    around = [
+        it.test for it in nodes if isinstance(it, (ast.Assert, ast.If)) and it.lineno <= line <= (it.end_lineno or 0)
+    ]
     names = {node.id for test in around for node in ast.walk(test) if isinstance(node, ast.Name)}
     before = [it for it in nodes if isinstance(it, ast.Assign) and it.lineno < line]
     assigned = [it.value for it in before if any(getattr(target, "id", None) in names for target in it.targets)]
@@ -76,11 +82,11 @@ def _comparison(tree, line):
     return None
 
 
-def _name(call):
+def _name(call: ast.Call) -> Any:
     return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
 
 
-def _value(node, frame):
+def _value(node: ast.expr, frame: FrameType) -> Any:
     if not all(isinstance(part, _EVALUATED) for part in ast.walk(node)):
         raise ValueError("not a plain expression")
     return eval(compile(ast.Expression(node), "<tolerance>", "eval"), frame.f_globals, frame.f_locals)

@@ -3,26 +3,31 @@
 Only a hint: with other outputs the compiler fuses otherwise, and the failure may be gone.
 """
 
+from __future__ import annotations
+
 import ast
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe.judge import compare_outputs, reference
+from repro_probe.judge.tolerance import Tolerance
 from repro_probe.run import outputs
 from repro_probe.run.program import Program, seed
 
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
-def first_names(program, text):
+def first_names(program: Program, text: str) -> list[str]:
     """The values of `graph` that differ though nothing that they are computed from does, in order."""
     reads = _reads(text)
     names = _tensors(_returning(program, text, list(reads)), list(reads))
     watched = _returning(program, text, names)
     owners = []
 
-    def eagerly(*arguments):
+    def eagerly(*arguments: Any) -> Any:
         result = watched.graph(*arguments)
         owners.append([names[path[0].idx] for path, _ in tree_flatten_with_path(result)[0]])
         return result
@@ -30,19 +35,19 @@ def first_names(program, text):
     eager = outputs.run(watched, eagerly, _quiet)
     compiled = outputs.run(watched, watched.compiled(), _quiet)
     evidence = compare_outputs.Evidence(reference.in_double(watched))
-    found = compare_outputs.differences(eager, compiled, compare_outputs.Tolerance(watched.recipe), evidence)
+    found = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
     wrong = {difference["where"] for difference in found if difference["kind"] in _OF_VALUES}
     places = eager.output_places().items()
     differing = {owners[call][at] for (call, at), where in places if where in wrong}
     return [name for name in names if name in differing and not differing & _sources(name, reads)]
 
 
-def _graph(tree):
+def _graph(tree: ast.Module) -> ast.FunctionDef:
     (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
     return function
 
 
-def _reads(text):
+def _reads(text: str) -> dict[str, set[str]]:
     """The names that each value of `graph` is computed from, in order."""
     assigned = [node for node in _graph(ast.parse(text)).body if isinstance(node, ast.Assign)]
     return {
@@ -52,7 +57,7 @@ def _reads(text):
     }
 
 
-def _returning(program, text, names):
+def _returning(program: Program, text: str, names: Sequence[str]) -> Program:
     """`program` with a graph that returns the values `names`, forward only, under the usual tolerance."""
     function = _graph(ast.parse(text))
     function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
@@ -62,7 +67,7 @@ def _returning(program, text, names):
     return Program(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
 
 
-def _tensors(program, names):
+def _tensors(program: Program, names: Sequence[str]) -> list[str]:
     """Those of `names` that hold nothing but tensors that mean something outside of `graph`."""
     seed(program.recipe)
     wanted = dict.fromkeys(names)
@@ -75,13 +80,14 @@ def _tensors(program, names):
     return list(wanted)
 
 
-def _is_plain(leaf):
+def _is_plain(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
 
 
-def _sources(name, reads):
+def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
     """Every value that `name` is computed from."""
-    found, left = set(), [name]
+    found: set[str] = set()
+    left = [name]
     while left:
         new = reads.get(left.pop(), set()) - found
         found |= new
@@ -89,5 +95,5 @@ def _sources(name, reads):
     return found
 
 
-def _quiet(step, number):
+def _quiet(step: outputs.Step, number: int) -> None:
     """The steps of a hint are of no interest."""

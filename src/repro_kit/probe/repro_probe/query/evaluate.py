@@ -1,5 +1,7 @@
 """Answer one request (docs/explanation/zygote.md) in this process."""
 
+from __future__ import annotations
+
 import ctypes
 import faulthandler
 import functools
@@ -8,19 +10,28 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change import subsystem_switches
 from repro_probe.common.describe import describe_exception
 from repro_probe.common.stacks import dump_at
+from repro_probe.protocol.failures import Comparison
+from repro_probe.protocol.findings import APPLIED
+from repro_probe.protocol.queries import Answer, Query, QueryPhase, Report, Until
 from repro_probe.query.origins import origins
-from repro_probe.run.program import apply, limit_memory, load, set_config
+from repro_probe.run.program import Program, apply, limit_memory, load, set_config
+
+if TYPE_CHECKING:
+    from repro_probe.run import outputs
+    from repro_probe.run.outputs import Outcome  # it imports torch
 
 
 class Invalid(Exception):
     """The program is broken without the compiler; the cause is `__cause__`."""
 
 
-def evaluate(request, tell, threads=None):
+def evaluate(request: Query, tell: Callable[[Report], None], threads: int | None = None) -> Answer:
     """The reply to `request`, without what only the parent process knows.
 
     `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
@@ -35,17 +46,17 @@ def evaluate(request, tell, threads=None):
 class _Step:
     """The phase that is under way, told before it begins."""
 
-    def __init__(self, tell):
+    def __init__(self, tell: Callable[[Report], None]) -> None:
         self._tell = tell
-        self.phase = None
+        self.phase: QueryPhase | None = None
 
-    def __call__(self, phase):
+    def __call__(self, phase: QueryPhase) -> None:
         if phase != self.phase:
             self.phase = phase
             self._tell({"phase": phase})
 
 
-def _load(request, step, threads):
+def _load(request: Query, step: _Step, threads: int | None) -> Program:
     step("load")
     try:
         text, inputs = request["text"], request.get("inputs")
@@ -54,7 +65,7 @@ def _load(request, step, threads):
         raise Invalid from error
 
 
-def _run_eager(program, step):
+def _run_eager(program: Program, step: _Step) -> Outcome:
     from repro_probe.run import outputs
 
     try:
@@ -63,13 +74,16 @@ def _run_eager(program, step):
         raise Invalid from error
 
 
-def _run_compiled(program, step, until=None):
+def _run_compiled(program: Program, step: _Step, until: Until | None = None) -> Outcome:
     from repro_probe.run import outputs
 
-    def phases(what, number):
+    def phases(what: outputs.Step, number: int) -> None:
         if what == "backward" and until == "native_backward":
             _stop_at_native()
-        step({"calls": "load", "backward": "backward"}.get(what) or ("run" if number else "compile"))
+        if what == "forward":
+            step("run" if number else "compile")
+        else:
+            step("load" if what == "calls" else "backward")
 
     with program.compiled_autograd():
         if program.recipe["warm_caches"]:
@@ -78,7 +92,7 @@ def _run_compiled(program, step, until=None):
         return outputs.run(program, program.compiled(), phases)
 
 
-def _forget_compiled():
+def _forget_compiled() -> None:
     import torch
 
     torch._dynamo.reset()
@@ -88,11 +102,11 @@ class ReachedNative(BaseException):
     """The generated code is there, and a native compiler is asked for: no `except Exception` may stop it."""
 
 
-def _stop_at_native():
+def _stop_at_native() -> None:
     """Let the next request for a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
     from torch._inductor.async_compile import AsyncCompile
 
-    def stop(self, *arguments, **named):
+    def stop(self: Any, *arguments: Any, **named: Any) -> None:
         raise ReachedNative
 
     for name in ("cpp", "cpp_pybinding", "triton"):
@@ -100,14 +114,15 @@ def _stop_at_native():
             setattr(AsyncCompile, name, stop)
 
 
-def _check(request, step, threads):
+def _check(request: Query, step: _Step, threads: int | None) -> Answer:
     program = _load(request, step, threads)
     eager = _run_eager(program, step)
     until = request.get("until")
     if until == "native" or (until and program.recipe["backward"] == "none"):
         _stop_at_native()
-    if request.get("switch") is not None:
-        subsystem_switches.install(request["switch"], os.path.join(request["scratch"], subsystem_switches.APPLIED))
+    switch = request.get("switch")
+    if switch is not None:
+        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
     try:
         compiled = _run_compiled(program, step, until)
     except ReachedNative:
@@ -115,15 +130,16 @@ def _check(request, step, threads):
     except (Exception, SystemExit) as error:
         named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
-    found = {}
+    found: Comparison = {}
     if program.recipe["check"]:
         step("compare")
         found = _compare(program, eager, compiled)
     failed = found.get("difference") is not None
-    return {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit", **found}
+    verdict: Answer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
+    return {**verdict, **cast(Answer, found)}
 
 
-def _origins(error, text, path):
+def _origins(error: BaseException, text: str, path: str) -> list[str]:
     """What is only a hint must not cost the verdict: the traceback may hold any kind of object."""
     try:
         return origins(error, text, path)
@@ -132,23 +148,24 @@ def _origins(error, text, path):
         return []
 
 
-def _compare(program, eager, compiled):
+def _compare(program: Program, eager: Outcome, compiled: Outcome) -> Comparison:
     """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
     from repro_probe.judge import compare_outputs, recheck
+    from repro_probe.judge.tolerance import Tolerance
 
-    if not compare_outputs.kinds_of_difference(eager, compiled, compare_outputs.Tolerance(program.recipe)):
+    if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
         return {}
     with_eager_random = functools.partial(_with_eager_random, program)
     return recheck.reconsider(program, eager, compiled, with_eager_random)
 
 
-def _with_eager_random(program):
+def _with_eager_random(program: Program) -> Outcome:
     _forget_compiled()
     set_config("inductor.fallback_random", True)
     return _run_compiled(program, _Step(lambda _: None))
 
 
-def disturb_heap():
+def disturb_heap() -> None:
     """Bring out heap corruption that has happened already: free, allocate, and let malloc walk its lists.
 
     To be called after the reply was given: a process that dies now has a crash that came late.
@@ -165,12 +182,12 @@ def disturb_heap():
     gc.collect()
 
 
-def _eager(request, step, threads):
+def _eager(request: Query, step: _Step, threads: int | None) -> Answer:
     _run_eager(_load(request, step, threads), step)
     return {"status": "pass", "phase": "eager"}
 
 
-def _fake(request, step, threads):
+def _fake(request: Query, step: _Step, threads: int | None) -> Answer:
     from repro_probe.query import fake
 
     texts = request.get("texts") or [request["text"]]
@@ -179,18 +196,20 @@ def _fake(request, step, threads):
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 
-def _record(request, step, threads):
+def _record(request: Query, step: _Step, threads: int | None) -> Answer:
     from repro_probe.query import record_values
 
     program = _load(request, step, threads)
     recorder = record_values.Recorder(request.get("values") or (), request.get("save"))
     try:
-        return {"status": "pass", "phase": "eager", **record_values.run(program, request["text"], recorder, step)}
+        recording = record_values.run(program, request["text"], recorder, step)
     except (Exception, SystemExit) as error:
         raise Invalid from error
+    values, later_calls = recording["values"], recording["later_calls"]
+    return {"status": "pass", "phase": "eager", "values": values, "later_calls": later_calls}
 
 
-def _diverge(request, step, threads):
+def _diverge(request: Query, step: _Step, threads: int | None) -> Answer:
     from repro_probe.query import diverge
 
     program = _load(request, step, threads)
@@ -202,7 +221,7 @@ def _diverge(request, step, threads):
     return {"status": "pass", "phase": "exit", "names": names}
 
 
-def _levers(request, step, threads):
+def _levers(request: Query, step: _Step, threads: int | None) -> Answer:
     from repro_probe.change import capabilities
 
     return {"status": "pass", "phase": "load", "levers": capabilities.levers()}
@@ -218,7 +237,7 @@ _MODES = {
 }
 
 
-def settle(request):
+def settle(request: Query) -> None:
     """Work in the request's scratch directory; caches and temporary files go there, and so do stacks.
 
     The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
@@ -239,7 +258,7 @@ def settle(request):
 _LARGEST = 4 << 30  # bytes of one file
 
 
-def limit(memory):
+def limit(memory: int | None) -> None:
     """No core files, no file that fills the disk; at most `memory` bytes of address space (None: no limit).
 
     That is on top of what is mapped already. Address space, because what does not fit then fails where it is asked for,

@@ -1,9 +1,12 @@
 """Whether a program is valid, found without running a kernel."""
 
+from __future__ import annotations
+
 import logging
 
 from repro_probe.common.describe import describe_exception
-from repro_probe.run.program import load, seed
+from repro_probe.protocol.failures import LinkData
+from repro_probe.run.program import Program, load, seed
 
 #: Not a verdict on the program: FakeTensor cannot tell (data-dependent, or an operator without a meta function).
 _UNKNOWN = (
@@ -20,7 +23,7 @@ _UNKNOWN = (
 _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
 
 
-def is_valid(text, inputs, first):
+def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
     """True, False, or None when it cannot be told. `first`: no other program was loaded by this process."""
     try:
         program = load(text, inputs)
@@ -35,7 +38,7 @@ def is_valid(text, inputs, first):
     return True
 
 
-def _propagate(program):
+def _propagate(program: Program) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -47,7 +50,7 @@ def _propagate(program):
                 program.graph(*arguments)
 
 
-def _cannot_tell(links):
+def _cannot_tell(links: list[LinkData]) -> bool:
     """Whether the mode is at fault: it has no answer, or the program compiles or traces by itself (torch.cond)."""
     for link in links:
         if link["type"].rsplit(".", 1)[-1] in _UNKNOWN or link["type"].startswith("torch._dynamo."):

@@ -5,9 +5,14 @@ nodes that a piece of Inductor's IR stands for in `origins` (torch/_inductor/ir.
 local variables along the traceback, so that a torch without them has no origins to tell, and nothing else changes.
 """
 
+from __future__ import annotations
+
 import ast
 import linecache
 import re
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any
 
 _MOST = 12  # nodes of one frame: more say nothing of where it is
 _KERNEL = re.compile(r"(?:cpp|(?:triton|mps)_\w{3})_fused_\w+")
@@ -15,14 +20,15 @@ _DEFINITION = re.compile(rf"({_KERNEL.pattern}) = async_compile\.")
 _CONTAINERS = (list, tuple, set, frozenset)
 
 
-def origins(error, text, path):
+def origins(error: BaseException, text: str, path: str) -> list[str]:
     """Of the program `text` at `path`: names that statements assign to, and names of kernels generated for it.
 
     Those of the innermost frame come first.
     """
     line = re.compile(rf'File "{re.escape(path)}", line (\d+), in graph\b')
     names = _names(text)
-    interpreted, further = {}, {}
+    interpreted: dict[str, None] = {}
+    further: dict[str, None] = {}
     for trace in _innermost_first(error):
         further |= dict.fromkeys(_kernels_at(trace))
         # The interpreters of torch/fx/interpreter.py work on one node after the other there.
@@ -34,7 +40,7 @@ def origins(error, text, path):
     return list(interpreted | further)
 
 
-def _names(text):
+def _names(text: str) -> dict[int, str]:
     """For each line of `graph`, the name that the statement there assigns to."""
     functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
     assigned = [it for function in functions for it in function.body if isinstance(it, ast.Assign)]
@@ -42,11 +48,11 @@ def _names(text):
         number: it.targets[0].id
         for it in assigned
         if isinstance(it.targets[0], ast.Name)
-        for number in range(it.lineno, it.end_lineno + 1)
+        for number in range(it.lineno, (it.end_lineno or it.lineno) + 1)
     }
 
 
-def _innermost_first(error):
+def _innermost_first(error: BaseException | None) -> Iterator[TracebackType]:
     """Every traceback entry of `error` and of what led to it, the root cause's innermost first."""
     chain = {}
     while error is not None and id(error) not in chain:
@@ -60,7 +66,7 @@ def _innermost_first(error):
         yield from reversed(entries)
 
 
-def _kernels_at(trace):
+def _kernels_at(trace: TracebackType) -> list[str]:
     """The kernel that Inductor waits for (torch/_inductor/async_compile.py), or that a generated module defines."""
     frame = trace.tb_frame
     if frame.f_code.co_name == "<module>" and "AsyncCompile" in frame.f_globals:
@@ -74,11 +80,11 @@ def _kernels_at(trace):
     return []
 
 
-def _nodes_in(frame):
+def _nodes_in(frame: FrameType) -> list[Any]:
     """FX nodes that local variables are, or stand for."""
     import torch
 
-    nodes = {}
+    nodes: dict[Any, None] = {}
     for value in list(frame.f_locals.values()):
         for one in value if type(value) in _CONTAINERS and len(value) <= _MOST else (value,):
             for node in _nodes_of(one, torch.fx.Node):
@@ -86,7 +92,7 @@ def _nodes_in(frame):
     return list(nodes)
 
 
-def _nodes_of(value, kind):
+def _nodes_of(value: Any, kind: Any) -> list[Any]:
     if isinstance(value, kind):
         return [value]
     if not type(value).__module__.startswith("torch._inductor."):
@@ -99,6 +105,6 @@ def _nodes_of(value, kind):
     return found
 
 
-def _read(value, name):
+def _read(value: Any, name: str) -> Any:
     """An instance's own attribute; properties are not computed, since they may raise or do work."""
     return getattr(value, "__dict__", {}).get(name)

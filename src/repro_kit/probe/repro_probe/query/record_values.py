@@ -1,19 +1,32 @@
 """Run a program in eager and record the value of every name that `graph` assigns."""
 
+from __future__ import annotations
+
 import ast
 import contextlib
 import os
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
+from typing import Any, TypedDict
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
-from repro_probe.run.program import seed
+from repro_probe.protocol.queries import QueryPhase
+from repro_probe.run.program import Program, seed
 
 _HOOK = "__repro_record__"
 
 
-def run(program, text, recorder, step):
+class Recording(TypedDict):
+    """The values of the first call, and those of each further one."""
+
+    values: dict[str, Any]
+    later_calls: list[dict[str, Any]]
+
+
+def run(program: Program, text: str, recorder: Recorder, step: Callable[[QueryPhase], None]) -> Recording:
     """``{"values": {name: metadata}, "later_calls": [{…}]}``: of the first call, and of each further one."""
     namespace = dict(program.namespace)
     namespace[_HOOK] = recorder.record
@@ -32,13 +45,13 @@ def run(program, text, recorder, step):
 
 
 @contextlib.contextmanager
-def _plainly():
+def _plainly() -> Iterator[None]:
     with torch._C.DisableTorchFunction(), _disable_current_modes(), temporarily_clear_interpreter_stack():  # noqa: SIM117
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             yield
 
 
-def instrumented(text, path):
+def instrumented(text: str, path: str) -> CodeType:
     """Code that defines `graph` anew, with a report after each assignment to a name."""
     tree = ast.parse(text)
     (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
@@ -59,24 +72,24 @@ class Recorder:
     Files go to directory `save`: ``NAME.pt``, for a later call ``NAME.<call>.pt``.
     """
 
-    def __init__(self, wanted, save):
+    def __init__(self, wanted: Iterable[str], save: str | None) -> None:
         self.wanted = set(wanted)
         self.save = save
         self.start(0)
 
-    def start(self, call):
+    def start(self, call: int) -> None:
         """Begin a call."""
         self.call = call
-        self.values = {}
-        self.storages = {}
+        self.values: dict[str, Any] = {}
+        self.storages: dict[int, tuple[int, Any]] = {}
 
-    def record(self, name, value):
+    def record(self, name: str, value: Any) -> None:
         """Note `value`, assigned to `name`."""
         # What is recorded must not itself be differentiated, batched, seen by a mode, or count for autocast.
         with _plainly():
             self.values[name] = self._describe(value, name if name in self.wanted else None)
 
-    def _describe(self, value, file):
+    def _describe(self, value: Any, file: str | None) -> Any:
         if isinstance(value, torch.Tensor):
             return self._describe_tensor(value, file)
         if isinstance(value, (list, tuple)):
@@ -85,7 +98,7 @@ class Recorder:
             return {"python": type(value).__name__, "value": _json_number(value)}
         return {"python": type(value).__name__, "value": None}
 
-    def _describe_tensor(self, value, file):
+    def _describe_tensor(self, value: Any, file: str | None) -> dict[str, Any]:
         if torch._C._functorch.is_functorch_wrapped_tensor(value):  # has no meaning outside of its vmap or grad
             return {"python": "functorch wrapper", "value": None}
         plain = value.layout == torch.strided
@@ -103,20 +116,21 @@ class Recorder:
             "file": self._write(value, file) if file is not None and plain else None,
         }
 
-    def _storage(self, value):
+    def _storage(self, value: Any) -> int:
         """A small number for the storage; it is kept alive, so that its address stays its own."""
         storage = value.untyped_storage()
         known = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
         return known[0]
 
-    def _write(self, value, file):
+    def _write(self, value: Any, file: str) -> str:
         name = f"{file}.{self.call}.pt" if self.call else f"{file}.pt"
+        assert self.save is not None
         os.makedirs(self.save, exist_ok=True)
         torch.save(_to_store(value), os.path.join(self.save, name))
         return name
 
 
-def _to_store(value):
+def _to_store(value: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor as it is; of any other, the flat span of its storage."""
     value = value.detach()
     if not value.is_contiguous():
@@ -125,7 +139,7 @@ def _to_store(value):
     return value.clone(memory_format=torch.contiguous_format)
 
 
-def _range(value):
+def _range(value: torch.Tensor) -> tuple[Any, Any]:
     """(smallest, largest) element; None for complex, empty and non-finite ones."""
     if value.numel() == 0 or value.is_complex() or value.is_quantized or value.layout != torch.strided:
         return None, None
@@ -134,7 +148,7 @@ def _range(value):
     return _json_number(numbers.min().item()), _json_number(numbers.max().item())
 
 
-def _json_number(number):
+def _json_number(number: Any) -> Any:
     """`number`, or None for what JSON cannot say (NaN and the infinities)."""
     unusual = isinstance(number, float) and (number != number or number in (float("inf"), float("-inf")))
     return None if unusual else number

@@ -4,16 +4,21 @@ On stdin a JSON list of ``{"storage": path, "dtype": "torch.float32", "sizes": [
 written by ``ContentStoreWriter`` (torch/utils/_content_store.py).
 """
 
+from __future__ import annotations
+
 import json
 import math
 import sys
 
 import torch
 
+from repro_probe.protocol.programs import StorageData
 
-def main():
+
+def main() -> None:
     """Write every target."""
-    for it in json.load(sys.stdin):
+    asked: list[StorageData] = json.load(sys.stdin)
+    for it in asked:
         loaded = torch.load(it["storage"], weights_only=True)
         storage = getattr(loaded, "_untyped_storage", loaded)
         dtype = getattr(torch, it["dtype"].replace("torch.", ""))

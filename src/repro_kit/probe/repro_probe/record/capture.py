@@ -5,6 +5,8 @@ output_graph.py), where every backend gets its graph. The backend object itself 
 would lose its modes and options. Everything is on disk before control goes on, so that an abort loses nothing.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import os
@@ -12,9 +14,18 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change.override import compile_settings, is_users
 from repro_probe.common.imports import when_imported
+from repro_probe.common.place import Place
+from repro_probe.protocol.findings import EVENTS, INPUTS
+from repro_probe.protocol.graphs import GRAPH, Event, EventName, GraphData
+from repro_probe.record.memory import Memory
+
+if TYPE_CHECKING:
+    from repro_probe.record.values import ValueStore  # it imports torch
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
@@ -22,19 +33,19 @@ _MOST_CALLS = 4  # of one graph, that are kept
 _LIMIT = 2 << 30  # bytes of tensor values in one process
 
 
-def install(place):
+def install(place: Place) -> None:
     """Hook `OutputGraph.call_user_compiler` once its module is imported."""
     recorder = Recorder(place)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
 
 
-def _note_compile(torch, recorder):
+def _note_compile(torch: Any, recorder: Recorder) -> None:
     """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
     compile_ = torch.compile
 
     @functools.wraps(compile_)
-    def compile(model=None, **arguments):
+    def compile(model: Any = None, **arguments: Any) -> Any:
         if is_users(sys._getframe(1)):
             recorder.event("compile-call", None, settings=compile_settings(arguments))
         return compile_(model, **arguments)
@@ -42,13 +53,13 @@ def _note_compile(torch, recorder):
     torch.compile = compile
 
 
-def hook(module, recorder):
+def hook(module: Any, recorder: Recorder) -> None:
     """Tell `recorder` of every graph that passes Dynamo's border."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 
     @functools.wraps(original)
-    def call_user_compiler(self, gm, example_inputs, *rest, **named):
+    def call_user_compiler(self: Any, gm: Any, example_inputs: Any, *rest: Any, **named: Any) -> Any:
         graph = recorder.graph_seen(self, gm, example_inputs)
         try:
             compiled = original(self, gm, example_inputs, *rest, **named)
@@ -65,58 +76,60 @@ def hook(module, recorder):
 class Recorder:
     """Writes graphs to directories of their own and events, in order, to one file per process."""
 
-    def __init__(self, place, limit=_LIMIT):
+    def __init__(self, place: Place | Memory, limit: int = _LIMIT) -> None:
         self.place = place
         self.limit = limit  # bytes of tensor values that are kept
         self.lock = threading.Lock()
         self.count = 0
-        self.calls = {}
-        self.store = None
-        self.pid = None
+        self.calls: dict[int | None, int] = {}
+        self.store: ValueStore | None = None
+        self.pid: int | None = None
 
-    def event(self, name, graph, **more):
+    def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         """Append one line to the events of this process."""
-        line = json.dumps({"event": name, "graph": graph, "time": time.time(), **more}, default=repr)
+        event = cast(Event, {"event": name, "graph": graph, "time": time.time(), **more})
         with self.lock:
-            self.place.append("events", line)
+            self.place.append(EVENTS, json.dumps(event, default=repr))
 
-    def failed(self, name, graph, error):
+    def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         """Note an exception of a graph."""
         from repro_probe.common.describe import describe_exception
 
         self.event(name, graph, exceptions=describe_exception(error))
 
-    def graph_seen(self, output, gm, example_inputs):
+    def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
         """Write the graph and its first inputs; its number within this process."""
-        self._start_process()
+        store = self._store_of_process()
         with self.lock:
             number = self.count
             self.count += 1
-        record = {"number": number, "pid": os.getpid(), "compile_id": str(getattr(output, "dynamo_compile_id", None))}
+        compile_id = str(getattr(output, "dynamo_compile_id", None))
+        record: GraphData = {"number": number, "pid": os.getpid(), "compile_id": compile_id}
         try:
             from repro_probe.record.graph import describe_graph
 
-            record.update(describe_graph(output, gm, example_inputs, self.store))
+            record.update(cast(GraphData, describe_graph(output, gm, example_inputs, store)))
         except Exception as error:
             record["problem"] = f"{type(error).__name__}: {error}"
             record["traceback"] = traceback.format_exc()
-        self.place.write(f"graph-{number}", record)
+        self.place.write(f"{GRAPH}-{number}", record)
         self.event("compile-begin", number)
         return number
 
-    def _start_process(self):
-        if self.pid == os.getpid():
-            return
+    def _store_of_process(self) -> ValueStore:
+        if self.pid == os.getpid() and self.store is not None:
+            return self.store
         from repro_probe.record.values import ValueStore
 
         self.pid = os.getpid()
         self.count = 0
-        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), self.limit, f"v{self.pid}_")
+        self.store = ValueStore(os.path.join(self.place.directory, INPUTS), self.limit, f"v{self.pid}_")
+        return self.store
 
-    def watch(self, graph, compiled):
+    def watch(self, graph: int | None, compiled: Any) -> Callable[..., Any]:
         """`compiled`, with its calls and the start of its backward noted."""
 
-        def run(*arguments):
+        def run(*arguments: Any) -> Any:
             call = self.calls.get(graph, 0)
             self.calls[graph] = call + 1
             self._call_seen(graph, call, arguments)
@@ -132,22 +145,22 @@ class Recorder:
 
         return run
 
-    def _call_seen(self, graph, call, arguments):
+    def _call_seen(self, graph: int | None, call: int, arguments: tuple[Any, ...]) -> None:
         if call >= _MOST_CALLS:
             if call == _MOST_CALLS:
                 self.event("more-calls", graph)
             return
-        record = {}
+        record: dict[str, Any] = {}
         if call > 0:  # the first call has the inputs that the graph was compiled for
             try:
                 from repro_probe.record.graph import describe_arguments
 
-                record["inputs"] = describe_arguments(arguments, self.store)
+                record["inputs"] = describe_arguments(arguments, self._store_of_process())
             except Exception as error:
                 record["problem"] = f"{type(error).__name__}: {error}"
         self.event("call-begin", graph, call=call, **record)
 
-    def watch_backward(self, graph, result):
+    def watch_backward(self, graph: int | None, result: Any) -> None:
         """Note the start of the backward of what a call of `graph` returned."""
         import torch
 
@@ -159,6 +172,6 @@ class Recorder:
             if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:
                 output.register_hook(functools.partial(self._backward_seen, graph))
 
-    def _backward_seen(self, graph, gradient):
+    def _backward_seen(self, graph: int | None, gradient: Any) -> None:
         expanded = gradient.numel() > 0 and not any(gradient.stride())
         self.event("backward-begin", graph, uniform=bool(expanded))

@@ -1,16 +1,24 @@
 """One of Dynamo's graphs as data: its code, the code of its sub-graphs, its inputs, and how it is compiled."""
 
+from __future__ import annotations
+
 import inspect
 import sys
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 
 from repro_probe.common import environment
+from repro_probe.protocol.graphs import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
+from repro_probe.protocol.recipe import AutocastData
 from repro_probe.record import surroundings
-from repro_probe.record.values import describe_tensors
+from repro_probe.record.values import ValueStore, describe_tensors
 
 
-def describe_graph(output, gm, example_inputs, store):
+def describe_graph(
+    output: Any, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], store: ValueStore
+) -> GraphContent:
     """JSON data of `gm`; raises TypeError when an input cannot be carried.
 
     Keys: code, modules ({path: code} of sub-graphs), names (extra globals of the code, as import paths), inputs,
@@ -35,12 +43,12 @@ def describe_graph(output, gm, example_inputs, store):
     }
 
 
-def _code_of(gm):
+def _code_of(gm: torch.fx.GraphModule) -> tuple[str, dict[str, NameData]]:
     python = gm.graph.python_code("self")
     return python.src, {name: _import_path(value) for name, value in python.globals.items()}
 
 
-def _import_path(value):
+def _import_path(value: Any) -> NameData:
     """How a global of generated code can be had again: module, qualified name, and the file it is defined in."""
     if inspect.ismodule(value):
         return {"module": value.__name__, "name": None, "file": getattr(value, "__file__", None)}
@@ -55,7 +63,9 @@ def _import_path(value):
     }
 
 
-def _describe_inputs(placeholders, example_inputs, store):
+def _describe_inputs(
+    placeholders: Sequence[torch.fx.Node], example_inputs: Sequence[Any], store: ValueStore
+) -> list[InputData]:
     described = describe_arguments(example_inputs, store)
     for node, record in zip(placeholders, described):
         record["name"] = node.target
@@ -75,16 +85,16 @@ def _describe_inputs(placeholders, example_inputs, store):
     return described
 
 
-def describe_arguments(arguments, store):
+def describe_arguments(arguments: Sequence[Any], store: ValueStore) -> list[InputData]:
     """One record an argument: a tensor's (see values.py), or kind ``int``, ``float``, ``other``."""
     tensors = [(str(at), value) for at, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
     described = describe_tensors(tensors, store)
-    records = []
+    records: list[InputData] = []
     for at, value in enumerate(arguments):
         if str(at) in described:
             # A Python float that became dynamic arrives as such a tensor.
             scalar = value.detach().item() if value.dim() == 0 and value.dtype == torch.float64 else None
-            records.append({"kind": "tensor", "scalar": scalar, **described[str(at)]})
+            records.append(cast(InputData, {"kind": "tensor", "scalar": scalar, **described[str(at)]}))
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             # int(value) would add a guard; the hint does not.
             records.append({"kind": "int", "value": value.node.hint, "symbolic": True})
@@ -95,7 +105,7 @@ def describe_arguments(arguments, store):
     return records
 
 
-def _describe_constants(gm, store):
+def _describe_constants(gm: torch.fx.GraphModule, store: ValueStore) -> dict[str, TensorData]:
     """Tensors that the graph reads as attributes of itself."""
     wanted = {}
     for path, module in [("", gm), *gm.named_modules()]:
@@ -109,13 +119,13 @@ def _describe_constants(gm, store):
     return describe_tensors(list(wanted.items()), store)
 
 
-def _attribute(module, target):
+def _attribute(module: Any, target: str) -> Any:
     for part in target.split("."):
         module = getattr(module, part, None)
     return module
 
 
-def _recipe(output):
+def _recipe(output: Any) -> GraphSettings:
     settings = environment.settings()
     return {
         "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
@@ -138,7 +148,7 @@ def _recipe(output):
     }
 
 
-def _autocast():
+def _autocast() -> AutocastData | None:
     device = environment.accelerator(torch)
     if device is None or not _autocast_enabled(device):
         device = "cpu"
@@ -148,23 +158,28 @@ def _autocast():
     return {"device": device, "dtype": dtype, "cache_enabled": torch.is_autocast_cache_enabled()}
 
 
-def _autocast_enabled(device):
+def _autocast_enabled(device: str) -> Any:
     try:
         return torch.is_autocast_enabled(device)
     except TypeError:  # before torch 2.4
         return torch.is_autocast_enabled() if device == "cuda" else torch.is_autocast_cpu_enabled()
 
 
-def _autocast_dtype(device):
+def _autocast_dtype(device: str) -> Any:
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)
     return torch.get_autocast_gpu_dtype() if device == "cuda" else torch.get_autocast_cpu_dtype()
 
 
-def _backend(compiler_fn):
+def _backend(compiler_fn: Any) -> BackendData:
     """The backend that the user chose, seen through torch's wrappers."""
     compiler_fn = _innermost(compiler_fn)
-    found = {"name": getattr(compiler_fn, "compiler_name", None), "mode": None, "options": {}, "dynamic": None}
+    found: BackendData = {
+        "name": getattr(compiler_fn, "compiler_name", None),
+        "mode": None,
+        "options": {},
+        "dynamic": None,
+    }
     kind = type(compiler_fn).__name__
     if kind == "_TorchCompileInductorWrapper":
         found["name"] = "inductor"
@@ -178,14 +193,14 @@ def _backend(compiler_fn):
     return _named(compiler_fn, found)
 
 
-def _innermost(compiler_fn):
+def _innermost(compiler_fn: Any) -> Any:
     from torch._dynamo import eval_frame
 
     unwrap = getattr(eval_frame, "innermost_backend", None) or getattr(eval_frame, "innermost_fn", None)
     return unwrap(compiler_fn) if unwrap is not None else compiler_fn
 
 
-def _mode_of(wrapper):
+def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:
     """(mode, options): torch merges a mode into options; find the mode again when the options are exactly one."""
     from torch._inductor import list_mode_options
 
@@ -196,7 +211,7 @@ def _mode_of(wrapper):
     return None, config
 
 
-def _named(function, found):
+def _named(function: Any, found: BackendData) -> BackendData:
     """The name under which `function` is registered with Dynamo; else where it is defined."""
     from torch._dynamo.backends import registry
 

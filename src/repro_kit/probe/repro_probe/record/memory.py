@@ -1,8 +1,13 @@
 """Keep in memory what the probe otherwise writes, bounded, until there is a reason to write it."""
 
+from __future__ import annotations
+
 import collections
 import logging
 import os
+from typing import Any
+
+from repro_probe.common.place import Place
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000
@@ -10,32 +15,32 @@ _MOST_TRACE = 64 << 20  # characters
 
 
 class Memory:
-    """Stands in for a `boot.Place`: graphs and events, the latest of them."""
+    """Stands in for a `Place`: graphs and events, the latest of them."""
 
     directory = os.devnull  # no value is ever stored
 
-    def __init__(self):
-        self.written = collections.OrderedDict()
-        self.lines = collections.deque(maxlen=_MOST_EVENTS)
+    def __init__(self) -> None:
+        self.written: collections.OrderedDict[str, object] = collections.OrderedDict()
+        self.lines: collections.deque[tuple[str, str]] = collections.deque(maxlen=_MOST_EVENTS)
         self.dropped = 0  # graphs
 
     @property
-    def graphs(self):
+    def graphs(self) -> int:
         """How many graphs were seen."""
         return len(self.written) + self.dropped
 
-    def write(self, name, data):
+    def write(self, name: str, data: object) -> None:
         """Keep `data`."""
         self.written[name] = data
         if len(self.written) > _MOST_GRAPHS:
             self.written.popitem(last=False)
             self.dropped += 1
 
-    def append(self, name, line):
+    def append(self, name: str, line: str) -> None:
         """Keep a line."""
         self.lines.append((name, line))
 
-    def write_to(self, place):
+    def write_to(self, place: Place) -> None:
         """Write all of it to `place`."""
         for name, data in list(self.written.items()):
             place.write(name, data)
@@ -46,13 +51,13 @@ class Memory:
 class TraceMemory(logging.Handler):
     """The latest records of torch's structured trace, in the form of TORCH_TRACE."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.log = None
-        self.records = collections.deque()
+        self.log: logging.Logger | None = None
+        self.records: collections.deque[str] = collections.deque()
         self.size = 0
 
-    def start(self, module):
+    def start(self, module: Any) -> None:
         """Listen; `module` is torch._logging._internal."""
         log, formatter = getattr(module, "trace_log", None), getattr(module, "TorchLogsFormatter", None)
         if log is None or formatter is None:  # a torch without a structured trace
@@ -62,12 +67,12 @@ class TraceMemory(logging.Handler):
         log.setLevel(logging.DEBUG)
         log.addHandler(self)
 
-    def stop(self):
+    def stop(self) -> None:
         """Listen no more."""
         if self.log is not None:
             self.log.removeHandler(self)
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         """Keep one record."""
         try:
             text = self.format(record)
@@ -79,7 +84,7 @@ class TraceMemory(logging.Handler):
         while self.size > _MOST_TRACE:
             self.size -= len(self.records.popleft())
 
-    def write_to(self, directory):
+    def write_to(self, directory: str) -> None:
         """Write the records as a log, where there are any."""
         if not self.records:
             return
@@ -89,7 +94,7 @@ class TraceMemory(logging.Handler):
             file.writelines(text + "\n" for text in list(self.records))
 
 
-def _names():
+def _names() -> str:
     """Records of the file names that were numbered before it listened."""
     import json
 

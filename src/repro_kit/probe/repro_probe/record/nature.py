@@ -3,9 +3,15 @@
 Nothing is patched for this: a comparison that is watched is another one for Dynamo.
 """
 
+from __future__ import annotations
+
 import ast
 import linecache
 import sys
+from collections.abc import Iterator
+from typing import Any
+
+from repro_probe.protocol.findings import ExceptionNature
 
 #: Whatever derives from these is about the machine, the network or the user's hands.
 _MACHINE = (OSError, EOFError, KeyboardInterrupt)
@@ -17,7 +23,7 @@ _CLOCKS = {
 }
 
 
-def of(error):
+def of(error: BaseException) -> ExceptionNature:
     """``machine``: it, or what led to it, is an error of the system; ``compares``, ``clock``: what made it rise.
 
     A condition that depends on tensors compares; one for which a clock is read is about time.
@@ -27,7 +33,7 @@ def of(error):
     return {"machine": machine, "compares": compares, "clock": clock}
 
 
-def _chain(error):
+def _chain(error: BaseException | None) -> list[BaseException]:
     seen = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -35,7 +41,7 @@ def _chain(error):
     return seen
 
 
-def _condition(error):
+def _condition(error: BaseException) -> tuple[bool, bool]:
     """Whether the condition under which `error` rose depends on tensors, and on a clock, by the names of its frame."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -54,11 +60,13 @@ def _condition(error):
     return any(_is_array(variables.get(name)) for name in names), clock
 
 
-def _expressions(tree, line):
+def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
     """What the condition around `line` depends on: itself, and what its names were assigned from."""
     nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
     around = [
-        node for node in nodes if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= node.end_lineno
+        node
+        for node in nodes
+        if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     found = [max(around, key=lambda node: node.lineno).test] if around else []
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
@@ -68,23 +76,23 @@ def _expressions(tree, line):
     return found
 
 
-def _called(node):
+def _called(node: ast.AST) -> str:
     """The last name of the function that `node` calls; empty for anything else."""
     if not isinstance(node, ast.Call):
         return ""
     return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
-def _targets(node):
+def _targets(node: Any) -> Iterator[str]:
     for target in getattr(node, "targets", None) or [node.target]:
         yield from _named(target)
 
 
-def _named(node):
+def _named(node: ast.AST) -> list[str]:
     return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
 
 
-def _is_array(value):
+def _is_array(value: Any) -> bool:
     """Whether `value` is a tensor, an array, or a list of them."""
     if isinstance(value, (list, tuple)):
         return any(_is_array(it) for it in value[:3])

@@ -1,15 +1,20 @@
 """What surrounds a compiled call: ``with`` blocks of the user's, and switches of torch that hold for the process."""
 
+from __future__ import annotations
+
 import ast
 import builtins
 import functools
 import inspect
 import linecache
 import sys
+from collections.abc import Iterator
+from types import FrameType
 
 import torch
 
 from repro_probe.change.override import is_users
+from repro_probe.protocol.graphs import Region
 
 #: What these set is read off torch itself.
 _KNOWN = (
@@ -19,13 +24,13 @@ _KNOWN = (
 _DEEPEST = 4  # local names that stand for local names
 
 
-def regions(frame):
+def regions(frame: FrameType | None) -> list[Region]:
     """The items of the ``with`` blocks of user's code around `frame`, outermost first.
 
     Each as ``{"file", "expression", "names"}``; `names` are those that the expression reads, with the files that
     define them. Local names are replaced by what they stand for, as far as that can be written down.
     """
-    found = []
+    found: list[Region] = []
     while frame is not None:
         if is_users(frame) and not frame.f_globals.get("__name__", "").startswith("repro_probe"):
             found[:0] = _regions_of(frame)
@@ -34,15 +39,16 @@ def regions(frame):
     return [mode for mode in _modes() if mode["expression"][:-1] not in written] + found
 
 
-def _regions_of(frame):
+def _regions_of(frame: FrameType) -> list[Region]:
     path, line = frame.f_code.co_filename, frame.f_lineno
-    scope, items = None, []
+    scope: ast.AST | None = None
+    items: list[ast.expr] = []
     for node in _enclosing(path, line):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             scope, items = node, []
         elif isinstance(node, ast.With) and node.body[0].lineno <= line:
             items += [item.context_expr for item in node.items] + list(_entered_later(node, line))
-    found = []
+    found: list[Region] = []
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
@@ -54,25 +60,26 @@ def _regions_of(frame):
     return found
 
 
-def _is_ours(frame, called):
+def _is_ours(frame: FrameType, called: ast.expr) -> bool:
     """Whether a ``with`` block is repro-kit's own: `repro_kit.watch`."""
     name = ast.unparse(called).partition(".")[0]
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
-    return home.partition(".")[0] in ("repro_kit", "repro_probe")
+    return str(home).partition(".")[0] in ("repro_kit", "repro_probe")
 
 
-def _entered_later(node, line):
+def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
     """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
     stacks = {ast.unparse(item.optional_vars) for item in node.items if item.optional_vars is not None}
-    calls = [it for it in ast.walk(node) if isinstance(it, ast.Call) and isinstance(it.func, ast.Attribute)]
-    for call in calls:
-        enters = call.func.attr == "enter_context" and call.args and ast.unparse(call.func.value) in stacks
+    for call in ast.walk(node):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+            continue
+        enters = call.func.attr == "enter_context" and ast.unparse(call.func.value) in stacks
         if enters and call.lineno < line:
             yield call.args[0]
 
 
-def _modes():
+def _modes() -> Iterator[Region]:
     """The user's modes that are on, however they were entered, as far as their classes can be called without more."""
     tracer = sys.modules.get("torch._dynamo.variables.torch_function")
     aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
@@ -88,7 +95,7 @@ def _modes():
         yield {"file": file, "expression": f"{cls.__qualname__}()", "names": {cls.__qualname__: file}}
 
 
-def _reads(expression):
+def _reads(expression: ast.AST) -> set[str]:
     """Names that the expression reads and does not bind itself."""
     names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
     bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
@@ -96,7 +103,7 @@ def _reads(expression):
     return {name.id for name in names} - bound
 
 
-def _home(frame, name):
+def _home(frame: FrameType, name: str) -> str:
     """The file that defines what `name` is in `frame`, as far as that is known; else the frame's own."""
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     module = sys.modules.get(getattr(value, "__module__", None) or "")
@@ -104,14 +111,16 @@ def _home(frame, name):
     return (named_alike and getattr(module, "__file__", None)) or frame.f_code.co_filename
 
 
-def _enclosing(path, line):
+def _enclosing(path: str, line: int) -> list[ast.stmt]:
     """Nodes of the file that span `line`, outermost first."""
-    nodes = [it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= it.end_lineno]
-    return sorted(nodes, key=lambda node: (node.lineno, -node.end_lineno))
+    nodes = [
+        it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= (it.end_lineno or 0)
+    ]
+    return sorted(nodes, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(path):
+def _tree(path: str) -> ast.Module:
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError):  # a cell of a notebook with magic in it, or no Python at all
@@ -121,10 +130,10 @@ def _tree(path):
 class _Inline(ast.NodeTransformer):
     """Local names become literals where they are some, else what is assigned to them in the function."""
 
-    def __init__(self, frame, scope, depth):
+    def __init__(self, frame: FrameType, scope: ast.AST | None, depth: int) -> None:
         self.frame, self.scope, self.depth = frame, scope, depth
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         if self.frame.f_locals is self.frame.f_globals or node.id not in self.frame.f_locals:
             return node
         value = self.frame.f_locals[node.id]
@@ -139,7 +148,7 @@ class _Inline(ast.NodeTransformer):
         return _Inline(self.frame, self.scope, self.depth - 1).visit(ast.parse(ast.unparse(made), mode="eval").body)
 
 
-def _assigned(scope, name):
+def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
     """The one expression that is assigned to `name` in the function; None when there are more, or none."""
     found = [
         it.value
@@ -149,7 +158,7 @@ def _assigned(scope, name):
     return found[0] if len(found) == 1 else None
 
 
-def default_device():
+def default_device() -> str | None:
     """The default device, where the user set one; Dynamo puts the modes that hold it aside while it compiles."""
     holder = sys.modules.get("torch.utils._device")
     aside = getattr(
@@ -160,13 +169,13 @@ def default_device():
     return None if device is None else str(device)
 
 
-def compiles_autograd():
+def compiles_autograd() -> bool:
     """Whether compiled autograd is on."""
     module = sys.modules.get("torch._dynamo.compiled_autograd")
     return any(getattr(module, name, False) for name in ("compiled_autograd_enabled", "in_compiled_autograd_region"))
 
 
-def switches():
+def switches() -> list[str]:
     """Statements that put this process's switches of torch, as far as they are not at their default, as they are."""
     found = []
     for read, default, statement in _SWITCHES:

@@ -4,23 +4,29 @@ A contiguous tensor that shares its storage with no other is stored as it is; an
 storage, to be viewed with ``as_strided`` (docs/explanation/program-format.md).
 """
 
+from __future__ import annotations
+
 import os
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
 import torch
+
+from repro_probe.protocol.graphs import TensorData
 
 
 class ValueStore:
     """Saves tensors to `directory`, each once, up to `limit` bytes in all; past that, metadata only."""
 
-    def __init__(self, directory, limit, prefix=""):
+    def __init__(self, directory: str, limit: int, prefix: str = "") -> None:
         self.directory = directory
         self.left = limit
         self.prefix = prefix
         self.count = 0
-        self._known = {}
+        self._known: dict[tuple[Any, ...], tuple[Any, str]] = {}
 
-    def save(self, tensor, flat):
+    def save(self, tensor: torch.Tensor, flat: bool) -> str | None:
         """Name of the file that holds the values of `tensor` (or its flat span), or None past the limit."""
         key = (
             tensor.data_ptr(),
@@ -30,9 +36,9 @@ class ValueStore:
             str(tensor.dtype),
             flat,
         )
-        alive, name = self._known.get(key, (None, None))
+        alive, kept = self._known.get(key, (None, None))
         if alive is not None and alive() is not None:
-            return name
+            return kept
         if tensor.numel() * tensor.element_size() > self.left:
             return None
         plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
@@ -45,14 +51,14 @@ class ValueStore:
         return name
 
 
-def describe_tensors(named, store):
+def describe_tensors(named: Sequence[tuple[str, torch.Tensor]], store: ValueStore) -> dict[str, TensorData]:
     """Records of `named` tensors ([(name, tensor)]) that are the arguments of one call, with their alias groups.
 
     Each: shape, stride, offset (within the stored span), dtype, device, requires_grad, leaf, parameter, type,
     storage (name of the first tensor with the same storage), span (elements of the stored flat span; None when stored
     as it is), file, low and high (integers only). Raises TypeError for tensors without a plain strided storage.
     """
-    groups = {}
+    groups: dict[Any, list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in named:
         _refuse_unusual(name, tensor)
         pointer = tensor.untyped_storage().data_ptr()
@@ -63,14 +69,14 @@ def describe_tensors(named, store):
     return {name: records[name] for name, _ in named}
 
 
-def _refuse_unusual(name, tensor):
+def _refuse_unusual(name: str, tensor: torch.Tensor) -> None:
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise TypeError(f"input {name} has layout {tensor.layout}")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(tensor, torch.nn.Parameter):
         raise TypeError(f"input {name} is a tensor subclass, {type(tensor).__name__}")
 
 
-def _describe_group(members, store):
+def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore) -> dict[str, TensorData]:
     alone = len(members) == 1
     first_name, first = members[0]
     if alone and first.is_contiguous():
@@ -88,15 +94,15 @@ def _describe_group(members, store):
     }
 
 
-def span_of(tensor):
+def span_of(tensor: torch.Tensor) -> int:
     """Elements of storage between the first and the last element of `tensor`, both counted."""
     if tensor.numel() == 0:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
 
-def _record(tensor, storage, offset, span, file):
-    record = {
+def _record(tensor: torch.Tensor, storage: str, offset: int, span: int | None, file: str | None) -> TensorData:
+    record: TensorData = {
         "shape": [int(size) for size in tensor.shape],
         "stride": [int(step) for step in tensor.stride()],
         "offset": int(offset),

@@ -1,15 +1,46 @@
 """Run a program's calls and keep what can be compared."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
 import torch
 from torch.utils._pytree import tree_flatten
 
+from repro_probe.protocol.recipe import RecipeData
 from repro_probe.run.program import seed
+
+#: What a run does next.
+Step = Literal["calls", "forward", "backward"]
+
+
+class Runnable(Protocol):
+    """What can be run: a program, or a call of the user's."""
+
+    recipe: RecipeData
+    parameters: list[str]
+
+    @property
+    def graph(self) -> Callable[..., Any]:
+        """The function, in eager."""
+
+    @property
+    def calls(self) -> Callable[[], list[tuple[Any, ...]]]:
+        """Makes the arguments of each call."""
+
+    def surroundings(self) -> AbstractContextManager[Any]:
+        """What a call and its backward run in."""
+
+    def forward_region(self, autocast: bool = True) -> AbstractContextManager[Any]:
+        """What a forward call runs in."""
 
 
 class Leaf:
     """One output or input tensor as it was right after its call; any other value is kept as it is."""
 
-    def __init__(self, value, inputs=()):
+    def __init__(self, value: Any, inputs: Iterable[tuple[str, Any]] = ()) -> None:
         self.is_tensor = isinstance(value, torch.Tensor)
         self.value = value.detach().clone() if self.is_tensor else value
         self.type = "tensor" if self.is_tensor else type(value).__name__
@@ -26,7 +57,7 @@ class Leaf:
             self.stride = None
 
 
-def _pointer(value):
+def _pointer(value: Any) -> int | None:
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
     return value.untyped_storage().data_ptr()
@@ -35,13 +66,13 @@ def _pointer(value):
 class Outcome:
     """Everything one run produced. `outputs`: per call (leaves, structure); `grads` and `after`: by parameter name."""
 
-    def __init__(self):
-        self.outputs = []
-        self.grads = {}
-        self.after = {}
+    def __init__(self) -> None:
+        self.outputs: list[tuple[list[Leaf], str]] = []
+        self.grads: dict[str, Leaf | None] = {}
+        self.after: dict[str, Leaf] = {}
         self.random = False  # random numbers were drawn outside of `calls()`
 
-    def output_places(self):
+    def output_places(self) -> dict[tuple[int, int], str]:
         """Names of all leaves of the outputs, by (number of the call, number of the leaf)."""
         several = len(self.outputs) > 1
         return {
@@ -50,15 +81,23 @@ class Outcome:
             for at in range(len(leaves))
         }
 
-    def places(self):
+    def places(self) -> dict[str, Leaf | None]:
         """Everything that is compared, by name: a Leaf each, or None for a gradient that is not there."""
-        found = {where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()}
+        found: dict[str, Leaf | None] = {
+            where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()
+        }
         found.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
         found.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
         return found
 
 
-def run(program, function, phases, transform=None, autocast=True):
+def run(
+    program: Runnable,
+    function: Callable[..., Any],
+    phases: Callable[[Step, int], None],
+    transform: Any = None,
+    autocast: bool = True,
+) -> Outcome:
     """Run every call of `program` through `function`; returns the Outcome, raises what the calls raise.
 
     `phases` is told before each step: ``calls``, ``forward`` (with the number of the call), ``backward``.
@@ -88,11 +127,11 @@ def run(program, function, phases, transform=None, autocast=True):
     return outcome
 
 
-def _random_state():
+def _random_state() -> torch.Tensor:
     return torch.random.get_rng_state()
 
 
-def differentiate(leaves, recipe):
+def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:
     """Backward of the sum of all differentiable outputs, or with seeded random gradients."""
     outputs = [
         leaf
@@ -110,7 +149,7 @@ def differentiate(leaves, recipe):
     torch.autograd.backward(outputs, gradients)
 
 
-def _keep_inputs(outcome, parameters, calls):
+def _keep_inputs(outcome: Outcome, parameters: Sequence[str], calls: Sequence[tuple[Any, ...]]) -> None:
     for number, arguments in enumerate(calls):
         for name, value in zip(parameters, arguments):
             if not isinstance(value, torch.Tensor):

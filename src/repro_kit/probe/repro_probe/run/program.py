@@ -1,5 +1,7 @@
 """Load a program's text and apply its recipe (docs/explanation/program-format.md; model/recipe.py)."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import inspect
@@ -8,52 +10,29 @@ import os
 import random
 import sys
 import types
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 from repro_probe.common import names
-from repro_probe.common.environment import CONFIG_MODULES
-
-#: The recipe's fields at their defaults, as in model/recipe.py.
-DEFAULTS = {
-    "backend": "inductor",
-    "mode": None,
-    "options": {},
-    "dynamic": None,
-    "fullgraph": False,
-    "backward": "none",
-    "grad_mode": "enabled",
-    "autocast": None,
-    "contexts": [],
-    "compiled_autograd": False,
-    "seed": 0,
-    "threads": None,
-    "memory": None,
-    "default_dtype": None,
-    "graph_caches": True,
-    "warm_caches": False,
-    "fallback_random": False,
-    "config": {},
-    "env": {},
-    "check": True,
-    "rtol": None,
-    "atol": None,
-}
+from repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
+from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 
 class Program:
     """A program's `graph` and `calls`, and the recipe to run them with."""
 
-    def __init__(self, namespace, recipe):
+    def __init__(self, namespace: dict[str, Any], recipe: RecipeData) -> None:
         self.namespace = namespace
         self.graph = namespace["graph"]
         self.calls = namespace["calls"]
         self.recipe = recipe
         self.parameters = list(inspect.signature(self.graph).parameters)
 
-    def compiled(self):
+    def compiled(self) -> Callable[..., Any]:
         """`graph` under torch.compile as the recipe says."""
         return self._compile(self.graph, fullgraph=self.recipe["fullgraph"])
 
-    def _compile(self, function, **arguments):
+    def _compile(self, function: Any, **arguments: Any) -> Any:
         import torch
 
         recipe = self.recipe
@@ -65,7 +44,7 @@ class Program:
         return torch.compile(function, **arguments)
 
     @contextlib.contextmanager
-    def compiled_autograd(self):
+    def compiled_autograd(self) -> Iterator[None]:
         """Compiled autograd for the time of a compiled run, where the recipe asks for it."""
         if not self.recipe["compiled_autograd"]:
             yield
@@ -76,7 +55,7 @@ class Program:
             yield
 
     @contextlib.contextmanager
-    def surroundings(self):
+    def surroundings(self) -> Iterator[None]:
         """The recipe's contexts, which a call and its backward run in."""
         with contextlib.ExitStack() as stack:
             for expression in self.recipe["contexts"]:
@@ -84,7 +63,7 @@ class Program:
             yield
 
     @contextlib.contextmanager
-    def forward_region(self, autocast=True):
+    def forward_region(self, autocast: bool = True) -> Iterator[None]:
         """The contexts, grad mode and autocast region that a forward call runs in."""
         import torch
 
@@ -95,15 +74,16 @@ class Program:
                 stack.enter_context(torch.no_grad())
             elif recipe["grad_mode"] == "inference_mode":
                 stack.enter_context(torch.inference_mode())
-            region = recipe["autocast"]
-            if region is not None and autocast:  # {} is a region with all its fields at their default
-                dtype = getattr(torch, region.get("dtype", "bfloat16").replace("torch.", ""))
-                cache = region.get("cache_enabled", True)
-                stack.enter_context(torch.autocast(region.get("device", "cpu"), dtype=dtype, cache_enabled=cache))
+            if recipe["autocast"] is not None and autocast:
+                region: AutocastData = {**AUTOCAST_DEFAULTS, **recipe["autocast"]}
+                dtype = getattr(torch, region["dtype"].replace("torch.", ""))
+                stack.enter_context(
+                    torch.autocast(region["device"], dtype=dtype, cache_enabled=region["cache_enabled"])
+                )
             yield
 
 
-def load(text, inputs, prepare=None):
+def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | None = None) -> Program:
     """Execute `text` as a module and return its Program; raises what the text raises.
 
     `prepare(recipe)` is called before anything is executed but the RECIPE itself.
@@ -111,17 +91,17 @@ def load(text, inputs, prepare=None):
     path = os.path.join(os.path.dirname(os.path.abspath(inputs)) if inputs else os.getcwd(), "program.py")
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)  # tracebacks and inspect read it there
     code = compile(text, path, "exec")
-    recipe = {**DEFAULTS, **recipe_of(text)}
+    whole = cast(RecipeData, {**RECIPE_DEFAULTS, **recipe_of(text)})
     if prepare is not None:
-        prepare(recipe)
+        prepare(whole)
     module = types.ModuleType("repro_program")
     module.__file__ = path
     sys.modules[module.__name__] = module
     exec(code, module.__dict__)
-    return Program(module.__dict__, recipe)
+    return Program(module.__dict__, whole)
 
 
-def recipe_of(text):
+def recipe_of(text: str) -> dict[str, Any]:
     """The literal that `text` assigns to RECIPE, or {}; raises SyntaxError and ValueError."""
     import ast
 
@@ -131,7 +111,7 @@ def recipe_of(text):
     return {}
 
 
-def apply(recipe, threads=None):
+def apply(recipe: RecipeData, threads: int | None = None) -> None:
     """Make the settings of `recipe` that hold for the whole process.
 
     `threads` is the machine's default, where this process no longer stands at it.
@@ -153,7 +133,7 @@ def apply(recipe, threads=None):
         set_config(name, value)
 
 
-def limit_memory(size):
+def limit_memory(size: int) -> None:
     """At most `size` bytes of address space for this process, as far as the system offers that and it has no less."""
     try:
         import resource
@@ -164,7 +144,7 @@ def limit_memory(size):
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def set_config(name, value):
+def set_config(name: str, value: object) -> None:
     """Set ``<module>.<name>`` of torch's configuration; one that this torch does not know is left out, and said so."""
     module, _, key = name.partition(".")
     config = importlib.import_module(CONFIG_MODULES[module])
@@ -174,7 +154,7 @@ def set_config(name, value):
         print(f"repro-kit: this torch has no setting {name}; it is left out", file=sys.stderr)
 
 
-def seed(recipe):
+def seed(recipe: RecipeData) -> None:
     """Seed every random number generator a program may use."""
     import torch
 

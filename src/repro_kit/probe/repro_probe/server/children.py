@@ -1,5 +1,7 @@
 """Start a process per query: forked from this one, or a fresh interpreter."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import json
@@ -10,7 +12,10 @@ import socket
 import subprocess
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from repro_probe.protocol.queries import Query, Report
 from repro_probe.query import evaluate
 from repro_probe.run.program import recipe_of
 
@@ -20,24 +25,24 @@ _PR_SET_PDEATHSIG = 1
 class Fork:
     """Start children by forking; `threads` is what torch would use by itself."""
 
-    def __init__(self, threads):
+    def __init__(self, threads: int) -> None:
         self.threads = threads
 
-    def prepare(self, env):
+    def prepare(self, env: Mapping[str, str]) -> None:
         """Nothing to do: this process is what children are made of."""
 
-    def waiting(self):
+    def waiting(self) -> set[int]:
         """Process ids of what was prepared."""
         return set()
 
-    def __call__(self, request, write_end, private):
+    def __call__(self, request: Query, write_end: int, private: Sequence[int]) -> Forked:
         """Start a child that reports to `write_end` and has none of the descriptors in `private`."""
         pid = os.fork()
         if pid == 0:
             self._live(request, write_end, private)
         return Forked(pid)
 
-    def _live(self, request, write_end, private):
+    def _live(self, request: Query, write_end: int, private: Sequence[int]) -> None:
         """The child's whole life; never returns."""
         code = 1
         try:
@@ -52,7 +57,7 @@ class Fork:
             evaluate.settle(request)
             evaluate.limit(request.get("memory"))
 
-            def tell(data):
+            def tell(data: Report) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": evaluate.evaluate(request, tell, self.threads)})
@@ -69,33 +74,44 @@ class Fork:
 class Forked:
     """A forked child, to wait for as for a `subprocess.Popen`."""
 
-    def __init__(self, pid):
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._code = None
+        self._code: int | None = None
 
-    def poll(self):
+    def poll(self) -> int | None:
         """The exit code (negative: the signal); None while it runs."""
-        return self._wait(os.WNOHANG)
-
-    def wait(self):
-        """The exit code, once it has ended."""
-        return self._wait(0)
-
-    def _wait(self, options):
         if self._code is None:
-            pid, status = os.waitpid(self.pid, options)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
+
+    def wait(self) -> int:
+        """The exit code, once it has ended."""
+        if self._code is None:
+            _, status = os.waitpid(self.pid, 0)
+            self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+
+class _Prepared(NamedTuple):
+    """An interpreter that waits for its query, and the variables that it was started with."""
+
+    env: dict[str, str]
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
 
 
 class Spawn:
     """Start fresh interpreters (`fresh.py`). One can be got ready ahead: importing torch is most of a short query."""
 
-    def __init__(self):
-        self._ready = None  # (environment that the recipe asks for, process, socket)
+    def __init__(self) -> None:
+        self._ready: _Prepared | None = None
 
-    def prepare(self, env):
+    def prepare(self, env: Mapping[str, str]) -> None:
         """Start an interpreter that imports torch, with `env` on top of this process's environment, and waits."""
+        self._ready = self._prepared(env)
+
+    def _prepared(self, env: Mapping[str, str]) -> _Prepared:
         self._discard()
         mine, its = socket.socketpair()
         with its:
@@ -107,35 +123,35 @@ class Spawn:
                 pass_fds=(its.fileno(),),
                 start_new_session=True,
             )
-        self._ready = (dict(env), process, mine)
+        return _Prepared(dict(env), process, mine)
 
-    def waiting(self):
+    def waiting(self) -> set[int]:
         """Like `Fork`."""
-        return set() if self._ready is None else {self._ready[1].pid}
+        return set() if self._ready is None else {self._ready.process.pid}
 
-    def __call__(self, request, write_end, private):
+    def __call__(self, request: Query, write_end: int, private: Sequence[int]) -> subprocess.Popen[bytes]:
         """Like `Fork`; a new interpreter has no descriptor that it is not given."""
         env = _environment(request)
-        if self._ready is None or self._ready[0] != env or self._ready[1].poll() is not None:
-            self.prepare(env)
-        (_, process, channel), self._ready = self._ready, None
+        ready = self._ready
+        if ready is None or ready.env != env or ready.process.poll() is not None:
+            ready = self._prepared(env)
+        self._ready = None
         path = os.path.join(request["scratch"], "request.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(request, file)
-        with channel, contextlib.suppress(OSError):  # one that died has no reply, which is noticed
-            socket.send_fds(channel, [path.encode()], [write_end])
-        return process
+        with ready.channel, contextlib.suppress(OSError):  # one that died has no reply, which is noticed
+            socket.send_fds(ready.channel, [path.encode()], [write_end])
+        return ready.process
 
-    def _discard(self):
+    def _discard(self) -> None:
         if self._ready is not None:
-            _, process, channel = self._ready
-            self._ready = None
-            channel.close()
-            process.kill()
-            process.wait()
+            ready, self._ready = self._ready, None
+            ready.channel.close()
+            ready.process.kill()
+            ready.process.wait()
 
 
-def _environment(request):
+def _environment(request: Query) -> dict[str, str]:
     """Variables that the query's recipe asks for; none where that cannot be read, which the query will say."""
     try:
         recipe = recipe_of(request.get("text") or "")
@@ -144,13 +160,13 @@ def _environment(request):
     return dict(recipe.get("env") or {})
 
 
-def write_all(descriptor, data):
+def write_all(descriptor: int, data: bytes) -> None:
     """Write all of `data`."""
     while data:
         data = data[os.write(descriptor, data) :]
 
 
-def redirect(scratch):
+def redirect(scratch: str) -> None:
     """Standard input from nowhere, output to files in `scratch`."""
     output = [os.path.join(scratch, name) for name in ("stdout.txt", "stderr.txt")]
     for descriptor, path in enumerate((os.devnull, *output)):
@@ -159,7 +175,7 @@ def redirect(scratch):
         os.close(file)
 
 
-def die_with_parent(number=signal.SIGKILL):
+def die_with_parent(number: int = signal.SIGKILL) -> None:
     """A server that is killed takes its children along, where the system offers that."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
@@ -169,13 +185,13 @@ class ParentGone(BaseException):
     """The process at the other end of stdin has ended."""
 
 
-def end_with_parent():
+def end_with_parent() -> None:
     """Raise `ParentGone` in the main thread when this process's parent ends, or has ended."""
     me = os.getpid()
     stdin = select.poll()
     stdin.register(0, 0)  # that it was hung up is told unasked
 
-    def look(*_):
+    def look(*_: Any) -> None:
         if os.getpid() == me and stdin.poll(0):  # the signal comes too when only the thread that started us ends
             raise ParentGone
 

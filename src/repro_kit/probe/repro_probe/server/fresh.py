@@ -3,6 +3,8 @@
 ``python -m repro_probe.server.fresh SOCKET``: over the socket comes the path of the request and the pipe for the reply.
 """
 
+from __future__ import annotations
+
 import gc
 import importlib
 import json
@@ -11,12 +13,13 @@ import socket
 import sys
 import traceback
 
+from repro_probe.protocol.queries import Query, Report
 from repro_probe.query import evaluate
 from repro_probe.server import children, vec_isa
 from repro_probe.server.whole_files import build_whole
 
 
-def main(descriptor):
+def main(descriptor: str) -> None:
     """Everything; an interpreter that no request reaches ends without a word."""
     children.die_with_parent()
     problem = None
@@ -36,7 +39,7 @@ def main(descriptor):
     _answer(request, pipes[0])
 
 
-def _import_torch():
+def _import_torch() -> None:
     # Among them codecache, which fixes the place of precompiled headers, before TMPDIR changes.
     for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
         importlib.import_module(name)
@@ -46,13 +49,13 @@ def _import_torch():
     gc.freeze()  # so that looking for garbage after the query is quick
 
 
-def _answer(request, pipe):
+def _answer(request: Query, pipe: int) -> None:
     import torch
 
     evaluate.settle(request)
     evaluate.limit(None if torch.cuda.is_available() else request.get("memory"))
 
-    def tell(data):
+    def tell(data: Report) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")
 
     reply = evaluate.evaluate(request, tell)

@@ -1,5 +1,7 @@
 """Get a process ready to fork: what every query would import and compute is there before the first one."""
 
+from __future__ import annotations
+
 import contextlib
 import gc
 import importlib
@@ -8,10 +10,13 @@ import shutil
 import sys
 import time
 
+from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
 from repro_probe.server import vec_isa
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
+
+_LONGEST = 600.0  # seconds of the first query
 
 #: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
 _WARM_UP = """
@@ -26,7 +31,7 @@ def calls():
 """
 
 
-def import_torch(scratch):
+def import_torch(scratch: str) -> int:
     """Import what children will need, once; the threads that torch would use by itself."""
     import torch
 
@@ -48,7 +53,7 @@ def import_torch(scratch):
     return threads
 
 
-def _compute_what_never_changes():
+def _compute_what_never_changes() -> None:
     """Let torch fill caches that every query would fill anew, as far as this torch has them.
 
     The hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
@@ -66,7 +71,7 @@ def _compute_what_never_changes():
     _forget_decompositions()
 
 
-def _forget_decompositions():
+def _forget_decompositions() -> None:
     """Those that were gathered on the way: a program may register its own (torch/_inductor/decomposition.py)."""
     from torch._inductor import decomposition
 
@@ -75,7 +80,7 @@ def _forget_decompositions():
         clear()
 
 
-def _known_modules(scratch, threads):
+def _known_modules(scratch: str, threads: int) -> list[str]:
     """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
     place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if not place:
@@ -94,14 +99,23 @@ def _known_modules(scratch, threads):
     return names
 
 
-def _modules_of_a_query(scratch, threads):
+def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
     """Those names, found in a child: running a query here would leave state behind.
 
     It also precompiles the headers of kernels, which no time-out interrupts here.
     """
     place = os.path.join(scratch, "warm-up")
     os.makedirs(place)
-    request = {"mode": "check", "text": _WARM_UP, "scratch": place, "ends": time.time() + 600}
+    request: Query = {
+        "id": 0,
+        "mode": "check",
+        "text": _WARM_UP,
+        "inputs": None,
+        "timeout": _LONGEST,
+        "memory": None,
+        "scratch": place,
+        "ends": time.time() + _LONGEST,
+    }
     read_end, write_end = os.pipe()
     before = set(sys.modules)
     pid = os.fork()
@@ -110,7 +124,7 @@ def _modules_of_a_query(scratch, threads):
             die_with_parent()
             redirect(place)
             evaluate.settle(request)
-            evaluate.evaluate(request, lambda told: None, threads)
+            evaluate.evaluate(request, lambda report: None, threads)
             write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
         finally:
             os._exit(0)

@@ -8,6 +8,8 @@ whatever becomes of it, all that it started is killed and its directory removed 
 behind, removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -16,12 +18,17 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
+from typing import Union, cast
 
 from repro_probe.change import subsystem_switches
 from repro_probe.common.describe import describe_fault
+from repro_probe.protocol.queries import Answer, Query, QueryPhase, Ready, Reply
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.server.warm import import_torch
+
+Start = Union[Fork, Spawn]
 
 _TAIL = 20000  # bytes of stderr that go into a reply
 _GRACE = 10.0  # seconds that a child may take to exit once it has replied
@@ -31,13 +38,14 @@ _LONGEST = 64 << 20  # bytes of a line that a child reports: what is longer is n
 class Child:
     """One query under way. `private`: descriptors of this process that are none of its business."""
 
-    def __init__(self, request, scratch, start, private):
+    def __init__(self, request: Query, scratch: str, start: Start, private: Sequence[int]) -> None:
         self.request = request
         self.scratch = os.path.join(scratch, f"query-{request['id']}")
         os.makedirs(self.scratch)
         self.started = time.monotonic()
         self.deadline = self.started + request["timeout"]
-        self.phase = self.reply = None
+        self.phase: QueryPhase | None = None
+        self.reply: Answer | None = None
         self.timed_out = False
         self._unread = bytearray()
         self.pipe, write_end = os.pipe()
@@ -46,7 +54,7 @@ class Child:
         self.process = start({**request, "scratch": self.scratch, "ends": ends}, write_end, [*private, self.pipe])
         os.close(write_end)
 
-    def read(self):
+    def read(self) -> bool:
         """Take in a piece of what the child reports; False when there is none, now or ever."""
         try:
             data = os.read(self.pipe, 1 << 16)
@@ -56,28 +64,28 @@ class Child:
         if b"\n" in data:
             *lines, self._unread = self._unread.split(b"\n")
             for line in lines:
-                self._take(line)
+                self._take(bytes(line))
         elif len(self._unread) > _LONGEST:
             self._unread.clear()
         return bool(data)
 
-    def _take(self, line):
+    def _take(self, line: bytes) -> None:
         """Note a phase or the reply. The program can write to the pipe as well: anything else is passed over."""
         with contextlib.suppress(ValueError, RecursionError):
-            told = json.loads(line)
-            if isinstance(told, dict):
-                self.phase = told.get("phase", self.phase)
-                if isinstance(told.get("reply"), dict):
-                    self.reply = told["reply"]
+            report = json.loads(line)
+            if isinstance(report, dict):
+                self.phase = report.get("phase", self.phase)
+                if isinstance(report.get("reply"), dict):
+                    self.reply = report["reply"]
                     self.deadline = min(self.deadline, time.monotonic() + _GRACE)
 
-    def kill(self):
+    def kill(self) -> None:
         """Kill the child and its group."""
         for kill in (os.killpg, os.kill):  # one that has just been forked has no group yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.process.pid, signal.SIGKILL)
 
-    def finish(self):
+    def finish(self) -> Reply:
         """Wait for the end, clean up; the whole reply."""
         code = self.process.wait()
         while self.read():
@@ -92,12 +100,14 @@ class Child:
         return {"id": self.request["id"], "seconds": round(time.monotonic() - self.started, 4), **reply}
 
 
-def judge_end(child, signal_name, text, fault):
+def judge_end(child: Child, signal_name: str | None, text: str, fault: str) -> Reply:
     """The reply for a child that ended: by itself with a reply of its own, by a signal, at the time-out, or mutely."""
     reply = child.reply
-    if (child.timed_out and reply is None) or (signal_name and (reply or {}).get("status") in (None, "pass")):
+    if (child.timed_out and reply is None) or (
+        signal_name and (reply is None or reply.get("status") in (None, "pass"))
+    ):
         before = child.request["mode"] != "check" or (reply is None and child.phase in (None, "load", "eager"))
-        ended = {
+        ended: Reply = {
             "status": "invalid" if before else "fail",
             "phase": child.phase if reply is None else "exit",
             "text": (text + "\n" + fault).strip(),
@@ -106,10 +116,11 @@ def judge_end(child, signal_name, text, fault):
         return {**ended, "timed_out": True} if child.timed_out else {**ended, "signal": signal_name}
     if reply is None:
         return {"status": "infra", "phase": child.phase, "text": text or "the query ended without a reply"}
-    return {**reply, "text": text}
+    whole: Reply = {**cast(Reply, reply), "text": text}
+    return whole
 
 
-def _tail(path):
+def _tail(path: str) -> str:
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - _TAIL))
@@ -121,25 +132,25 @@ def _tail(path):
 class Server:
     """The main loop: requests in, children out, replies as they end."""
 
-    def __init__(self, scratch, channel, start):
+    def __init__(self, scratch: str, channel: int, start: Start) -> None:
         self.scratch = scratch
         self.channel = channel
         self.start = start
-        self.children = {}  # by id of the request
+        self.children: dict[int, Child] = {}  # by id of the request
         self.selector = selectors.DefaultSelector()
         self.selector.register(0, selectors.EVENT_READ)
         self._unread = b""
         self._wake = os.pipe()  # readable when a child has exited
         self._listen_for_exits()
 
-    def _listen_for_exits(self):
+    def _listen_for_exits(self) -> None:
         for descriptor in self._wake:
             os.set_blocking(descriptor, False)
         self.selector.register(self._wake[0], selectors.EVENT_READ)
         signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def run(self):
+    def run(self) -> None:
         """Say that all is ready, and serve until stdin ends; then kill what still runs."""
         try:
             with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
@@ -151,7 +162,7 @@ class Server:
                 self._end(child, kill=True)
             shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _turn(self):
+    def _turn(self) -> bool:
         for key, _ in self.selector.select(self._patience()):
             if key.fd == 0:
                 if not self._read_requests():
@@ -169,11 +180,11 @@ class Server:
                 self._tell(self._end(child, kill=True))
         return True
 
-    def _patience(self):
+    def _patience(self) -> float | None:
         deadlines = [child.deadline for child in self.children.values()]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
-    def _read_requests(self):
+    def _read_requests(self) -> bool:
         data = os.read(0, 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
@@ -187,13 +198,13 @@ class Server:
                 self._begin(request)
         return bool(data)
 
-    def _begin(self, request):
+    def _begin(self, request: Query) -> None:
         pipes = [child.pipe for child in self.children.values()]
         child = Child(request, self.scratch, self.start, [self.channel, *self._wake, *pipes])
         self.children[request["id"]] = child
         self.selector.register(child.pipe, selectors.EVENT_READ, child)
 
-    def _end(self, child, kill=False):
+    def _end(self, child: Child, kill: bool = False) -> Reply:
         with contextlib.suppress(KeyError):  # it has closed its end before
             self.selector.unregister(child.pipe)
         del self.children[child.request["id"]]
@@ -205,11 +216,11 @@ class Server:
         strays.end(others, child.scratch if self.children else None)
         return child.finish()
 
-    def _tell(self, reply):
+    def _tell(self, reply: Reply | Ready) -> None:
         write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 
-def main(scratch, how="fork"):
+def main(scratch: str, how: str = "fork") -> None:
     """Get ready, say so, serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # what torch prints is not a reply

@@ -21,6 +21,7 @@ from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.nature import Nature
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.runner.recorded import read_recorded
@@ -62,11 +63,13 @@ class OnScript(Cells):
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
         places = [*of_capture, "observe/eager/probe"]
         for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
-            known = recorded.compile_settings()
-            if known:
-                fullgraph = bool(known.get("fullgraph"))
+            settings = recorded.compile_settings()
+            if settings:
                 return Recipe(
-                    backend=known["backend"], mode=known["mode"], dynamic=known["dynamic"], fullgraph=fullgraph
+                    backend=settings["backend"],
+                    mode=settings["mode"],
+                    dynamic=settings["dynamic"],
+                    fullgraph=bool(settings["fullgraph"]),
                 )
         return Recipe()
 
@@ -187,11 +190,11 @@ class OnScript(Cells):
 
     def verdict(
         self,
-        override: Mapping[str, object],
+        override: Override,
         name: str,
         env: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
-        measure: Sequence[str] = (),
+        measure: Sequence[Measure] = (),
     ) -> Verdict:
         """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
 
@@ -203,7 +206,7 @@ class OnScript(Cells):
         place = self.case.path / "ablate" / name
         shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
-        changed = {**override, "measure": list(measured)}
+        changed: Override = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             verdict = user_oracle.ask(self.case, self.symptom, place, changed, timeout, env, without)
         else:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from repro_kit.errors import StageError
 from repro_kit.model.ablation.causes import AFRESH, WITNESS
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -16,6 +15,10 @@ from repro_kit.model.ablation.witness import parting
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.serialize import loads
+from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
+from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.session.verdicts import eager
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
@@ -47,13 +50,16 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     return [cell]
 
 
-def _calls(script: OnScript, name: str, override: Mapping[str, object], env: dict[str, str]) -> list[Any]:
+def _calls(script: OnScript, name: str, override: Override, env: dict[str, str]) -> list[WitnessedCall]:
     """The calls of the process that made most of them."""
     script.verdict({**override, "witness": True}, name, env)
-    found = sorted((script.case.path / "ablate" / name / "probe").glob("witness-*.json"))
+    found = sorted((script.case.path / "ablate" / name / "probe").glob(finding(WITNESS_FILE, "*")))
     return max(map(_read, found), key=len, default=[])
 
 
-def _read(path: Path) -> list[Any]:
-    calls: list[Any] = json.loads(path.read_text(encoding="utf-8"))  # NaN, which json writes, is none for orjson
+def _read(path: Path) -> list[WitnessedCall]:
+    try:
+        calls: list[WitnessedCall] = loads(path.read_bytes())
+    except ValueError as error:
+        raise StageError(f"{path} is damaged ({error}); run the command again.") from None
     return calls

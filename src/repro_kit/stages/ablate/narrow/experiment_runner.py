@@ -7,8 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from repro_kit.case.case import Subject
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
@@ -17,8 +16,10 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.probe.repro_probe.protocol.orders import Override, Switch
+from repro_kit.probe.repro_probe.protocol.queries import Application, Levers
 from repro_kit.program import render, without_marks
-from repro_kit.runner.findings import probe_failure
+from repro_kit.runner.findings import probe_failure, read_applied
 from repro_kit.session.oracles import fresh_oracle, open_oracle
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -35,7 +36,7 @@ class Variation:
     `switch` is a request of `repro_probe/change/subsystem_switches.py`, None without the probe's part in it.
     """
 
-    switch: Mapping[str, Any] | None = None
+    switch: Switch | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     unset: tuple[str, ...] = ()  # of the user's own settings and variables, back to their defaults
     eager: str = ""  # on a script only: graphs that eager runs, as TORCH_COMPILE_OVERRIDE_BACKENDS names them: ">=3"
@@ -92,7 +93,7 @@ class ExperimentRunner(ABC):
         """What came of each, in order."""
 
     @abstractmethod
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """What this torch lets one switch."""
 
     @property
@@ -115,7 +116,7 @@ class ExperimentRunner(ABC):
         """What is known of the captured graph, where that is what runs."""
         return None
 
-    def _experiment(self, verdict: Verdict, applied: Sequence[Sequence[str]]) -> Experiment:
+    def _experiment(self, verdict: Verdict, applied: Sequence[Application]) -> Experiment:
         applications = tuple(Applied(*words) for words in applied)
         outcome, what = outcome_of(verdict, self.target, Strength.REBASED), ""
         if outcome not in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
@@ -147,7 +148,7 @@ class ProgramExperiments(ExperimentRunner):
         program = replace(self._program.program, recipe=recipe)
         return render(without_marks(program) if recipe.dynamic is False else program)
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """Asked of the oracle that runs the programs."""
         with open_oracle(self.cells.case, self.cells.options.jobs) as oracle:
             return oracle.levers()
@@ -190,24 +191,26 @@ class ScriptExperiments(ExperimentRunner):
         variables = tuple(name for name in variation.unset if "." not in name)
         verdict = self._script.verdict(self._override(variation), name, without=variables)
         left_behind = self._script.case.path / "ablate" / name / "probe"
-        problem = probe_failure(left_behind)
-        if problem:
-            return Experiment(RunOutcome.CANNOT_TELL, problem, verdict.seconds)
-        return self._experiment(verdict, _applied(left_behind))
+        applied, damaged = read_applied(left_behind)
+        problems = [*filter(None, [probe_failure(left_behind)]), *damaged]
+        if problems:
+            return Experiment(RunOutcome.CANNOT_TELL, problems[0], verdict.seconds)
+        return self._experiment(verdict, applied)
 
-    def _override(self, variation: Variation) -> dict[str, Any]:
+    def _override(self, variation: Variation) -> Override:
         own = self._script.recipe()
         changed = {name: getattr(self.cell.recipe, name) for name in OVERRIDABLE}
-        override: dict[str, Any] = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        arguments = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        override = cast(Override, arguments)
         override["config"] = dict(variation.config)
         override["defaults"] = [name for name in variation.unset if "." in name]
         if variation.switch is not None:
-            override["switch"] = dict(variation.switch)
+            override["switch"] = variation.switch
         if variation.eager:
             override["eager_graphs"] = variation.eager
         return override
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> Levers:
         """Asked of a fresh interpreter."""
         with fresh_oracle(self.cells.case) as fresh:
             return fresh.levers()
@@ -238,13 +241,3 @@ def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:
         return ProgramExperiments(cells, cell, target)
     assert isinstance(cells, OnScript)
     return ScriptExperiments(cells, cell, target)
-
-
-def _applied(probe: Path) -> list[list[str]]:
-    """The applications of that process of a script which made most."""
-    most: list[list[str]] = []
-    for path in sorted(probe.glob("applied-*.jsonl")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if len(lines) > len(most):
-            most = [json.loads(line) for line in lines]
-    return most

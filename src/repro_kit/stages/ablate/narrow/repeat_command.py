@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.runner.subject import command, command_with
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, ExperimentRunner, Variation
 
@@ -42,7 +41,7 @@ def _remark(variation: Variation, recipe: Recipe, own: Recipe) -> str:
     return f"  # with {' and '.join(remarks)}" if remarks else ""
 
 
-def _switch_by_hand(switch: Mapping[str, Any]) -> str:
+def _switch_by_hand(switch: Switch) -> str:
     """Python statements that switch applications off as `repro_probe/change/subsystem_switches.py` does."""
     part, numbers, word = switch["subsystem"], switch.get("only", switch.get("without")), ""
     word = "not in" if "only" in switch else "in"

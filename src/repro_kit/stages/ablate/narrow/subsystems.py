@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from repro_kit.model.ablation.evidence import Link, Untried
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.probe.repro_probe.protocol.orders import Switch
+from repro_kit.probe.repro_probe.protocol.queries import Subsystem
 from repro_kit.reduce.first import Boundary, first_failing, needed
 from repro_kit.stages.ablate.narrow.experiment_runner import Applied, Experiment, Variation
 from repro_kit.stages.ablate.narrow.experiments import Experiments
@@ -18,7 +19,7 @@ _OFF = -1  # after this number, all applications are off
 
 
 def subsystem_and_op(
-    experiments: Experiments, subsystems: Mapping[str, Sequence[Mapping[str, Any]]] | None, ui: Ui, *, op: bool
+    experiments: Experiments, subsystems: Mapping[str, Sequence[Subsystem]] | None, ui: Ui, *, op: bool
 ) -> tuple[list[Link], list[Untried]]:
     """Links for the subsystem and for one of its applications; `subsystems` by backend, as torch told them."""
     backend = experiments.runner.cell.recipe.backend
@@ -50,14 +51,14 @@ def subsystem_and_op(
     return [], [Untried("op", f"it fails without each of {len(answers)} subsystems too{words}")]
 
 
-def _rank(it: Mapping[str, Any]) -> int:
+def _rank(it: Subsystem) -> int:
     return 2 if "setting" in it else 0 if it["name"] in ("lowerings", "decomposition") else 1
 
 
 def _links(
     experiments: Experiments,
     backend: str,
-    gone: Sequence[Mapping[str, Any]],
+    gone: Sequence[Subsystem],
     applied: Mapping[str, Sequence[Applied]],
     base: Experiment,
     before: tuple[int, float],
@@ -83,7 +84,7 @@ def _of(experiment: Experiment, backend: str, subsystem: str) -> list[Applied]:
     return [it for it in experiment.applied if (it.backend, it.subsystem) == (backend, subsystem)]
 
 
-def _off(backend: str, it: Mapping[str, Any]) -> Variation:
+def _off(backend: str, it: Subsystem) -> Variation:
     if "setting" in it:
         return Variation(config={it["setting"]: it["value"]})
     return _until(backend, it["name"], _OFF)
@@ -94,7 +95,7 @@ def _until(backend: str, subsystem: str, last: int) -> Variation:
 
 
 def _subsystem_link(
-    experiments: Experiments, backend: str, it: Mapping[str, Any], count: int, base: Experiment, *, beside: bool
+    experiments: Experiments, backend: str, it: Subsystem, count: int, base: Experiment, *, beside: bool
 ) -> Link:
     change = _off(backend, it)
     if "setting" in it:
@@ -148,7 +149,7 @@ def _up_to(subsystem: str, last: int) -> str:
 
 def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> Link:
     """What is known of that application without the others, and of the others without it."""
-    switch = {"backend": backend, "subsystem": subsystem}
+    switch: Switch = {"backend": backend, "subsystem": subsystem}
     before = experiments.spent()
     off, on = Variation(switch={**switch, "without": [number]}), Variation(switch={**switch, "only": [number]})
     without, only = experiments.ask([off, on])
@@ -168,7 +169,7 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
     return experiments.costed(link, before)
 
 
-def _together(experiments: Experiments, switch: dict[str, Any], number: int, applied: Sequence[Applied]) -> str:
+def _together(experiments: Experiments, switch: Switch, number: int, applied: Sequence[Applied]) -> str:
     """Which others it needs, where it does not fail alone."""
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, OBSERVATION
@@ -17,6 +17,8 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.timing import slowdown
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.torch_config import assigned, module_of
+from repro_kit.probe.repro_probe.protocol.orders import FunctionData, Measure, Override
 from repro_kit.runner.findings import read_findings
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.verdicts.symptoms import override_of
@@ -35,7 +37,7 @@ _MOST_TRIES = {
     Intrusion.BACKEND: 2,
     Intrusion.DYNAMIC: 2,
 }
-_TIMED = ("time",)
+_TIMED: tuple[Measure, ...] = ("time",)
 
 
 def find(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
@@ -89,7 +91,7 @@ class _Trial:
         self.ui.progress(f"trying a workaround: {it.name}")
         name = self._name()
         for _ in range(self.script.options.repeat):
-            verdict = self.script.verdict(it.override, name, measure=_TIMED)
+            verdict = self.script.verdict(cast(Override, it.override), name, measure=_TIMED)
             if verdict.status is not Status.PASS:
                 break
         if verdict.status is not Status.PASS:
@@ -137,14 +139,9 @@ def _settings(changes: Sequence[dict[str, Any]]) -> Iterator[Workaround]:
 
 def config(name: str, value: Any) -> Workaround:
     """A setting of one of torch's config modules (``inductor.pattern_matcher``)."""
-    modules = {"inductor": "torch._inductor.config", "dynamo": "torch._dynamo.config"}
-    modules |= {"functorch": "torch._functorch.config", "compiler": "torch.compiler.config"}
-    modules |= {"shapes": "torch.fx.experimental._config"}
-    module, _, key = name.partition(".")
-    lines = (f"import {modules[module]}", f"{modules[module]}.{key} = {value!r}")
-    return Workaround(
-        f"{name}={value!r}", Intrusion.CONFIG, lines, "before anything is compiled", override_of({name: value})
-    )
+    lines = (f"import {module_of(name)}", assigned(name, value))
+    override = dict(override_of({name: value}))
+    return Workaround(f"{name}={value!r}", Intrusion.CONFIG, lines, "before anything is compiled", override)
 
 
 def _backend(name: str) -> Workaround:
@@ -154,13 +151,13 @@ def _backend(name: str) -> Workaround:
 
 def _disabled(it: UserFunction) -> Workaround:
     file = PurePath(it.file).name
-    override = {"disable": [{"name": it.name, "file": it.file, "line": it.line}]}
+    function: FunctionData = {"name": it.name, "file": it.file, "line": it.line}
     lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {it.name}(…):")
     place = f"at {file}:{it.line}"
     if it.whole and it.name != "forward":  # torch.compile looks through the decorator of what it is given
         lines, place = (f"torch.compile({it.name}, disable=True)",), "where it is compiled"
     kind = Intrusion.FRAME if it.whole else Intrusion.DISABLE
-    return Workaround(f"leave {it.name} ({file}:{it.line}) to eager", kind, lines, place, override)
+    return Workaround(f"leave {it.name} ({file}:{it.line}) to eager", kind, lines, place, {"disable": [function]})
 
 
 def _eager() -> Workaround:

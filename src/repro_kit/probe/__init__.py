@@ -1,0 +1,1 @@
+"""What goes on the PYTHONPATH of the user's interpreter."""

@@ -1,0 +1,125 @@
+"""Findings: the files that a process of the run leaves in the directory of its orders."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from .failures import DifferenceData, LinkData
+
+HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
+EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
+EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # one line each time
+STACK, PROBE_ERROR = "stack", "probe-error"  # texts
+INPUTS = "inputs"  # the directory of stored values
+
+
+def finding(name: str, process: object, ending: str = "json") -> str:
+    """The name of the file of one process; with ``*`` for `process`, the pattern for those of all processes."""
+    return f"{name}-{process}.{ending}"
+
+
+class Hello(TypedDict):
+    """A process of the run that imported torch."""
+
+    pid: int
+    parent: int
+    argv: list[str]
+    executable: str
+    python: str
+    torch: str
+    time: float  # seconds since the epoch
+    rank: str | None
+
+
+class Settings(TypedDict):
+    """Settings of a process that a program must carry."""
+
+    config: dict[str, Any]
+    threads: int
+    memory: int | None
+    default_dtype: str
+
+
+class Goodbye(Settings):
+    """How a process ended well."""
+
+    pid: int
+    modules: dict[str, str]  # files of the user's own modules, by name
+    peak_memory: int | None
+
+
+class ExceptionNature(TypedDict):
+    """What an exception is about, as far as its traceback shows."""
+
+    machine: bool
+    compares: bool
+    clock: bool
+
+
+class Raised(ExceptionNature):
+    """An exception that ended a process or a thread; `tolerance` is that of the check that raised it."""
+
+    time: float
+    exceptions: list[LinkData]
+    tolerance: list[float] | None
+
+
+class CompiledCallBase(TypedDict):
+    """What is written down of every callable that the script compiles."""
+
+    name: str
+    calls: int
+    backward: bool
+
+
+class CompiledCallData(CompiledCallBase, total=False):
+    """What was measured of one callable that the script compiles."""
+
+    rounds: list[list[float]]  # seconds of one call: [compiled, eager]
+    memory: list[list[int]]  # bytes
+    compared: int
+    difference: DifferenceData | None
+    also: list[DifferenceData]
+    tolerance: tuple[float, float] | None
+    note: str
+    fallback_random: bool
+    raised: str
+    problem: str
+
+
+class Measured(TypedDict):
+    """What one process measured."""
+
+    compiled: list[CompiledCallData]
+
+
+#: Shape, dtype, sum of magnitudes (None: too large), and some elements of a tensor.
+Digest = list[Any]
+
+
+class TimedCallBase(TypedDict):
+    """What is written down of every timed call."""
+
+    name: str
+    seconds: float
+    compiled: bool
+
+
+class TimedCall(TimedCallBase, total=False):
+    """One timed call of a compiled function; digests are None where the values could not be read."""
+
+    result: list[Digest] | None
+    inputs: list[Digest] | None
+
+
+class Timeline(TypedDict):
+    """The timed calls of one process."""
+
+    rank: str | None
+    started: float
+    calls: list[TimedCall]
+    left_out: int
+
+
+#: One witnessed call: function, arguments before, result, state after.
+WitnessedCall = list[Any]

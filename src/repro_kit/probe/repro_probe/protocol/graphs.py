@@ -1,0 +1,170 @@
+"""Recorded graphs, and the events that say what happened to each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from .failures import LinkData
+from .findings import Settings
+from .recipe import AutocastData, GradMode
+
+GRAPH = "graph"  # the name of a file, with the number of the graph behind it
+
+EventName = Literal[
+    "compile-call",
+    "compile-begin",
+    "compile-end",
+    "compile-fail",
+    "call-begin",
+    "call-end",
+    "call-fail",
+    "more-calls",
+    "backward-begin",
+]
+
+
+class CompileSettings(TypedDict):
+    """The arguments of a call of `torch.compile` that decide how a function is compiled."""
+
+    backend: str
+    mode: str | None
+    dynamic: bool | None
+    fullgraph: bool | None
+    options: dict[str, Any] | None
+
+
+class TensorData(TypedDict):
+    """One tensor as metadata."""
+
+    shape: list[int]
+    stride: list[int]
+    offset: int  # within the stored span
+    dtype: str
+    device: str
+    requires_grad: bool
+    leaf: bool
+    parameter: bool
+    storage: str  # the name of the first tensor with the same storage
+    span: int | None  # elements of the stored flat span; None: stored as it is
+    file: str | None
+    low: int | None  # of integers
+    high: int | None
+
+
+class InputBase(TypedDict):
+    """What is written down of every argument."""
+
+    kind: str
+
+
+class InputData(InputBase, total=False):
+    """One argument of a call. A tensor has the fields of `TensorData` too."""
+
+    name: str
+    source: str | None
+    value: Any
+    scalar: float | None
+    symbol: str
+    symbols: list[str]
+    symbolic: bool
+    as_tensor: bool
+    shape: list[int]
+    stride: list[int]
+    offset: int
+    dtype: str
+    device: str
+    requires_grad: bool
+    leaf: bool
+    parameter: bool
+    storage: str
+    span: int | None
+    file: str | None
+    low: int | None
+    high: int | None
+
+
+class EventBase(TypedDict):
+    """What every event has; `graph` is None for a call of `torch.compile`."""
+
+    event: EventName
+    graph: int | None
+    time: float
+
+
+class Event(EventBase, total=False):
+    """One line of events: what happened to which graph."""
+
+    settings: CompileSettings
+    exceptions: list[LinkData]
+    call: int
+    inputs: list[InputData]
+    uniform: bool
+    problem: str
+
+
+class NameData(TypedDict, total=False):
+    """A global of generated code, and where it can be had again."""
+
+    module: str | None
+    name: str | None
+    file: str | None
+    value: str | None
+
+
+class BackendData(TypedDict, total=False):
+    """The backend that the user chose."""
+
+    name: str | None
+    mode: str | None
+    options: dict[str, Any]
+    dynamic: bool | None
+    file: str
+    qualname: str | None
+
+
+class Region(TypedDict):
+    """One item of a ``with`` block around a compiled call; `names` are read by it, with the files that define them."""
+
+    file: str
+    expression: str
+    names: dict[str, str]
+
+
+class GraphSettings(Settings):
+    """How a graph was compiled and called."""
+
+    fullgraph: bool
+    grad_mode: GradMode
+    autocast: AutocastData | None
+    device: str | None
+    regions: list[Region]
+    switches: list[str]
+    compiled_autograd: bool
+
+
+class GraphBase(TypedDict):
+    """What is written down of every graph."""
+
+    number: int
+    pid: int
+    compile_id: str
+
+
+class GraphContent(TypedDict, total=False):
+    """A graph as data."""
+
+    code: str
+    modules: dict[str, str]  # code of sub-graphs, by path
+    names: dict[str, NameData]
+    inputs: list[InputData]
+    constants: dict[str, TensorData]
+    statements: int
+    recipe: GraphSettings
+    backend: BackendData
+
+
+class GraphData(GraphBase, GraphContent, total=False):
+    """One graph of one process; `problem` says why there is no more of it."""
+
+    problem: str
+    traceback: str

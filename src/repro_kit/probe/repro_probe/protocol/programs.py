@@ -1,0 +1,41 @@
+"""The small programs that repro-kit starts in the user's interpreter: what they read and print."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class NamesData(TypedDict):
+    """`common/names.py`: names to look up, on its command line; those that are unknown, in its output."""
+
+    backends: list[str]
+    settings: list[str]
+
+
+class StorageData(TypedDict):
+    """`query/storages.py`: a storage of PyTorch's minifier, and the file to write its tensor to."""
+
+    storage: str
+    dtype: str
+    sizes: list[int]
+    target: str
+
+
+class EnvironmentBase(TypedDict):
+    """What an interpreter says of itself; `torch` is None where it cannot be imported."""
+
+    python: str
+    executable: str
+    platform: str
+    torch: str | None
+    packages: dict[str, str]
+
+
+class EnvironmentData(EnvironmentBase, total=False):
+    """`common/environment.py`: its output."""
+
+    error: str
+    torch_git: str | None
+    accelerator: str | None
+    threads: int
+    collect_env: str

@@ -1,0 +1,40 @@
+"""Read the files that the probe writes: what is damaged is left out, and named in `problems`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from repro_kit.model.serialize import from_data, loads
+from repro_kit.probe.repro_probe.protocol.findings import finding
+
+T = TypeVar("T")
+
+
+def read_files(
+    directory: Path, name: str, cls: type[T], problems: list[str], process: object = "*"
+) -> Iterator[tuple[Path, T]]:
+    """The data of `name` that each process wrote, or the one `process`."""
+    for path in sorted(directory.glob(finding(name, process))):
+        try:
+            yield path, from_data(loads(path.read_bytes()), cls)
+        except (OSError, ValueError) as error:
+            problems.append(f"{path.name}: {error}")
+
+
+def read_lines(path: Path, cls: type[T], problems: list[str]) -> list[T]:
+    """The data of each line. Half a line at the end is no problem: a process that was killed leaves it."""
+    read: list[T] = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            read.append(from_data(loads(line), cls))
+        except ValueError as error:
+            problems.append(f"{path.name}, line {number}: {error}")
+    return read
+
+
+def process_of(path: Path) -> int:
+    """The id of the process that wrote `path`; 0 where the name has none."""
+    pid = path.stem.rpartition("-")[2]
+    return int(pid) if pid.isdecimal() else 0
