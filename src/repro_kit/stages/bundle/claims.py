@@ -93,7 +93,7 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
     on_graph = {it.recipe.backend: it.same for it in own if it.subject == "program"}
     on_script = {it.recipe.backend: it.same for it in own if it.subject == "script"}
     if not any(on_script.values()):
-        yield "it was made on a graph of the script, and was not seen on the script itself"
+        yield "it was made on a graph of the script, not on the script itself (repro-kit ablate CASE --on both)"
     elif any(on_graph.get(backend) != same for backend, same in on_script.items()):
         yield "the script and its graph disagree on it"
 
@@ -101,16 +101,25 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
 def _contradicted(candidate: ReproForm, ablation: Ablation, with_backend: WithBackend) -> str:
     """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
     failing = first_failing(ablation.cells, ablation.recipe)
-    if not candidate.reduced or failing is None or failing.recipe.backend not in LADDER[1:]:
+    if not _is_other_program(candidate, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
-    before = LADDER[_rank(failing.recipe.backend) - 1]
+    program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
+    if ablation.program and backend != candidate.recipe.backend and with_backend(backend) is False:
+        return f"repro.py passes with backend {backend!r}, with which {program} failed"
+    before = LADDER[_rank(backend) - 1] if _rank(backend) else ""
     passed = any(
         cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.verdict.status is Status.PASS
         for cell in ablation.cells
     )
     if passed and with_backend(before):
-        return f"repro.py fails alike with backend {before!r}, with which the captured graph passed"
+        return f"repro.py fails alike with backend {before!r}, with which {program} passed"
     return ""
+
+
+def _is_other_program(candidate: ReproForm, ablation: Ablation) -> bool:
+    """Whether `repro.py` is made of a program, but not of the one whose cells were judged."""
+    judged = candidate.smallest if ablation.program == "reduced" else not candidate.reduced
+    return candidate.program is not None and not judged
 
 
 def _rank(backend: str) -> int:

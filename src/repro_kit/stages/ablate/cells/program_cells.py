@@ -1,12 +1,14 @@
-"""Cells on the captured program, through the oracle."""
+"""Cells on a program, the reduced or the captured one, through the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE
+from repro_kit.case.handles import CAPTURE, REDUCTION
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -20,15 +22,35 @@ from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
+_USUAL = 3.0  # seconds that a cell of a small program takes, about
+
+
+#: A step of a reduction that went on from Dynamo's graph to Inductor's: backends before Inductor never see that.
+_ATEN = "aten_border"
+
+
+def reduced_program(case: Case) -> Path | None:
+    """The reduced program, where it was seen to fail alike in a fresh interpreter, and every backend compiles it."""
+    reduction = case.current(REDUCTION)
+    if reduction is None or not reduction.verified or any(step.name == _ATEN for step in reduction.steps):
+        return None
+    path = case.path / "minify" / "best.py"
+    return path if path.is_file() else None
+
 
 class OnProgram(Cells):
-    """Cells on the captured program, through the oracle."""
+    """Cells on a program, through the oracle: the reduced one, unless there is none or `captured` asks for that."""
 
     subject = "program"
 
-    def __init__(self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None) -> None:
-        self.path = case.path / "capture" / "program.py"
+    def __init__(
+        self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None, *, captured: bool = False
+    ) -> None:
+        reduced = None if captured else reduced_program(case)
+        self.which: Literal["captured", "reduced"] = "captured" if reduced is None else "reduced"
+        self.path = reduced or case.path / "capture" / "program.py"
         self.text = read_text(self.path)
+        self._seconds: float | None = None  # of the last run of a cell
         self.program = parse(self.text)
         kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
         self.timeout = query_timeout(options, kind)
@@ -39,9 +61,11 @@ class OnProgram(Cells):
         return self.program.recipe
 
     def usual(self) -> float:
-        """What the program took when it was captured."""
+        """What the last cell took; before the first one, what the captured program took."""
         verdict = self.case.load(CAPTURE).verdict
-        return verdict.seconds if verdict else 1.0
+        captured = verdict.seconds if verdict else _USUAL
+        expected = captured if self.which == "captured" else min(captured, _USUAL)
+        return expected if self._seconds is None else self._seconds
 
     def _texts(self) -> list[str]:
         return [self.text]
@@ -67,6 +91,7 @@ class OnProgram(Cells):
                 texts = [self._text(it) for _, it in waiting]
                 again = []
                 for (at, it), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
+                    self._seconds = verdict.seconds
                     cell = replace(self._cell(it, verdict), runs=runs)
                     if cell.same or runs == self.options.repeat:
                         yield at, cell
