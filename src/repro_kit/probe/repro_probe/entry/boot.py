@@ -85,6 +85,10 @@ def _install_mode(mode, place):
         from repro_probe.change import override
 
         override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if place.options.get("record"):
+            from repro_probe.record import capture
+
+            capture.record_graphs(place)
         if "timeline" in place.options:
             from repro_probe.calls import timeline
 

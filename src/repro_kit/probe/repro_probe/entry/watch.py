@@ -24,7 +24,6 @@ from repro_probe.record.memory import Memory, TraceMemory
 SCHEMA = 1
 _SUFFIX = ".repro"
 _NO_VALUES = -1  # a limit that no tensor keeps
-_BACKWARDS = 4  # calls of a graph whose backward is noted
 
 #: Where an exception is raised that torch.compile is to blame for.
 _COMPILERS = tuple(
@@ -155,10 +154,6 @@ class _Recorder(capture.Recorder):
         return functools.wraps(compiled, updated=("__dict__",) if hasattr(compiled, "__dict__") else ())(
             super().watch(graph, compiled)
         )
-
-    def watch_backward(self, graph, result):
-        if self.calls.get(graph, 0) <= _BACKWARDS:
-            super().watch_backward(graph, result)
 
 
 class _Watching:

@@ -18,15 +18,22 @@ from repro_probe.common.imports import when_imported
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
-_MOST_CALLS = 4  # of one graph, that are kept
+_MOST_CALLS = 4  # of one graph, that are kept, with their backwards
 _LIMIT = 2 << 30  # bytes of tensor values in one process
+_LATER = 8  # calls after the first may take one part in so many of the limit
 
 
 def install(place):
-    """Hook `OutputGraph.call_user_compiler` once its module is imported."""
-    recorder = Recorder(place)
+    """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
+    recorder = record_graphs(place)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
+
+
+def record_graphs(place):
+    """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
+    recorder = Recorder(place, place.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
+    return recorder
 
 
 def _note_compile(torch, recorder):
@@ -71,7 +78,7 @@ class Recorder:
         self.lock = threading.Lock()
         self.count = 0
         self.calls = {}
-        self.store = None
+        self.store = self.later = None
         self.pid = None
 
     def event(self, name, graph, **more):
@@ -111,7 +118,9 @@ class Recorder:
 
         self.pid = os.getpid()
         self.count = 0
-        self.store = ValueStore(os.path.join(self.place.directory, "inputs"), self.limit, f"v{self.pid}_")
+        inputs = os.path.join(self.place.directory, "inputs")
+        self.store = ValueStore(inputs, self.limit, f"v{self.pid}_")
+        self.later = ValueStore(inputs, self.limit // _LATER, f"w{self.pid}_", self.store)
 
     def watch(self, graph, compiled):
         """`compiled`, with its calls and the start of its backward noted."""
@@ -127,7 +136,7 @@ class Recorder:
                 raise
             if call < _MOST_CALLS:
                 self.event("call-end", graph, call=call)
-            self.watch_backward(graph, result)
+                self.watch_backward(graph, result)
             return result
 
         return run
@@ -142,7 +151,7 @@ class Recorder:
             try:
                 from repro_probe.record.graph import describe_arguments
 
-                record["inputs"] = describe_arguments(arguments, self.store)
+                record["inputs"] = describe_arguments(arguments, self.later)
             except Exception as error:
                 record["problem"] = f"{type(error).__name__}: {error}"
         self.event("call-begin", graph, call=call, **record)

@@ -13,12 +13,13 @@ import torch
 class ValueStore:
     """Saves tensors to `directory`, each once, up to `limit` bytes in all; past that, metadata only."""
 
-    def __init__(self, directory, limit, prefix=""):
+    def __init__(self, directory, limit, prefix="", other=None):
+        """`other`: a store in the same directory, whose tensors need not be saved again."""
         self.directory = directory
         self.left = limit
         self.prefix = prefix
         self.count = 0
-        self._known = {}
+        self._known = other._known if other is not None else {}
 
     def save(self, tensor, flat):
         """Name of the file that holds the values of `tensor` (or its flat span), or None past the limit."""
