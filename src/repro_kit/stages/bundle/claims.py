@@ -74,6 +74,8 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
         yield f"it was made with torch {ablation.torch}"
     if candidate.program is None and ablation.subject == "program":
         yield from _unlike_on_script(ablation)
+    if candidate.program is not None and not _is_other_program(candidate, ablation) and _own_passed(ablation):
+        yield "the settings of repro.py itself were seen to pass in it"
     backend, failing = candidate.recipe.backend, first_failing(ablation.cells, ablation.recipe)
     if candidate.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
@@ -81,6 +83,16 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
         yield f"the failure comes and goes, and {runs} that passed say little (--repeat {check.repeats})"
+
+
+def _own_passed(ablation: Ablation) -> bool:
+    """Whether every cell with the subject's own settings passed."""
+    own = [
+        cell
+        for cell in ablation.cells
+        if cell.compiled and cell.recipe == ablation.recipe and cell.subject == ablation.subject and not cell.setup
+    ]
+    return bool(own) and all(cell.verdict.status is Status.PASS for cell in own)
 
 
 def _passed(cell: Cell) -> bool:

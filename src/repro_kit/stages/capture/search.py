@@ -36,6 +36,7 @@ class Search:
         self.verdict = Verdict(Status.INFRA)
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # of Dynamo's graphs
+        self.slow: set[tuple[int, int]] = set()  # graphs (process, number) one form of which ran into its limit
         self.fresh = False
 
     def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
@@ -50,10 +51,15 @@ class Search:
                 if isinstance(attempt, str):
                     reasons.append(attempt)
                     continue
+                graph = (attempt.graph.pid, attempt.graph.number)
+                if graph in self.slow:
+                    continue
                 self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
                 if self._is_it(verdict):
                     return attempt, reasons
+                if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
+                    self.slow.add(graph)  # its other forms cost as much
                 if verdict.status is not Status.INVALID and attempt.graph.code:
                     self.tried.append(attempt)
                 reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_told(verdict)}")

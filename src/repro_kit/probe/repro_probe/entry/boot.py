@@ -182,7 +182,8 @@ def say_goodbye(place):
 
 def _own_modules():
     """Files of the modules that were imported from outside of any installation: the user's own."""
-    installed = (sys.prefix, sys.base_prefix, os.path.dirname(__file__), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    package = os.path.dirname(os.path.dirname(__file__))
+    installed = (sys.prefix, sys.base_prefix, package, os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
     found = {}
     for name, module in list(sys.modules.items()):

@@ -237,7 +237,7 @@ def _files(error):
 
 
 def _is_users(file):
-    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), os.path.dirname(__file__))
+    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), os.path.dirname(os.path.dirname(__file__)))
     return not any(mark in file for mark in (*installed, *_COMPILERS, *_GENERATED, *_CHECKS))
 
 

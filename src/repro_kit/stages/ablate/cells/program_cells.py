@@ -23,6 +23,7 @@ from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
 _USUAL = 3.0  # seconds that a cell of a small program takes, about
+_PATIENCE = 3  # times the limit, for a cell that ran into it and is asked again, alone
 
 
 #: A step of a reduction that went on from Dynamo's graph to Inductor's: backends before Inductor never see that.
@@ -87,17 +88,35 @@ class OnProgram(Cells):
                     verdict = next((one for one in verdicts if one.status is not Status.PASS), verdicts[0])
                     yield at, replace(self._cell(it, verdict), runs=len(verdicts))
             waiting = [(at, it) for at, it in plans if it.compiled]
+            slow: list[tuple[int, CellPlan, int]] = []
             for runs in range(1, self.options.repeat + 1):
                 texts = [self._text(it) for _, it in waiting]
                 again = []
                 for (at, it), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
                     self._seconds = verdict.seconds
                     cell = replace(self._cell(it, verdict), runs=runs)
-                    if cell.same or runs == self.options.repeat:
+                    if self._ran_into_limit(verdict):
+                        slow.append((at, it, runs))
+                    elif cell.same or runs == self.options.repeat:
                         yield at, cell
                     else:
                         again.append((at, it))
                 waiting = again
+            for at, it, runs in slow:
+                (verdict,) = oracle.check([self._text(it)], inputs, timeout=_PATIENCE * self.timeout)
+                yield at, replace(self._cell(it, self._no_verdict(verdict)), runs=runs + 1)
+
+    def _ran_into_limit(self, verdict: Verdict) -> bool:
+        """Whether a cell was ended for its time, where the failure that is looked for is no hang."""
+        ended = verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
+        return ended and (self.target is None or self.target.kind is not Kind.TIMEOUT)
+
+    def _no_verdict(self, verdict: Verdict) -> Verdict:
+        """`verdict`; none where it was ended for its time once more: that is no evidence of anything."""
+        if not self._ran_into_limit(verdict):
+            return verdict
+        note = f"no end after {_PATIENCE * self.timeout:.0f} s"
+        return Verdict(Status.INFRA, seconds=verdict.seconds, note=note)
 
     def _text(self, it: CellPlan) -> str:
         preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble
