@@ -47,6 +47,17 @@ def copy_atomic(source: Path, target: Path) -> None:
         raise
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """`target` with the content of `source`: a second name of the same file where the file system has that."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return
+    except OSError:  # another file system, or one without links
+        copy_atomic(source, target)
+
+
 def remove_unfinished(paths: Iterable[Path]) -> None:
     """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
     for path in paths:

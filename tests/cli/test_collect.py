@@ -14,7 +14,7 @@ from repro_kit.case.case import Case
 
 pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
 
-ALL = ["observe", "capture", "ablate", "minify", "bundle"]
+ALL = ["observe", "capture", "minify", "ablate", "bundle"]
 
 
 def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
@@ -117,7 +117,7 @@ def test_stage_that_ran_again_makes_its_followers_stale(work, fakes, repro_kit):
     repro_kit("capture", "train.repro")
     fakes.ran()
     repro_kit("collect", "train.py")
-    assert fakes.ran() == ["ablate", "minify", "bundle"]
+    assert fakes.ran() == ["minify", "ablate", "bundle"]
 
 
 def test_other_failure_gets_a_case_of_its_own(work, fakes, repro_kit):
@@ -180,7 +180,7 @@ def test_failing_stage_does_not_end_the_rest(work, fakes, repro_kit):
     case = Case.open(Path("train.repro"))
     assert [case.stage(name).status for name in ALL] == ["done", "done", "failed", "failed", "done"]
     repro_kit("collect", "train.py")
-    assert fakes.ran() == ["ablate", "minify", "bundle"]
+    assert fakes.ran() == ["minify", "ablate", "bundle"]
 
 
 def test_failed_capture_leaves_what_needs_it_out(work, fakes, repro_kit):
@@ -229,7 +229,7 @@ def test_full_disk_is_one_sentence_and_the_case_goes_on_later(work, fakes, repro
     assert fakes.ran() == ["observe", "capture", "ablate"]
     fakes.replace("ablate", "def run(case, options, ui):\n    pass\n")
     assert repro_kit("collect", "train.py").exit_code == 0
-    assert fakes.ran() == ["ablate", "minify", "bundle"]
+    assert fakes.ran() == ["minify", "ablate", "bundle"]
 
 
 def test_damaged_and_foreign_directories(work, fakes, repro_kit):
@@ -255,7 +255,7 @@ def test_going_on_with_a_case_keeps_its_options(work, fakes, repro_kit):
     repro_kit("collect", "--timeout", "7", "--logs", "dynamo", "--until", "capture", "train.py")
     fakes.ran()
     repro_kit("collect", "train.repro")
-    assert fakes.ran() == ["ablate", "minify", "bundle"]
+    assert fakes.ran() == ["minify", "ablate", "bundle"]
     repro_kit("collect", "--timeout", "8", "train.repro")
     assert fakes.ran() == ALL
 

@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 SCHEMA = 1
 CASE_FILE = "case.toml"
-STAGES = ("observe", "capture", "ablate", "minify", "bundle")
-_OF_THE_PROGRAM = ("ablate", "minify", "bundle")  # stages that work on what capture found
+STAGES = ("observe", "capture", "minify", "ablate", "bundle")
+_OF_THE_PROGRAM = ("minify", "ablate", "bundle")  # stages that work on what capture found
 
 #: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
 StageStatus = Literal["done", "failed", "skipped", "interrupted", "stopped"]

@@ -79,6 +79,17 @@ class Observation:
     last_step: str | None = None  # compile step that began and did not end
     eager: Status | None = None  # verdict of the same command under TORCH_COMPILE_DISABLE=1; None: not run
     warnings: tuple[str, ...] = ()
+    settled: bool = True  # False: whether the compiler is to blame was left to a graph that fails alone, or to `settle`
+    recorded: bool = False  # the graphs were recorded in this run, below `observe/probe`
+    compared: int = 0  # compiled calls that were held against eager in this run, and agreed with it
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the user's command, a line of `starts.jsonl`: when (seconds since the epoch), and why."""
+
+    time: float
+    why: str
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from repro_kit.cli.common import options as shared
 from repro_kit.cli.common.command import SubjectCommand
 from repro_kit.cli.common.work import case_or_subject, work
 
-STAGES = ("observe", "capture", "ablate", "minify", "bundle")  # as in case/case.py, which takes longer to import
+STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
 _STAGE = click.Choice(STAGES)
 
 

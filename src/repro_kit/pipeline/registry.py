@@ -65,7 +65,6 @@ REGISTRY: dict[str, Stage] = {
             settings=("timeout", "logs", "debug_artifacts", "function", "check", "oracle", "oracle_matches", "failure"),
         ),
         Stage("capture", "repro_kit.stages.capture.stage", needs=("observe",), pointless=_is_measured),
-        Stage("ablate", "repro_kit.stages.ablate.stage", needs=("observe",), uses=("capture",), settings=MATRIX),
         Stage(
             "minify",
             "repro_kit.stages.minify.stage",
@@ -74,10 +73,17 @@ REGISTRY: dict[str, Stage] = {
             pointless=_no_program,
         ),
         Stage(
+            "ablate",
+            "repro_kit.stages.ablate.stage",
+            needs=("observe",),
+            uses=("capture", "minify"),
+            settings=MATRIX,
+        ),
+        Stage(
             "bundle",
             "repro_kit.stages.bundle.stage",
             needs=("observe",),
-            uses=("capture", "ablate", "minify"),
+            uses=("capture", "minify", "ablate"),
             settings=("include_values", "trace", "output"),
         ),
     )

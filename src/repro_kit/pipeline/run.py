@@ -23,6 +23,7 @@ from repro_kit.session.options import Options
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
 from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts.settle import by_runs
 from repro_kit.ui import Ui
 
 _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
@@ -60,7 +61,7 @@ def collect(
                 _record(case, StageRecord(name, "skipped", reason, settings=settings))
                 continue
             try:
-                record = _run(case, stage, options, ui, settings)
+                record = _run(case, stage, options, ui, settings, settle=name == STAGES[0] and "capture" not in names)
             except Stop as stop:
                 return StageEnding(stop.exit_code, stop.sentence)
             if record.status == "failed" and not stage.needs:
@@ -103,13 +104,16 @@ def _why_not(case: Case, stage: Stage) -> str:
     return stage.pointless(case)
 
 
-def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str) -> StageRecord:
+def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, settle: bool = False) -> StageRecord:
+    """Run one stage and note what became of it; `settle`: what it leaves open, no stage after it will settle."""
     with ui.stage(stage.name) as line:
         status: StageStatus = "done"
         ending: BaseException | None = None
         try:
             _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # unless it gets to say otherwise
             stage.load().run(case, options.of(stage.name), ui)
+            if settle:
+                by_runs(case, options.observe.timeout, ui)
         except Stop as stop:
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from repro_kit.case.case import Case, ResultFile, StageRecord
 from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION
 from repro_kit.case.results import BundleResult, ObservedFailure, Reduction
+from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import Layer
 
@@ -49,6 +50,7 @@ class CaseSummary:
     bundle: str | None = None
     stages: tuple[StageRecord, ...] = ()
     others: tuple[Other, ...] = ()
+    runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -104,6 +106,7 @@ def outcome(
         bundle=bundle.path if bundle else None,
         stages=case.file.stages,
         others=_others(failures, chosen),
+        runs=tuple(start.why for start in starts(case)),
         notes=tuple(dict.fromkeys(note for note in told if note)),
     )
 

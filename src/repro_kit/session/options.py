@@ -57,7 +57,7 @@ class AblateOptions(QueryOptions, RunOptions):
     cross: bool = False  # all combinations of the axes
     stop_early: bool = False  # no further cells once the layer is known
     repeat: int = 1  # runs of a cell that does not fail
-    on: str = "auto"  # what the cells are run on: "program", "script", "auto" (the program where there is one)
+    on: str = "auto"  # what the cells are run on: "program", "script", "both", "auto" (the program where there is one)
     workarounds: bool = False  # try what makes the script work, and measure what that costs
     narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
 

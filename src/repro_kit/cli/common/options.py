@@ -138,7 +138,11 @@ matrix_options = _decorate(
         help="Vary this too: dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
     ),
     click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
-    click.option("--on", type=click.Choice(["auto", "program", "script"]), help="What the cells are run on.  [auto]"),
+    click.option(
+        "--on",
+        type=click.Choice(["auto", "program", "script", "both"]),
+        help="What the cells are run on: the captured graph as a program, the script, or both.  [auto: the program]",
+    ),
     click.option("--repeat", type=COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
     click.option(
         "--workarounds/--no-workarounds",

@@ -129,6 +129,7 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     ran = run_subject(
         case,
         place,
+        why="explain: a trace of it as it is",
         timeout=options.timeout,
         env={"TORCH_TRACE": str((place / "trace").absolute())},
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),

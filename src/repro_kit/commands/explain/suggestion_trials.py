@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
+from repro_kit.case.starts import note_start
 from repro_kit.errors import StageError
 from repro_kit.explain.combine import change_of, combined
 from repro_kit.explain.further import first_specialization, told, variables
@@ -114,6 +115,7 @@ class _Runs:
         run_subject(
             self.case,
             place,
+            why="explain: torch's log of a dynamic size",
             timeout=self.timeout,
             env=variables(one, os.environ, str(log.absolute())),
         )
@@ -127,6 +129,7 @@ class _Runs:
         self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {what}")
         full = {**os.environ, **env, **change.environment(os.environ), "TORCH_TRACE": str((place / "trace").absolute())}
         override: Override = {"timeline": 0, **change.override()}
+        note_start(self.case, f"explain: {what}")
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),

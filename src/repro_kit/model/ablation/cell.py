@@ -58,3 +58,4 @@ class Ablation:
     chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed
     failed: int = 0  # of `runs` of the subject as it is; runs of a cell that passes follow from that
     runs: int = 0
+    program: Literal["captured", "reduced", ""] = ""  # which program the cells ran; "": none, or not noted

@@ -135,9 +135,15 @@ def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
 
 def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
     modes = [cell.recipe.mode for cell in cells if cell.same and cell.recipe.mode and cell.recipe.backend == "inductor"]
+    ladder = _ladder(cells, recipe)
+    own = ladder.get(recipe.backend)
     if modes:
-        return Layer.INDUCTOR, f"Inductor is at fault: it fails only with mode={' or '.join(map(repr, modes))}."
-    own = _ladder(cells, recipe).get(recipe.backend)
+        words = f"with mode={' or '.join(map(repr, modes))}"
+        unjudged = [name for name in LADDER if name not in ladder or ladder[name].outcome is not RunOutcome.PASSES]
+        if not unjudged:
+            return Layer.INDUCTOR, f"Inductor is at fault: it fails only {words}."
+        names = " and ".join(map(repr, unjudged))
+        return None, f"It fails {words}, but {names} without it told nothing: the layer stays open."
     if own is not None and own.outcome is RunOutcome.PASSES:
         return None, "Its own settings pass as well: the failure comes and goes (--repeat tries each cell more often)."
     return None, "No cell of the matrix fails in the way the subject did: the layer stays open."

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.results import Artifact
+from repro_kit.case.starts import note_start
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
@@ -21,6 +22,7 @@ def run_subject(
     case: Case,
     place: Path,
     *,
+    why: str,
     timeout: float,
     mode: RunMode = "observe",
     probe: Override | None = None,
@@ -31,7 +33,7 @@ def run_subject(
     on_tick: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it, or `argv` in its place.
+    """Run it, or `argv` in its place; the case notes the start, and `why` it was made.
 
     `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default), `without`
     variables of the user's that it does not get.
@@ -39,6 +41,7 @@ def run_subject(
     with private_caches(case.path, case.file.subject.python, copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in without}
         full = {**users, **caches, **(env or {})}
+        note_start(case, why)
         ran = launch(
             argv or command(case.file.subject),
             cwd=Path(case.file.subject.cwd),
@@ -56,6 +59,7 @@ def run_overridden(
     place: Path,
     override: Override,
     *,
+    why: str,
     timeout: float,
     env: Mapping[str, str] | None = None,
     without: Collection[str] = (),
@@ -69,6 +73,7 @@ def run_overridden(
     return run_subject(
         case,
         place,
+        why=why,
         timeout=timeout,
         mode="override",
         probe=override,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from packaging.version import InvalidVersion, Version
 
 from repro_kit.builds.interpreters import executable, interpreter_behind, interpreter_of
-from repro_kit.case.case import Subject
+from repro_kit.case.case import Case, Subject
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
@@ -87,6 +87,11 @@ def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str,
     interpreter = interpreter_of(python, cwd, env)
     check_interpreter(interpreter, cwd, env)
     return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
+
+
+def is_program_alone(case: Case) -> bool:
+    """Whether the case was made of a program, and there is no script of the user's."""
+    return case.file.subject.argv == (str(case.path.absolute() / "capture" / "program.py"),)
 
 
 def check_script(path: Path, shown: str) -> None:

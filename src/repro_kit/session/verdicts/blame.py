@@ -1,4 +1,7 @@
-"""Whose failure is it? Eager is asked; where that does not tell, both are run again in an order without a period."""
+"""Whose failure is it? A graph that fails alone tells; else eager is asked; else both are run again, in turns.
+
+`begin` judges by what one run shows, and leaves open what a graph may settle; `finish` runs the subject again.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import ObservedFailure
+from repro_kit.case.results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.nature import Nature
 from repro_kit.model.failure.signature import Strength, signature_of
@@ -29,12 +32,16 @@ _AGAIN = (False, True, True)  # compiled?
 
 @dataclass(frozen=True)
 class Blame:
-    """What can be said once eager was asked; `nobody`: why nobody is blamed, in a sentence (empty: work goes on)."""
+    """What can be said so far; `eager` is None where it was not asked.
 
-    eager: Status
+    `nobody`: why nobody is blamed, in a sentence (empty: work goes on).
+    """
+
+    eager: Status | None
     found: tuple[ObservedFailure, ...]
     warnings: tuple[str, ...] = ()
     nobody: str = ""
+    settled: bool = True  # False: a graph that fails alone would settle it, else `finish` does
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class _Runs:
     copy_of: Path | None
 
 
-def judge(
+def begin(
     case: Case,
     options: ObserveOptions,
     ui: Ui,
@@ -56,17 +63,44 @@ def judge(
     observed: Run,
     copy_of: Path | None = None,
 ) -> Blame:
-    """Run the subject without torch.compile, and say what that makes of the failure that the case is about.
+    """What the observed run makes of the failure that the case is about; eager is asked only where no graph can tell.
 
     `copy_of`: the compiler cache without which it does not fail.
     """
     chosen = found[failures.index_of(options.failure, found)]
+    if copy_of is None and _a_graph_may_tell(chosen):
+        return Blame(None, tuple(found), settled=False)
     runs = _Runs(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
-    ui.progress("running it without torch.compile")
-    eager = run_eager(case, case.path / "observe" / "eager", runs.limit)
-    if eager.passes:
-        return _passed(runs, found, chosen)
-    return _not_passed(found, chosen, eager, observed)
+    eager = _eager(runs)
+    if not eager.passes:
+        return _not_passed(found, chosen, eager, timed_out=observed.timed_out)
+    if copy_of is None and _of_the_user(chosen) and chosen.nature is Nature.OPEN:
+        return Blame(Status.PASS, tuple(found), settled=False)
+    return _passed(runs, found, chosen)
+
+
+def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blame:
+    """What further runs of the subject make of a failure that no graph alone has settled."""
+    found = list(observation.failures)
+    chosen = found[case.file.failure_index]
+    runs = _Runs(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
+    if observation.eager is None:
+        eager = _eager(runs)
+        if not eager.passes:
+            return _not_passed(found, chosen, eager, timed_out=observation.timed_out)
+    return _passed(runs, found, chosen)
+
+
+def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
+    """Whether a graph that fails alike alone would show that the compiler is to blame, without a run in eager."""
+    if chosen.source == "measured":
+        return chosen.failure.kind is Kind.ACCURACY
+    return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
+
+
+def _eager(runs: _Runs) -> EagerRun:
+    runs.ui.progress("running it without torch.compile")
+    return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit)
 
 
 def as_wrong_result(seen: ObservedFailure) -> ObservedFailure:
@@ -111,13 +145,14 @@ def _differs(runs: _Runs) -> bool:
     place = runs.case.path / "observe" / "compared"
     shutil.rmtree(place, ignore_errors=True)  # what an earlier run found would be read as this one's
     measure: Override = {"measure": ["accuracy"]}
-    run_overridden(runs.case, place, measure, timeout=runs.timeout, copy_of=runs.copy_of)
+    why = "a check of tensors failed: the compiled calls are compared with eager"
+    run_overridden(runs.case, place, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
     calls = read_findings(place / "probe").compiled
     return wrong_result(calls) is not None or any(call.raised for call in calls)
 
 
 def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
-    """Why two more compiled runs and one more without torch.compile do not confirm the failure; empty: they do."""
+    """Why two more compiled runs and one more in eager do not confirm the failure; empty: they do."""
     for number, compiled in enumerate(_AGAIN, start=1):
         what = "with" if compiled else "without"
         runs.ui.progress(f"the script's own exception: running it {what} torch.compile again")
@@ -128,17 +163,18 @@ def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
             if not eager.passes:
                 return eager.doubt or "it does not pass each time without torch.compile"
             continue
-        ran = run_overridden(runs.case, place, {}, timeout=runs.timeout, copy_of=runs.copy_of)
+        why = "the script's own exception: does it come again?"
+        ran = run_overridden(runs.case, place, {}, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
         again = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not any(chosen.signature.matches(seen.signature, Strength.REBASED) for seen in again):
             return "it does not fail so each time with torch.compile"
     return ""
 
 
-def _not_passed(found: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, observed: Run) -> Blame:
+def _not_passed(found: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool) -> Blame:
     goes_on = not _of_the_user(chosen)
     alike = [seen for seen in eager.found if seen.signature.matches(chosen.signature, Strength.REBASED)]
-    ends_alike = bool(alike) or (eager.ran.timed_out and observed.timed_out)
+    ends_alike = bool(alike) or (eager.ran.timed_out and timed_out)
     if ends_alike and not eager.doubt:
         return Blame(Status.FAIL, tuple(found))
     if eager.doubt:

@@ -42,7 +42,16 @@ def run_eager(case: Case, place: Path, timeout: float) -> EagerRun:
     """The subject without torch.compile; what it leaves goes to `place`."""
     shutil.rmtree(place / "probe", ignore_errors=True)
     unseen = Unseen()
-    ran = run_subject(case, place, timeout=timeout, mode="override", probe=PROBE, env=VARIABLES, on_tick=unseen.look)
+    ran = run_subject(
+        case,
+        place,
+        why="does it fail without torch.compile?",
+        timeout=timeout,
+        mode="override",
+        probe=PROBE,
+        env=VARIABLES,
+        on_tick=unseen.look,
+    )
     found = found_in(place, ran, read_findings(place / "probe"), TraceSummary())
     return EagerRun(ran, tuple(found), doubt(place / "probe", unseen))
 

@@ -72,9 +72,10 @@ def looked_for(
         return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
     symptom = settled(case, options.timeout, ui, symptom)
     place = case.path / "observe" / "measured"
-    if probes(symptom):
+    if probes(symptom) and symptom.kind is not Kind.ACCURACY:  # which the observed run has compared itself
         ui.progress("measuring the compiled calls")
-        ran = run_overridden(case, place, {"measure": probes(symptom)}, timeout=options.timeout)
+        why = f"{symptom.kind} is measured on its compiled calls"
+        ran = run_overridden(case, place, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
         findings = read_findings(place / "probe")
     verdict = of_run(symptom, ran, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
@@ -108,9 +109,9 @@ def compare_with_eager(
     observed: Run,
     copy_of: Path | None = None,
 ) -> Blame:
-    """As `blame.judge`; what an oracle calls bad, it is asked about in eager."""
+    """As `blame.begin`; what an oracle calls bad, it is asked about in eager."""
     if found[0].failure.kind is not Kind.ORACLE:
-        return blame.judge(case, options, ui, found, observed, copy_of)
+        return blame.begin(case, options, ui, found, observed, copy_of)
     place = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(
@@ -191,7 +192,7 @@ def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
     place = case.path / "observe" / "baseline"
     override: Override = {**override_of(symptom.baseline), "measure": probes(symptom)}
-    ran = run_overridden(case, place, override, timeout=timeout)
+    ran = run_overridden(case, place, override, why="the baseline of what is measured", timeout=timeout)
     findings = read_findings(place / "probe")
     measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
     if measured is None:

@@ -50,7 +50,10 @@ def ask(
     `without` are variables of the user's that it does not get.
     """
     argv = ["/bin/sh", "-c", oracle.text]
-    ran = run_overridden(case, place, override, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv)
+    why = "the oracle is asked"
+    ran = run_overridden(
+        case, place, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
+    )
     if ran.timed_out:
         return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=exit_name(ran))
     if ran.ok:

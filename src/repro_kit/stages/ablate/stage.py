@@ -10,22 +10,22 @@ from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.results import Capture
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
-from repro_kit.model.ablation.causes import diagnose
+from repro_kit.model.ablation.causes import Diagnosis, diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import is_decided, is_own
-from repro_kit.model.ablation.words import word
+from repro_kit.model.ablation.layer import is_decided
 from repro_kit.model.failure.failure import Layer
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
+from repro_kit.session.script.subject import is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.cells.witness_pair import witness
+from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
 from repro_kit.stages.ablate.contrasts import contrasts
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
@@ -33,6 +33,11 @@ from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence, show, show_workarounds
 from repro_kit.stages.ablate.workarounds import search
 from repro_kit.ui import Ui
+
+_NOT_ON_SCRIPT = (
+    "The cells were run on the graph, not on the script; `repro-kit ablate CASE --on both` repeats the deciding ones "
+    "on the script."
+)
 
 
 @dataclass(frozen=True)
@@ -45,20 +50,57 @@ class Work:
     cells: Cells
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The matrix, judged: its cells, how often the subject fails as it is, and what follows from that."""
+
+    work: Work
+    cells: list[Cell]
+    tally: Tally
+    diagnosis: Diagnosis
+
+
 def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     """Write `ablation.json`."""
     told = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
         if sentence not in told:
             ui.warn(sentence)
-    work = planned(case, options, ui)
+    judged = _judge(case, options, ui)
+    confirmation = Confirmation()
+    if isinstance(judged.work.cells, OnProgram) and judged.work.cells.which == "reduced":
+        ui.progress("confirming the deciding cells on the captured program")
+        target = judged.work.cells.target
+        captured = OnProgram(case, options, ui, target, captured=True)
+        confirmation = on_captured(captured, judged.cells, judged.work.recipe)
+        if confirmation.disagrees:
+            ui.warn("The captured program does not behave like the reduced one; the captured one is believed.")
+            judged = _judge(case, options, ui, captured=True)
+    further = [confirmation, *_on_script(case, options, ui, judged)]
+    ablation = _ablation(case, judged, further)
+    case.store(ABLATION, ablation)
+    show(ablation, ui)
+    ablation = _narrowed(case, options, ui, ablation, judged)
+    if options.workarounds and ablation.layer is not Layer.USER:
+        ablation = replace(ablation, workarounds=search.find(case, options, ui, ablation))
+        case.store(ABLATION, ablation)
+        show_workarounds(ablation.workarounds, ui)
+    for confirmation in further:
+        for note in confirmation.notes:
+            ui.warn(note)
+    ui.done(ablation.sentence)
+
+
+def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
+    """Run the cells of the matrix, and those that follow from their outcome."""
+    work = planned(case, options, ui, captured=captured)
     ui.note(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
     tally = rate(work.cells, work.plans, work.recipe) if options.repeat == 1 else Tally()
     if tally.flaky:
         ui.warn(rate_sentence(tally))
         options = replace(options, repeat=repeats(tally))
-        work = planned(case, options, ui)
+        work = planned(case, options, ui, captured=captured)
     until = (lambda cells: is_decided(cells, work.recipe)) if options.stop_early else None
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
@@ -66,53 +108,60 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     cells += work.cells.run(contrasts(cells, work.recipe, custom=work.cells.uses_custom_operators()))
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
-    found = diagnose(cells, work.recipe)
-    notes: tuple[str, ...] = ()
-    matrix = cells
-    if work.cells.subject == "program" and case.file.signature is not None:
-        cells, notes = _checked_on_script(case, options, ui, cells, work.recipe)
-    notes = (*filter(None, [rate_sentence(tally)]), *notes)
-    target = work.cells.target
-    ablation = Ablation(
-        work.cells.subject,
-        tuple(cells),
-        found.layer,
-        found.sentence,
-        notes,
-        cause=found.cause,
-        recipe=work.recipe,
+    return Judged(work, cells, tally, diagnose(cells, work.recipe))
+
+
+def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> list[Confirmation]:
+    """The deciding cells of a program on the script too, where that was asked for."""
+    wanted = options.on == "both" and not is_program_alone(case)
+    if not wanted or judged.work.cells.subject != "program" or case.file.signature is None:
+        return []
+    ui.progress("confirming the deciding cells on the script")
+    return [on_script(OnScript(case, options, ui), judged.cells, judged.work.recipe)]
+
+
+def _ablation(case: Case, judged: Judged, further: Sequence[Confirmation]) -> Ablation:
+    cells, target = judged.work.cells, judged.work.cells.target
+    alone = cells.subject == "program" and not any(cell.subject == "script" for it in further for cell in it.cells)
+    notes = [rate_sentence(judged.tally), *(note for it in further for note in it.notes)]
+    notes += [_NOT_ON_SCRIPT] if alone and not is_program_alone(case) else []
+    return Ablation(
+        cells.subject,
+        (*judged.cells, *(cell for it in further for cell in it.cells)),
+        judged.diagnosis.layer,
+        judged.diagnosis.sentence,
+        tuple(filter(None, notes)),
+        cause=judged.diagnosis.cause,
+        recipe=judged.work.recipe,
         torch=case.load(ENVIRONMENT).torch or "",
         failure=target.summary() if target else "",
-        failed=tally.failed,
-        runs=tally.runs,
+        failed=judged.tally.failed,
+        runs=judged.tally.runs,
+        program=cells.which if isinstance(cells, OnProgram) else "",
     )
+
+
+def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, judged: Judged) -> Ablation:
+    """`ablation` with its chain of evidence, where steps were asked for and there is a layer to begin from."""
+    steps, target = narrow.steps_of(options), judged.work.cells.target
+    if not steps or target is None or ablation.layer in (None, Layer.USER):
+        return ablation
+    chain = narrow.narrow(judged.work.cells, judged.cells, judged.work.recipe, target, steps, ui)
+    ablation = replace(ablation, chain=chain)
     case.store(ABLATION, ablation)
-    show(ablation, ui)
-    steps = narrow.steps_of(options)
-    if steps and target is not None and found.layer not in (None, Layer.USER):
-        chain = narrow.narrow(work.cells, matrix, work.recipe, target, steps, ui)
-        ablation = replace(ablation, chain=chain)
-        case.store(ABLATION, ablation)
-        narrow.show(chain, ui)
-    if options.workarounds and found.layer is not Layer.USER:
-        ablation = replace(ablation, workarounds=search.find(case, options, ui, ablation))
-        case.store(ABLATION, ablation)
-        show_workarounds(ablation.workarounds, ui)
-    for note in notes:
-        if note != rate_sentence(tally):
-            ui.warn(note)
-    ui.done(found.sentence)
+    narrow.show(chain, ui)
+    return ablation
 
 
-def planned(case: Case, options: AblateOptions, ui: Ui) -> Work:
-    """The plan; raises ReproKitError when the options ask for what cannot be."""
+def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Work:
+    """The plan; raises UsageError when the options ask for what cannot be. `captured`: not on the reduced program."""
     capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")
     on_program = capture.subject == "program" and options.on != "script"
     cells: Cells
     if on_program:
-        cells = OnProgram(case, options, ui, capture.signature)
+        cells = OnProgram(case, options, ui, capture.signature, captured=captured)
     else:
         cells = OnScript(case, options, ui, infer=options.preset != "full")
     matrix = Matrix(
@@ -127,29 +176,3 @@ def planned(case: Case, options: AblateOptions, ui: Ui) -> Work:
     check_names(case, [*matrix.backends, *named], [axis.name for axis in matrix.axes if axis.is_setting])
     recipe = cells.recipe()
     return Work(matrix, recipe, matrix.cells(recipe), cells)
-
-
-def _checked_on_script(
-    case: Case, options: AblateOptions, ui: Ui, cells: list[Cell], recipe: Recipe
-) -> tuple[list[Cell], tuple[str, ...]]:
-    """Repeat on the script the cells that decide: the last backend that passes, and the first that fails."""
-    own = [cell for cell in cells if is_own(cell, recipe)]
-    failing = next((cell for cell in own if cell.same), None)
-    passing = [cell for cell in own if cell.outcome is RunOutcome.PASSES and cell.recipe.backend in LADDER]
-    if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
-        return cells, ()
-    plans = []
-    for cell in [*passing[-1:], failing]:
-        own_backend = cell.recipe.backend == recipe.backend
-        name = f"script: {cell.recipe.backend}"
-        overridden = () if own_backend else ("backend",)
-        plans.append(CellPlan(name, cell.recipe, overridden=overridden, axes=cell.changed))
-    again = OnScript(case, options, ui).run(plans)
-    notes = []
-    for one, cell in zip(again, [*passing[-1:], failing], strict=True):
-        if one.same != cell.same:
-            notes.append(
-                f"The script and the program disagree on {cell.recipe.backend}: "
-                f"{word(one)} on the script, {word(cell)} on the program."
-            )
-    return [*cells, *again], tuple(notes)

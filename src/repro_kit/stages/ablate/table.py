@@ -11,6 +11,7 @@ from repro_kit.model.ablation.grid import counts, layout
 from repro_kit.model.ablation.words import word
 from repro_kit.model.ablation.workaround import Workaround, rows
 from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.ui import Ui
 
 
@@ -24,7 +25,12 @@ def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
     parts += [f"{without} without effect here"] if without else []
     seconds = cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
     about = f", about {_time(seconds)}" if seconds >= 1 else ""
-    return f"{len(plans)} cells on the {cells.subject}: {', '.join(parts)}{about}."
+    return f"{len(plans)} cells on the {subject_words(cells)}: {', '.join(parts)}{about}."
+
+
+def subject_words(cells: Cells) -> str:
+    """What the cells are run on, in words."""
+    return f"{cells.which} program" if isinstance(cells, OnProgram) else cells.subject
 
 
 def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
@@ -40,7 +46,8 @@ def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
 def show(ablation: Ablation, ui: Ui) -> None:
     """The matrix as tables: backends by dynamic setting, then whatever else was varied."""
     made = layout(ablation)
-    ui.table(f"Ablation on the {ablation.subject}, {counts(ablation.cells)}", made.columns, made.rows)
+    on = f"{ablation.program} program" if ablation.program else ablation.subject
+    ui.table(f"Ablation on the {on}, {counts(ablation.cells)}", made.columns, made.rows)
     if made.rest:
         ui.table("", made.listed()[0], made.listed()[1:])
     if not ui.quiet:

@@ -58,7 +58,9 @@ def held(candidate: ReproForm, told: CaseResults, check: Check, fails_with: Fail
     ablation = candidate.facts.ablation
     if ablation is None:
         return Held(candidate)
-    reason = next(_against(candidate, told, check, ablation), "") or _contradicted(candidate, ablation, fails_with)
+    reason = next(_against(candidate, told, check, ablation), "")
+    if not reason and check.verified:
+        reason = _contradicted(candidate, ablation, fails_with)
     if not reason:
         return Held(candidate)
     facts = replace(candidate.facts, ablation=None)
@@ -75,6 +77,8 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
         yield f"it was made with torch {ablation.torch}"
     if candidate.program is None and ablation.subject == "program":
         yield from _unlike_on_script(ablation)
+    if candidate.program is not None and not _is_other_program(candidate, ablation) and _own_passed(ablation):
+        yield "the settings of repro.py itself were seen to pass in it"
     backend, failing = candidate.recipe.backend, first_failing(ablation.cells, ablation.recipe)
     if candidate.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
@@ -82,6 +86,16 @@ def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ab
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
         yield f"the failure comes and goes, and {runs} that passed say little (--repeat {check.repeats})"
+
+
+def _own_passed(ablation: Ablation) -> bool:
+    """Whether every cell with the subject's own settings passed."""
+    own = [
+        cell
+        for cell in ablation.cells
+        if cell.compiled and cell.recipe == ablation.recipe and cell.subject == ablation.subject and not cell.setup
+    ]
+    return bool(own) and all(cell.verdict.status is Status.PASS for cell in own)
 
 
 def _passed(cell: Cell) -> bool:
@@ -94,7 +108,7 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
     on_graph = {it.recipe.backend: it.same for it in own if it.subject == "program"}
     on_script = {it.recipe.backend: it.same for it in own if it.subject == "script"}
     if not any(on_script.values()):
-        yield "it was made on a graph of the script, and was not seen on the script itself"
+        yield "it was made on a graph of the script, not on the script itself (repro-kit ablate CASE --on both)"
     elif any(on_graph.get(backend) != same for backend, same in on_script.items()):
         yield "the script and its graph disagree on it"
 
@@ -102,16 +116,25 @@ def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
 def _contradicted(candidate: ReproForm, ablation: Ablation, fails_with: FailsWithBackend) -> str:
     """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
     failing = first_failing(ablation.cells, ablation.recipe)
-    if not candidate.reduced or failing is None or failing.recipe.backend not in LADDER[1:]:
+    if not _is_other_program(candidate, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
-    before = LADDER[_rank(failing.recipe.backend) - 1]
+    program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
+    if ablation.program and backend != candidate.recipe.backend and not fails_with(backend):
+        return f"repro.py passes with backend {backend!r}, with which {program} failed"
+    before = LADDER[_rank(backend) - 1] if _rank(backend) else ""
     passed = any(
         cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.outcome is RunOutcome.PASSES
         for cell in ablation.cells
     )
     if passed and fails_with(before):
-        return f"repro.py fails alike with backend {before!r}, with which the captured graph passed"
+        return f"repro.py fails alike with backend {before!r}, with which {program} passed"
     return ""
+
+
+def _is_other_program(candidate: ReproForm, ablation: Ablation) -> bool:
+    """Whether `repro.py` is made of a program, but not of the one whose cells were judged."""
+    judged = candidate.smallest if ablation.program == "reduced" else not candidate.reduced
+    return candidate.program is not None and not judged
 
 
 def _rank(backend: str) -> int:

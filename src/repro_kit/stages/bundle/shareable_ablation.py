@@ -19,7 +19,7 @@ from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
 
-_CAPTURED = re.compile(r"[^\s'\"()]*\bcapture/program\.py")  # from wherever repro-kit was started
+_PROGRAM = re.compile(r"[^\s'\"()]*\b(?:capture/program|minify/best)\.py")  # from wherever repro-kit was started
 _LINE = 500  # characters of a message
 _IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these: settings made before do not reach it
 
@@ -38,7 +38,9 @@ def published(
     def repeat(command: str) -> str:
         return of_cells[command] if command in of_cells else turned(command)
 
-    chain = ablation.chain and _chain(ablation.chain, candidate, repeat, None if code else shown)
+    # The reduced program has other applications than the captured one; the numbers are those of one of the two.
+    other_numbers = ablation.subject == "program" and candidate.reduced != (ablation.program == "reduced")
+    chain = ablation.chain and _chain(ablation.chain, repeat, None if code else shown, other_numbers=other_numbers)
     return replace(ablation, cells=cells, chain=chain)
 
 
@@ -54,10 +56,12 @@ def _commands(case: Case, candidate: ReproForm, words: Words) -> Callable[[str],
     settings_reach = candidate.facts.signature.kind not in _IN_CHILD
 
     def turned(command: str) -> str:
-        if _CAPTURED.search(command):
+        if _PROGRAM.search(command):
             if candidate.program is None or (" -c " in command and not settings_reach):
                 return ""
-            command = _CAPTURED.sub("repro.py", command.replace(str(case.path / "capture/program.py"), "repro.py"))
+            for program in ("capture/program.py", "minify/best.py"):
+                command = command.replace(str(case.path / program), "repro.py")
+            command = _PROGRAM.sub("repro.py", command)
         command = command.replace(f" {typed}", f" {shown}") if typed else command
         for old, new in own:
             command = command.replace(old, new)
@@ -102,9 +106,8 @@ def _of_program(cell: Cell, own: Recipe) -> str:
     return command + setup_words(plan)
 
 
-def _chain(chain: Chain, candidate: ReproForm, repeat: Callable[[str], str], shown: str | None) -> Chain:
-    # A reduced graph has other applications than the captured one, whose numbers these are.
-    other_numbers = chain.subject == "program" and candidate.reduced
+def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, other_numbers: bool) -> Chain:
+    """`chain` for the bundle; `other_numbers`: the numbers of its applications are not those of `repro.py`."""
 
     def side(it: Side | None, *, numbered: bool) -> Side | None:
         return it and replace(it, repeat="" if numbered and other_numbers else repeat(it.repeat))

@@ -184,8 +184,6 @@ class _Checking:
         """`attempt` with those claims of the stages before that hold of its `repro.py`."""
 
         def fails_with(backend: str) -> bool:
-            if not attempt.check.verified:
-                return False
             self.ui.progress(f"running repro.py with backend {backend}")
             with self._written(attempt.contents) as place:
                 fails = self._fails(attempt.candidate, place, attempt.check.repeats)

@@ -1,99 +1,95 @@
-"""Capture: record the subject's graphs, and find the one that fails like the subject when run alone."""
+"""Capture: find the recorded graph that fails like the subject when run alone."""
 
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.case.results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.files import read_text, write_atomic
+from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.tolerance import is_loose
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.program.graph_record import GraphRecord
-from repro_kit.runner.findings import read_findings
-from repro_kit.runner.recorded import Recorded, read_recorded
+from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
-from repro_kit.session.oracles import fresh_oracle, needs_fresh, open_oracle, query_timeout
+from repro_kit.session.oracles import needs_fresh
 from repro_kit.session.script import watched
-from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import settle
 from repro_kit.stages.capture.program_forms import Attempt, Variants
+from repro_kit.stages.capture.recording import Recording, of_another_run, of_observed_run
+from repro_kit.stages.capture.search import Search
 from repro_kit.ui import Ui
-
-_MOST_ATTEMPTS = 200
-_SECONDS = 900.0  # for all attempts together
-_MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     """Write `capture/program.py` and `capture.json`; a case without a program stays with the script, and says why."""
     observation = case.load(OBSERVATION)
-    ui.progress("recording the graphs")
-    files = _record(case, options, ui)
-    recorded = read_recorded(_place(case))
-    for problem in [problem for process in recorded for problem in process.problems]:
+    for name in ("inputs", "record"):
+        shutil.rmtree(case.path / "capture" / name, ignore_errors=True)
+    recording = of_observed_run(case, observation)
+    if recording is None:
+        ui.progress("recording the graphs")
+        recording = of_another_run(case, options.timeout, ui, "the graphs of the observed run were not recorded")
+    for problem in recording.problems:
         ui.warn(f"A record of the probe is damaged and left out: {problem}.")
-    graphs = sum(len(one.graphs) for one in recorded)
+    found = _searched(case, options, ui, observation, recording)
+    if found.attempt is None and recording.lacks_values and not watched.is_watched(case.path):
+        ui.progress("recording the graphs again, with large values")
+        recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
+        found = _searched(case, options, ui, observation, recording)
+    if found.attempt is None:
+        _stay_with_script(case, ui, options, recording.graphs, found.reasons)
+        return
+    _keep(case, found.attempt, found.search, recording.graphs, found.border, ui)
+    settle.by_program(case)
+    if observation.eager is None and not observation.settled:
+        ui.detail("The script was not run without torch.compile: the graph alone passes there.")
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What came of trying the graphs of one recording."""
+
+    search: Search
+    attempt: Attempt | None
+    border: str
+    reasons: list[str]
+
+
+def _searched(case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: Recording) -> _Searched:
+    """Try the graphs of `recording`, those of Dynamo first, then Inductor's, then the first ones afresh."""
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
-    search = _Search(case, options, ui, case.file.signature, kind)
-    found, reasons = None, []
+    search = Search(case, options, ui, case.file.signature, kind, recording.inputs)
+    healthy = case.file.signature is None and observation.compared > 0
+    reasons: list[str] = []
     for tolerance in _tolerances(observation, case.file.failure_index, kind):
-        found, more = search.first(_attempts(recorded, kind, files, tolerance))
+        attempts = _attempts(recording.processes, kind, recording.files, tolerance, plainest=healthy)
+        found, more = search.first(attempts)
         reasons += more
         if found is not None:
-            break
-    border = "dynamo"
-    if found is None and _runnables(case, observation):
-        changes = Variants(recorded[0], kind, files).extras if recorded else ""
+            return _Searched(search, found, "dynamo", reasons)
+    if healthy:  # the script's own calls agree with eager: one form a graph is enough
+        return _Searched(search, None, "dynamo", reasons)
+    if _runnables(case, observation):
+        first = next(iter(recording.processes), None)
+        changes = Variants(first, kind, recording.files).extras if first else ""
         found, more = search.first(_runnable_attempts(case, observation, kind, changes))
         reasons += more
-        border = "aot"
-    if found is None and search.tried and not needs_fresh(case):
-        found, border = search.first_afresh(reasons), "dynamo"
-    if found is None:
-        _stay_with_script(case, ui, options, graphs, reasons)
-        return
-    _keep(case, found, search, graphs, border, ui)
-
-
-def _place(case: Case) -> Path:
-    return case.path / "capture" / "record"
-
-
-def _record(case: Case, options: CaptureOptions, ui: Ui) -> tuple[Path, ...]:
-    """Run the subject with the capture hook; the user's own Python files."""
-    place = _place(case)
-    shutil.rmtree(case.path / "capture", ignore_errors=True)
-    if watched.is_watched(case.path):
-        return tuple(map(Path, watched.lay_out(case, place).modules))
-    run_subject(
-        case,
-        place,
-        timeout=options.timeout,
-        mode="capture",
-        findings=place,
-        on_tick=lambda seconds: ui.progress(f"recording the graphs, {seconds:.0f} s"),
-    )
-    findings = read_findings(place)
-    for problem in findings.problems:
-        ui.warn(f"The probe had a problem while recording: {problem.strip().splitlines()[-1]}")
-    subject = case.file.subject
-    script = [Path(subject.cwd, subject.argv[0])] if subject.form == "script" else []
-    named = [Path(subject.cwd, part.split("::")[0]) for part in subject.argv if part.split("::")[0].endswith(".py")]
-    return tuple(dict.fromkeys([*script, *named, *map(Path, findings.modules)]))
+        if found is not None:
+            return _Searched(search, found, "aot", reasons)
+    if search.tried and not needs_fresh(case):
+        return _Searched(search, search.first_afresh(reasons), "dynamo", reasons)
+    return _Searched(search, None, "dynamo", reasons)
 
 
 def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:
@@ -108,9 +104,14 @@ def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[flo
 
 
 def _attempts(
-    recorded: Sequence[Recorded], kind: Kind, files: tuple[Path, ...], tolerance: tuple[float, float] | None
+    recorded: Sequence[Recorded],
+    kind: Kind,
+    files: tuple[Path, ...],
+    tolerance: tuple[float, float] | None,
+    *,
+    plainest: bool,
 ) -> Iterator[Attempt | str]:
-    """Every way to write every graph, suspects first; a sentence where there is none."""
+    """Every way to write every graph, suspects first; a sentence where there is none. `plainest`: one way each."""
     later: list[Iterator[Attempt | str]] = []
     for one in recorded:
         variants = Variants(one, kind, files, tolerance)
@@ -126,7 +127,7 @@ def _attempts(
         first = next(attempts, None)
         if first is not None:
             yield first
-    for attempts in later:
+    for attempts in later if not plainest else ():
         yield from attempts
 
 
@@ -159,76 +160,6 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
 
 
-class _Search:
-    """Tries attempts until one fails like the original."""
-
-    def __init__(self, case: Case, options: CaptureOptions, ui: Ui, target: Signature | None, kind: Kind) -> None:
-        self.case = case
-        self.ui = ui
-        self.target = target
-        self.kind = kind
-        self.inputs = _place(case) / INPUTS
-        self.timeout = query_timeout(options, kind)
-        self.options = options
-        self.verdict = Verdict(Status.CANNOT_TELL)
-        self.signature: Signature | None = None
-        self.tried: list[Attempt] = []  # of Dynamo's graphs
-        self.fresh = False
-
-    def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
-        """The first attempt that fails like the original, and why the others do not."""
-        reasons: list[str] = []
-        until = time.monotonic() + _SECONDS
-        with open_oracle(self.case, self.options.jobs) as oracle:
-            for count, attempt in enumerate(attempts):
-                if count >= _MOST_ATTEMPTS or time.monotonic() > until:
-                    reasons.append("there are more graphs than could be tried")
-                    break
-                if isinstance(attempt, str):
-                    reasons.append(attempt)
-                    continue
-                self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
-                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
-                if self._is_it(verdict):
-                    return attempt, reasons
-                if verdict.status is not Status.INVALID and attempt.graph.code:
-                    self.tried.append(attempt)
-                reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_told(verdict)}")
-        return None, reasons
-
-    def first_afresh(self, reasons: list[str]) -> Attempt | None:
-        """The same in fresh interpreters, for the first few: torch's first compile of all may fail, later ones not."""
-        with fresh_oracle(self.case) as oracle:
-            for attempt in self.tried[:_MOST_AFRESH]:
-                self.ui.progress(
-                    f"trying graph {attempt.graph.compile_id} in a fresh interpreter {attempt.how}".rstrip()
-                )
-                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
-                if self._is_it(verdict):
-                    self.fresh = True
-                    return attempt
-        reasons.append("the same in fresh interpreters")
-        return None
-
-    def _is_it(self, verdict: Verdict) -> bool:
-        alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if not alike or verdict.failure is None:
-            return False
-        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
-        signature = signature_of(failure)
-        if self.target is None and signature.kind != self.kind:
-            return False
-        self.verdict, self.signature = replace(verdict, failure=failure), signature
-        return True
-
-
-def _told(verdict: Verdict) -> str:
-    if verdict.failure is None:
-        return f"{verdict.status}{' (' + verdict.note + ')' if verdict.note else ''}"
-    word = {Status.INVALID: "cannot run in eager: ", Status.FAIL: "fails differently: "}.get(verdict.status, "")
-    return word + signature_of(verdict.failure).summary()
-
-
 def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, reasons: list[str]) -> None:
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
@@ -236,21 +167,30 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
         ui.note(reason)
     if watched.is_watched(case.path):
         raise watched.nothing_alone(case, note.capitalize())
+    settle.by_runs(case, options.timeout, ui)
     if case.file.signature is None:
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and {options.check} is right: {note}.")
     ui.done(f"{note}; going on with the script")
 
 
-def _keep(case: Case, found: Attempt, search: _Search, graphs: int, border: str, ui: Ui) -> None:
-    program = parse(found.text)
+def _with_values(text: str, recorded: Path, kept: Path) -> str:
+    """`text` with the stored values that it loads, which go to `kept`, numbered in order.
+
+    Where they were recorded their names have the number of a process, which is another one in each run.
+    """
+    kept.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(parse(text).stored):
+        link_or_copy(recorded / name, kept / f"values_{number}.pt")
+        text = text.replace(f'"{name}"', f'"values_{number}.pt"')
+    return text
+
+
+def _keep(case: Case, found: Attempt, search: Search, graphs: int, border: str, ui: Ui) -> None:
+    inputs = case.path / "capture" / "inputs"
+    program = parse(_with_values(found.text, search.inputs, inputs))
     if search.verdict.fallback_random:
         program = with_random(program)
     write_atomic(case.path / "capture" / "program.py", render(program).encode())
-    inputs = case.path / "capture" / "inputs"
-    inputs.mkdir(parents=True, exist_ok=True)
-    for name in {file.name for file in search.inputs.glob("*.pt") if f'"{file.name}"' in found.text}:
-        (search.inputs / name).replace(inputs / name)
-    shutil.rmtree(search.inputs, ignore_errors=True)
     statements = size(program)
     capture = Capture(
         subject="program",

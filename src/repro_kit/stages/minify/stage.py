@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE
 from repro_kit.errors import StageError
-from repro_kit.files import read_text
+from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
@@ -150,10 +149,7 @@ def _stock_inputs(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for file in source.glob("*.pt"):
-        try:
-            os.link(file, target / file.name)
-        except OSError:  # another file system, or one without links
-            shutil.copyfile(file, target / file.name)
+        link_or_copy(file, target / file.name)
 
 
 def verified(

@@ -1,10 +1,8 @@
-"""Further runs of the subject, to collect more: what the user asks for, and Dynamo's verbose log."""
+"""Further runs of the subject, to collect what the user asks for."""
 
 from __future__ import annotations
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import ObservedFailure
-from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_subject
@@ -19,23 +17,13 @@ PRESETS = {
     "perf": "perf_hints,graph_breaks,recompiles,cudagraphs",
 }
 
-_VERBOSE = "+dynamo,trace_source,trace_bytecode"
-_KEPT = 400  # lines of the verbose log
 
-
-def runs(case: Case, options: ObserveOptions, ui: Ui, found: list[ObservedFailure]) -> None:
+def runs(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Make the further runs that are called for; each leaves its files below `observe/`."""
     if options.logs or options.debug_artifacts or options.function:
         ui.progress("running again to collect more")
         ended = _run(case, options, "extra", _wanted(case, options))
         ui.note(f"Further logs are in {case.path / 'observe' / 'extra'} ({ended}).")
-    if found and found[0].failure.kind == Kind.DYNAMO_ERROR:
-        ui.progress("running again with Dynamo's verbose log")
-        _run(case, options, "dynamo", {"TORCH_LOGS": _VERBOSE})
-        log = case.path / "observe" / "dynamo" / "stderr.txt"
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]
-        log.unlink()
-        (case.path / "observe" / "logs" / "dynamo_last.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
@@ -52,4 +40,4 @@ def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
 
 def _run(case: Case, options: ObserveOptions, name: str, wanted: dict[str, str]) -> str:
     place = case.path / "observe" / name
-    return exit_name(run_subject(case, place, timeout=options.timeout, env=wanted))
+    return exit_name(run_subject(case, place, why="further logs were asked for", timeout=options.timeout, env=wanted))

@@ -82,6 +82,10 @@ def _install_mode(mode: RunMode, place: Place) -> None:
         from repro_probe.change import override
 
         override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
+        if place.options.get("record"):
+            from repro_probe.record import capture
+
+            capture.record_graphs(place)
         if "timeline" in place.options:
             from repro_probe.calls import timeline
 
@@ -179,7 +183,8 @@ def say_goodbye(place: Place) -> None:
 
 def _own_modules() -> dict[str, str]:
     """Files of the modules that were imported from outside of any installation: the user's own."""
-    installed = (sys.prefix, sys.base_prefix, os.path.dirname(__file__), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    package = os.path.dirname(os.path.dirname(__file__))
+    installed = (sys.prefix, sys.base_prefix, package, os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
     found = {}
     for name, module in list(sys.modules.items()):

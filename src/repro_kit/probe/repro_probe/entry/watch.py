@@ -32,7 +32,6 @@ from repro_probe.record.memory import Memory, TraceMemory
 
 _SUFFIX = ".repro"
 _NO_VALUES = -1  # a limit that no tensor keeps
-_BACKWARDS = 4  # calls of a graph whose backward is noted
 
 #: Where an exception is raised that torch.compile is to blame for.
 _COMPILERS = tuple(
@@ -171,10 +170,6 @@ class _Recorder(capture.Recorder):
             super().watch(graph, compiled)
         )
 
-    def watch_backward(self, graph: int | None, result: Any) -> None:
-        if self.calls.get(graph, 0) <= _BACKWARDS:
-            super().watch_backward(graph, result)
-
 
 class _Watching:
     """What all watched blocks of this process share."""
@@ -261,7 +256,8 @@ def _files(error: BaseException) -> list[str]:
 
 
 def _is_users(file: str) -> bool:
-    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), os.path.dirname(__file__))
+    package = os.path.dirname(os.path.dirname(__file__))
+    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), package)
     return not any(mark in file for mark in (*installed, *_COMPILERS, *_GENERATED, *_CHECKS))
 
 

@@ -51,6 +51,8 @@ class Override(TypedDict, total=False):
     measure: Sequence[Measure]
     witness: bool  # write down what compiled calls return and leave
     timeline: int | None  # time all calls, with this seed; None: no seed is set
+    record: bool  # record the graphs as mode ``capture`` does
+    limit: int  # bytes of tensor values that are recorded of one process; for mode ``capture`` as well
 
 
 class Options(Override, total=False):

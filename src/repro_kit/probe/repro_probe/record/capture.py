@@ -29,15 +29,22 @@ if TYPE_CHECKING:
 
 #: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
-_MOST_CALLS = 4  # of one graph, that are kept
+_MOST_CALLS = 4  # of one graph, that are kept, with their backwards
 _LIMIT = 2 << 30  # bytes of tensor values in one process
+_LATER = 8  # calls after the first may take one part in so many of the limit
 
 
 def install(place: Place) -> None:
-    """Hook `OutputGraph.call_user_compiler` once its module is imported."""
-    recorder = Recorder(place)
+    """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
+    recorder = record_graphs(place)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
+
+
+def record_graphs(place: Place) -> Recorder:
+    """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
+    recorder = Recorder(place, place.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
+    return recorder
 
 
 def _note_compile(torch: Any, recorder: Recorder) -> None:
@@ -83,6 +90,7 @@ class Recorder:
         self.count = 0
         self.calls: dict[int | None, int] = {}
         self.store: ValueStore | None = None
+        self.later: ValueStore | None = None
         self.pid: int | None = None
 
     def event(self, name: EventName, graph: int | None, **more: Any) -> None:
@@ -123,7 +131,9 @@ class Recorder:
 
         self.pid = os.getpid()
         self.count = 0
-        self.store = ValueStore(os.path.join(self.place.directory, INPUTS), self.limit, f"v{self.pid}_")
+        inputs = os.path.join(self.place.directory, INPUTS)
+        self.store = ValueStore(inputs, self.limit, f"v{self.pid}_")
+        self.later = ValueStore(inputs, self.limit // _LATER, f"w{self.pid}_", self.store)
         return self.store
 
     def watch(self, graph: int | None, compiled: Any) -> Callable[..., Any]:
@@ -140,7 +150,7 @@ class Recorder:
                 raise
             if call < _MOST_CALLS:
                 self.event("call-end", graph, call=call)
-            self.watch_backward(graph, result)
+                self.watch_backward(graph, result)
             return result
 
         return run
@@ -155,7 +165,8 @@ class Recorder:
             try:
                 from repro_probe.record.graph import describe_arguments
 
-                record["inputs"] = describe_arguments(arguments, self._store_of_process())
+                first = self._store_of_process()
+                record["inputs"] = describe_arguments(arguments, self.later or first)
             except Exception as error:
                 record["problem"] = f"{type(error).__name__}: {error}"
         self.event("call-begin", graph, call=call, **record)

@@ -19,12 +19,13 @@ from repro_probe.protocol.graphs import TensorData
 class ValueStore:
     """Saves tensors to `directory`, each once, up to `limit` bytes in all; past that, metadata only."""
 
-    def __init__(self, directory: str, limit: int, prefix: str = "") -> None:
+    def __init__(self, directory: str, limit: int, prefix: str = "", other: ValueStore | None = None) -> None:
+        """`other`: a store in the same directory, whose tensors need not be saved again."""
         self.directory = directory
         self.left = limit
         self.prefix = prefix
         self.count = 0
-        self._known: dict[tuple[Any, ...], tuple[Any, str]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Any, str]] = other._known if other is not None else {}
 
     def save(self, tensor: torch.Tensor, flat: bool) -> str | None:
         """Name of the file that holds the values of `tensor` (or its flat span), or None past the limit."""

@@ -1,12 +1,14 @@
-"""Cells on the captured program, through the oracle."""
+"""Cells on a program, the reduced or the captured one, through the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE
+from repro_kit.case.handles import CAPTURE, REDUCTION
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -20,15 +22,36 @@ from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
+_USUAL = 3.0  # seconds that a cell of a small program takes, about
+_PATIENCE = 3  # times the limit, for a cell that ran into it and is asked again, alone
+
+
+#: A step of a reduction that went on from Dynamo's graph to Inductor's: backends before Inductor never see that.
+_ATEN = "aten_border"
+
+
+def reduced_program(case: Case) -> Path | None:
+    """The reduced program, where it was seen to fail alike in a fresh interpreter, and every backend compiles it."""
+    reduction = case.current(REDUCTION)
+    if reduction is None or not reduction.verified or any(step.name == _ATEN for step in reduction.steps):
+        return None
+    path = case.path / "minify" / "best.py"
+    return path if path.is_file() else None
+
 
 class OnProgram(Cells):
-    """Cells on the captured program, through the oracle."""
+    """Cells on a program, through the oracle: the reduced one, unless there is none or `captured` asks for that."""
 
     subject = "program"
 
-    def __init__(self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None) -> None:
-        self.path = case.path / "capture" / "program.py"
+    def __init__(
+        self, case: Case, options: AblateOptions, ui: Ui, target: Signature | None = None, *, captured: bool = False
+    ) -> None:
+        reduced = None if captured else reduced_program(case)
+        self.which: Literal["captured", "reduced"] = "captured" if reduced is None else "reduced"
+        self.path = reduced or case.path / "capture" / "program.py"
         self.text = read_text(self.path)
+        self._seconds: float | None = None  # of the last run of a cell
         self.program = parse(self.text)
         kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
         self.timeout = query_timeout(options, kind)
@@ -39,9 +62,11 @@ class OnProgram(Cells):
         return self.program.recipe
 
     def usual(self) -> float:
-        """What the program took when it was captured."""
+        """What the last cell took; before the first one, what the captured program took."""
         verdict = self.case.load(CAPTURE).verdict
-        return verdict.seconds if verdict else 1.0
+        captured = verdict.seconds if verdict else _USUAL
+        expected = captured if self.which == "captured" else min(captured, _USUAL)
+        return expected if self._seconds is None else self._seconds
 
     def _texts(self) -> list[str]:
         return [self.text]
@@ -63,16 +88,35 @@ class OnProgram(Cells):
                     verdict = next((one for one in verdicts if one.status is not Status.PASS), verdicts[0])
                     yield at, replace(self._cell(it, verdict), runs=len(verdicts))
             waiting = [(at, it) for at, it in plans if it.compiled]
+            slow: list[tuple[int, CellPlan, int]] = []
             for runs in range(1, self.options.repeat + 1):
                 texts = [self._text(it) for _, it in waiting]
                 again = []
                 for (at, it), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
+                    self._seconds = verdict.seconds
                     cell = replace(self._cell(it, verdict), runs=runs)
-                    if cell.same or runs == self.options.repeat:
+                    if self._ran_into_limit(verdict):
+                        slow.append((at, it, runs))
+                    elif cell.same or runs == self.options.repeat:
                         yield at, cell
                     else:
                         again.append((at, it))
                 waiting = again
+            for at, it, runs in slow:
+                (verdict,) = oracle.check([self._text(it)], inputs, timeout=_PATIENCE * self.timeout)
+                yield at, replace(self._cell(it, self._no_verdict(verdict)), runs=runs + 1)
+
+    def _ran_into_limit(self, verdict: Verdict) -> bool:
+        """Whether a cell was ended for its time, where the failure that is looked for is no hang."""
+        ended = verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
+        return ended and (self.target is None or self.target.kind is not Kind.TIMEOUT)
+
+    def _no_verdict(self, verdict: Verdict) -> Verdict:
+        """`verdict`; none where it was ended for its time once more: that is no evidence of anything."""
+        if not self._ran_into_limit(verdict):
+            return verdict
+        note = f"no end after {_PATIENCE * self.timeout:.0f} s"
+        return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=note)
 
     def _text(self, it: CellPlan) -> str:
         preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble

@@ -61,7 +61,7 @@ class OnScript(Cells):
     def recipe(self) -> Recipe:
         """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
-        places = [*of_capture, "observe/eager/probe"]
+        places = ["observe/probe", *of_capture, "observe/eager/probe"]
         for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
             settings = recorded.compile_settings()
             if settings:
@@ -162,6 +162,8 @@ class OnScript(Cells):
         return cell
 
     def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
+        if not it.compiled and self.observation.eager is None:
+            return self._eager_again(it), False
         if not it.compiled:
             return Verdict(self.observation.eager or Status.CANNOT_TELL), False
         env = it.recipe.env if "env" in it.overridden else {}
@@ -170,7 +172,7 @@ class OnScript(Cells):
         return verdict, summarise(place / "trace").static
 
     def _eager_again(self, it: CellPlan) -> Verdict:
-        """One more run without torch.compile than observe has made."""
+        """A run without torch.compile, beside the one that observe may have made."""
         verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
         doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
@@ -211,7 +213,14 @@ class OnScript(Cells):
             verdict = user_oracle.ask(self.case, self.symptom, place, changed, timeout, env, without)
         else:
             ran = run_overridden(
-                self.case, place, changed, timeout=timeout, env=env, without=without, on_tick=self._tick
+                self.case,
+                place,
+                changed,
+                why=f"a cell on the script: {name}",
+                timeout=timeout,
+                env=env,
+                without=without,
+                on_tick=self._tick,
             )
             verdict = self._judged(place, ran)
         failed = probe_failure(place / "probe")
@@ -225,7 +234,7 @@ class OnScript(Cells):
             return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:
             return Verdict(Status.PASS, seconds=ran.seconds)
-        if self.observation.eager == Status.PASS:
+        if self.observation.eager in (Status.PASS, None):
             found = [as_wrong_result(seen) for seen in found]
         like = [one for one in found if self.target and self.target.matches(one.signature, Strength.REBASED)]
         seen = (like or found)[0]

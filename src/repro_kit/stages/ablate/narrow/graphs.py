@@ -23,8 +23,8 @@ def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untr
     if capture is not None:
         if capture.graph is None or not capture.graphs:
             return [], []
-        claim = f"Graph {capture.graph} of the script's {capture.graphs} fails alone, as the captured program."
-        bad = Side("the captured program", "fails as observed", experiments.repeat(Variation()))
+        claim = f"Graph {capture.graph} of the script's {capture.graphs} fails alone, as a program."
+        bad = Side("its program", "fails as observed", experiments.repeat(Variation()))
         return [Link("graph", f"graph {capture.graph}", claim, bad=bad)], []
     if experiments.runner.cell.recipe.backend == "eager":
         return [], [Untried("graph", "with backend 'eager' no graph can be left to another backend")]

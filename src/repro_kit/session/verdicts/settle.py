@@ -1,0 +1,74 @@
+"""Settle what the observed run left open: by a graph that fails alone, or else by further runs of the subject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import FAILURE, OBSERVATION
+from repro_kit.case.results import Observation
+from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import blame, failures
+from repro_kit.ui import Ui
+
+_VERBOSE = "+dynamo,trace_source,trace_bytecode"
+_KEPT = 400  # lines of the verbose log
+_SHORT = 60.0  # seconds of a run that is made again for its log
+
+
+def by_program(case: Case) -> None:
+    """A graph alone fails alike, and passes in eager: the compiler is to blame, and the subject need not run again."""
+    observation = case.load(OBSERVATION)
+    if not observation.settled:
+        wrong = tuple(map(blame.as_wrong_result, observation.failures))
+        _store(case, replace(observation, failures=wrong, settled=True))
+
+
+def by_runs(case: Case, timeout: float, ui: Ui) -> None:
+    """Run the subject in eager, and as often as it takes; nothing where all is settled.
+
+    `timeout`: seconds for a run. Raises Stop where the compiler is not to blame, or nobody can be blamed.
+    """
+    observation = case.load(OBSERVATION)
+    if observation.settled:
+        return
+    told = blame.finish(case, timeout, ui, observation)
+    warnings = (*observation.warnings, *told.warnings, *filter(None, [told.nobody]))
+    _store(case, replace(observation, failures=told.found, eager=told.eager, warnings=warnings, settled=True))
+    for sentence in told.warnings:
+        ui.warn(sentence)
+    chosen = told.found[case.file.failure_index]
+    if told.nobody or told.eager is Status.FAIL:
+        case.update(signature=None)
+    if told.nobody:
+        raise Stop(Exit.FAILED, f"Nobody is blamed: {told.nobody}.")
+    if told.eager is Status.FAIL:
+        raise Stop(
+            Exit.USER_BUG,
+            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
+            f"\n{failures.excerpt(chosen.failure)}",
+        )
+    case.update(signature=chosen.signature)
+    if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
+        _log_dynamo(case, timeout, ui)
+
+
+def _store(case: Case, observation: Observation) -> None:
+    case.store(OBSERVATION, observation)
+    case.store(FAILURE, observation.failures[0])
+
+
+def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
+    """Keep the end of Dynamo's verbose log: without a graph, it is what there is to read."""
+    ui.progress("running again with Dynamo's verbose log")
+    place = case.path / "observe" / "dynamo"
+    run_subject(case, place, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    log = place / "stderr.txt"
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]
+    log.unlink()
+    kept = case.path / "observe" / "logs" / "dynamo_last.txt"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,82 @@
+"""Confirm the cells that name the layer: on the captured program, and where the user asks for it on the script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro_kit.model.ablation.axis import varied
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.layer import is_own
+from repro_kit.model.ablation.words import word
+from repro_kit.model.failure.failure import Status
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.cells.program_cells import OnProgram
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+
+#: `Cell.changed` has it for a cell that was run on the captured program beside a matrix of the reduced one.
+CAPTURED = {"program": "captured"}
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The deciding cells, run once more elsewhere, and what they say of the first ones, in sentences."""
+
+    cells: tuple[Cell, ...] = ()
+    notes: tuple[str, ...] = ()
+    disagrees: bool = False
+
+
+def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
+    """The last backend of the ladder that passes, and the first that fails; empty where none of it fails."""
+    own = [cell for cell in cells if is_own(cell, recipe)]
+    failing = next((cell for cell in own if cell.same), None)
+    if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
+        return ()
+    passing = [cell for cell in own if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
+    return (*passing[-1:], failing)
+
+
+def on_captured(captured: OnProgram, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:
+    """The deciding `cells` of the reduced program, run on the captured one; `recipe` is the reduced program's own."""
+    deciding = deciding_cells(cells, recipe)
+    own = captured.recipe()
+    plans = []
+    for cell in deciding:
+        changed = {"backend": cell.recipe.backend} if cell.recipe.backend != own.backend else {}
+        plans.append(
+            CellPlan(
+                f"captured program: {cell.recipe.backend}",
+                varied(own, "backend", cell.recipe.backend) if changed else own,
+                overridden=tuple(changed),
+                axes={**changed, **CAPTURED},
+            )
+        )
+    return _compared(captured.run(plans), deciding, "captured program", "reduced one")
+
+
+def on_script(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:
+    """The deciding `cells` of a program, run on the script; `recipe` is the program's own."""
+    deciding = deciding_cells(cells, recipe)
+    plans = []
+    for cell in deciding:
+        overridden = () if cell.recipe.backend == recipe.backend else ("backend",)
+        plans.append(
+            CellPlan(f"script: {cell.recipe.backend}", cell.recipe, overridden=overridden, axes=dict(cell.changed))
+        )
+    return _compared(script.run(plans), deciding, "script", "program")
+
+
+def _compared(again: Sequence[Cell], deciding: Sequence[Cell], subject: str, first: str) -> Confirmation:
+    """The cells `again` of `subject` beside the `deciding` ones of `first`, with a sentence where they differ."""
+    notes, disagrees = [], False
+    for new, old in zip(again, deciding, strict=True):
+        tells = new.same or new.verdict.status is Status.PASS
+        if tells and new.same == old.same:
+            continue
+        disagrees |= tells
+        words = f"{word(new)} on the {subject}, {word(old)} on the {first}"
+        verb = "disagree on" if tells else "could not be compared on"
+        notes.append(f"The {subject} and the {first} {verb} {old.recipe.backend!r}: {words}.")
+    return Confirmation(tuple(again), tuple(notes), disagrees)

@@ -1,0 +1,99 @@
+"""Try the forms of the recorded graphs, one after the other, until one fails like the subject."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.model.failure.failure import Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.session.options import CaptureOptions
+from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.ui import Ui
+
+_MOST_ATTEMPTS = 200
+_SECONDS = 900.0  # for all attempts together
+_MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
+
+
+class Search:
+    """Tries attempts until one fails like the original."""
+
+    def __init__(
+        self, case: Case, options: CaptureOptions, ui: Ui, target: Signature | None, kind: Kind, inputs: Path
+    ) -> None:
+        self.case = case
+        self.ui = ui
+        self.target = target
+        self.kind = kind
+        self.inputs = inputs
+        self.timeout = query_timeout(options, kind)
+        self.options = options
+        self.verdict = Verdict(Status.CANNOT_TELL)
+        self.signature: Signature | None = None
+        self.tried: list[Attempt] = []  # of Dynamo's graphs
+        self.slow: set[tuple[int, int]] = set()  # graphs (process, number) one form of which ran into its limit
+        self.fresh = False
+
+    def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
+        """The first attempt that fails like the original, and why the others do not."""
+        reasons: list[str] = []
+        until = time.monotonic() + _SECONDS
+        with open_oracle(self.case, self.options.jobs) as oracle:
+            for count, attempt in enumerate(attempts):
+                if count >= _MOST_ATTEMPTS or time.monotonic() > until:
+                    reasons.append("there are more graphs than could be tried")
+                    break
+                if isinstance(attempt, str):
+                    reasons.append(attempt)
+                    continue
+                graph = (attempt.graph.pid, attempt.graph.number)
+                if graph in self.slow:
+                    continue
+                self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
+                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+                if self._is_it(verdict):
+                    return attempt, reasons
+                if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
+                    self.slow.add(graph)  # its other forms cost as much
+                if verdict.status is not Status.INVALID and attempt.graph.code:
+                    self.tried.append(attempt)
+                reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_told(verdict)}")
+        return None, reasons
+
+    def first_afresh(self, reasons: list[str]) -> Attempt | None:
+        """The same in fresh interpreters, for the first few: torch's first compile of all may fail, later ones not."""
+        with fresh_oracle(self.case) as oracle:
+            for attempt in self.tried[:_MOST_AFRESH]:
+                self.ui.progress(
+                    f"trying graph {attempt.graph.compile_id} in a fresh interpreter {attempt.how}".rstrip()
+                )
+                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+                if self._is_it(verdict):
+                    self.fresh = True
+                    return attempt
+        reasons.append("the same in fresh interpreters")
+        return None
+
+    def _is_it(self, verdict: Verdict) -> bool:
+        alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+        if not alike or verdict.failure is None:
+            return False
+        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
+        signature = signature_of(failure)
+        if self.target is None and signature.kind != self.kind:
+            return False
+        self.verdict, self.signature = replace(verdict, failure=failure), signature
+        return True
+
+
+def _told(verdict: Verdict) -> str:
+    if verdict.failure is None:
+        return f"{verdict.status}{' (' + verdict.note + ')' if verdict.note else ''}"
+    word = {Status.INVALID: "cannot run in eager: ", Status.FAIL: "fails differently: "}.get(verdict.status, "")
+    return word + signature_of(verdict.failure).summary()
