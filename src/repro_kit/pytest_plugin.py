@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,11 +38,12 @@ class _Watcher:
         self.config = config
         self.place = Path(config.invocation_params.dir, config.getoption("repro_kit_dir"))
 
-    @pytest.hookimpl(hookwrapper=True)
+    @pytest.hookimpl(hookwrapper=True, trylast=True)  # within pytest's own, which has begun to capture logs
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Save what left the test."""
         from repro_kit.watching import watch
 
+        _leave_out_of_captured_logs("torch.__trace")
         watching = watch(self.place / f"{_file_name(item.nodeid)}.repro")
         watching.__enter__()
         outcome: Any = yield
@@ -56,6 +58,14 @@ class _Watcher:
             terminalreporter.section("repro-kit")
             for place in self.config.stash[_KEPT]:
                 terminalreporter.write_line(f"repro-kit collect {place}")
+
+
+def _leave_out_of_captured_logs(name: str) -> None:
+    """Take pytest's handlers off the logger: torch's trace is for programs, and would fill the report of each test."""
+    logger = logging.getLogger(name)
+    for handler in tuple(logger.handlers):
+        if type(handler).__module__.startswith("_pytest."):
+            logger.removeHandler(handler)
 
 
 def _file_name(nodeid: str) -> str:

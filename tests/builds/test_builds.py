@@ -18,7 +18,7 @@ from repro_kit.builds.catalog import default_index
 from repro_kit.builds.installed import installed
 from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
-from repro_kit.builds.uv import Uv
+from repro_kit.builds.uv import variables_of_uv
 from repro_kit.builds.wheels.index import index_files
 from repro_kit.builds.wheels.install import InterpreterSource
 from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform_of
@@ -243,12 +243,14 @@ def test_the_index_that_uv_is_told_of(monkeypatch, value: str, url: str) -> None
     assert default_index() == url
 
 
-def test_what_a_build_needs_comes_from_the_index_that_lists_it(tmp_path) -> None:
-    assert Uv(tmp_path, env={"PIP_INDEX_URL": "https://mirror/simple"})._env["UV_DEFAULT_INDEX"] == (
-        "https://mirror/simple"
-    )
-    chosen = {"PIP_INDEX_URL": "https://mirror/simple", "UV_INDEX_URL": "https://other/simple"}
-    assert "UV_DEFAULT_INDEX" not in Uv(tmp_path, env=chosen)._env
+def test_what_a_build_needs_comes_from_the_index_that_lists_it() -> None:
+    pip_alone = {"PIP_INDEX_URL": "https://mirror/simple", "VIRTUAL_ENV": "/home/me/env"}
+    assert variables_of_uv(pip_alone) == {
+        "PIP_INDEX_URL": "https://mirror/simple",
+        "UV_DEFAULT_INDEX": "https://mirror/simple",
+    }
+    both = {"PIP_INDEX_URL": "https://mirror/simple", "UV_INDEX_URL": "https://other/simple"}
+    assert variables_of_uv(both) == both
 
 
 def test_the_least_recently_used_wheels_go_first(tmp_path) -> None:

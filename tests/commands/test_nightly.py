@@ -124,7 +124,7 @@ def test_what_comes_and_goes_is_no_news() -> None:
         oracle = Flaky(*statuses)
         subject = BuildSubject("repro.py", oracle, Path(), FAILURE)  # type: ignore[arg-type]
         memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
-        run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+        run = nightly.settled_run("a", subject, Ready("python"), memory, SilentUi())
         assert not oracle.statuses
         return run.state, run.note
 
@@ -156,7 +156,7 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
 
     subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
     memory = NightlyMemory(cases={"a": before} if before else {})
-    run = nightly._settled("a", subject, Ready("python"), memory, SilentUi())
+    run = nightly.settled_run("a", subject, Ready("python"), memory, SilentUi())
     (news,) = compare(memory, [run])
     assert (run.state, news.event) == (state, event)
 
@@ -173,13 +173,15 @@ def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
     watch = nightly.Watch(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
     news = compare(NightlyMemory(cases={"a": LastSeen("1", *before)}), [CaseRun("a", *now)])[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
-    assert nightly._again(watch, news, good="1", bad="2") == " ".join([*filter(None, words), "--good 1 --bad 2"])
+    assert nightly.bisect_command(watch, news, good="1", bad="2") == " ".join(
+        [*filter(None, words), "--good 1 --bad 2"]
+    )
 
 
 def test_no_network_is_no_alarm(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repro_kit.builds.wheels.web._PAUSE", 0.0)
+    monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
     (project / "cases" / "one").mkdir(parents=True)
     (project / "cases" / "one" / "repro.py").write_text(REPRO)
     (project / "cases" / "damaged.zip").write_bytes(b"this is no bundle")

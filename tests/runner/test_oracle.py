@@ -308,7 +308,7 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_fresh_interpreters_judge_alike(inputs: Path, tmp_path: Path) -> None:
     texts = [
-        program(backend="inductor"),
+        program(),
         spoiling("out * 2"),
         failing_backend("os.abort()"),
         program("y = x @ x\nreturn (y,)"),

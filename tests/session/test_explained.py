@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.commands.explain.run import Tried, _kept, explain, source_of_case
+from repro_kit.commands.explain.run import Tried, explain, source_of_case
 from repro_kit.model.measure.calls import MeasuredRun
 from repro_kit.pipeline.registry import REGISTRY, settings_of
 from repro_kit.session.explained import explained_before
@@ -51,7 +51,7 @@ def test_an_edited_script_is_another_one(case: Case, tmp_path: Path) -> None:
 
 def test_a_trial_belongs_to_its_trace(case: Case, tmp_path: Path) -> None:
     tried = Tried(MeasuredRun("exit status 0"), MeasuredRun("exit status 0"), ())
-    _kept(case, replace(told(case), tried=tried))
+    case.write("insights.json", replace(told(case), tried=tried))
     assert told(case).tried == tried
     (tmp_path / "a.py").write_text("two")
     traced(case, "four_sizes_dynamic")

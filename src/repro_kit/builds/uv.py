@@ -42,10 +42,7 @@ class Uv:
         self.cache = cache
         self.offline = offline
         self._program = _program()
-        kept = dict(os.environ if env is None else env)
-        self._env = {name: value for name, value in kept.items() if name not in _FOREIGN}
-        if kept.get("PIP_INDEX_URL") and not (kept.get("UV_DEFAULT_INDEX") or kept.get("UV_INDEX_URL")):
-            self._env["UV_DEFAULT_INDEX"] = kept["PIP_INDEX_URL"]  # builds are listed there, so what they need is there
+        self._env = variables_of_uv(os.environ if env is None else env)
 
     def make(self, place: Path, target: Target) -> str:
         """A new, empty environment at `place` with the target's Python; its interpreter."""
@@ -104,6 +101,14 @@ class Uv:
             text = done.stderr or done.stdout
             _refuse_to_blame_the_build(text, cwd)
             raise UnusableError(_told(text))
+
+
+def variables_of_uv(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that uv gets: `env` without the user's own environment, with pip's index where uv has none."""
+    variables = {name: value for name, value in env.items() if name not in _FOREIGN}
+    if env.get("PIP_INDEX_URL") and not (env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL")):
+        variables["UV_DEFAULT_INDEX"] = env["PIP_INDEX_URL"]  # builds are listed there, so what they need is there
+    return variables
 
 
 def interpreter_in(place: Path) -> Path:

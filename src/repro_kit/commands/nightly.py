@@ -181,7 +181,7 @@ def _run_all(
         try:
             with source.ready(build) as ready:
                 ui.done(f"{watch.package} {build.shown}")
-                return build, [_settled(name, subject, ready, memory, ui) for name, subject in subjects.items()]
+                return build, [settled_run(name, subject, ready, memory, ui) for name, subject in subjects.items()]
         except UnusableError as error:
             raise CannotRunError(f"{watch.package} {build.shown} does not install: {error}.") from error
         finally:
@@ -199,7 +199,7 @@ def _no_alarm() -> Iterator[None]:
         raise CannotRunError(str(error)) from error
 
 
-def _settled(name: str, subject: BuildSubject, ready: Ready, memory: NightlyMemory, ui: Ui) -> CaseRun:
+def settled_run(name: str, subject: BuildSubject, ready: Ready, memory: NightlyMemory, ui: Ui) -> CaseRun:
     """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
     known = memory.cases.get(name)
     run = _run(name, subject, ready, known, ui)
@@ -254,7 +254,7 @@ def _bisected(
     ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
     place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
     signature = first.since.signature if fixed else first.run.signature
-    again = _again(watch, first, good=ends["good"], bad=ends["bad"])
+    again = bisect_command(watch, first, good=ends["good"], bad=ends["bad"])
     asked = SearchRequest(subject.what, find_fix=fixed, signature=signature, command=again)
     rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
     try:
@@ -273,7 +273,7 @@ def _bisected(
     return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
 
 
-def _again(watch: Watch, news: News, *, good: str, bad: str) -> str:
+def bisect_command(watch: Watch, news: News, *, good: str, bad: str) -> str:
     """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
     if news.event is NewsEvent.CHANGED:
         return ""

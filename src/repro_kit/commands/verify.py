@@ -133,7 +133,7 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
                 if run.verdict.status is not Status.PASS:
                     break
-            result = _judge(run, claim, _here(interpreter), str(target))
+            result = _judge(run, claim, here_with(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
         ui.note(difference)
@@ -169,7 +169,8 @@ print(json.dumps(told))
 
 
 @cache
-def _here(python: str) -> Here:
+def here_with(python: str) -> Here:
+    """What this machine is with `python`. Raises CannotRunError when that is no working interpreter."""
     with scratch() as place:
         (place / "repro.py").write_text(_LOOK, encoding="utf-8")
         run = run_repro(python, place, timeout=2 * _MARGIN)

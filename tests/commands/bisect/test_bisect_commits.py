@@ -121,7 +121,7 @@ def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> 
 
 
 def test_commits_that_are_too_many_are_not_searched_in_part(clone, project, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("repro_kit.builds.git.commits._MOST", 10)
+    monkeypatch.setattr("repro_kit.builds.git.commits.MOST_COMMITS", 10)
     code, out = run(capsys, "--git", "clone", "--good", "HEAD~11", "--bad", "HEAD", "use.py")
     assert (code, "more than 10 commits" in out) == (2, True), out
 

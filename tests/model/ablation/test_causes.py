@@ -156,5 +156,5 @@ def test_the_sentence_names_the_part() -> None:
 
 
 def test_every_part_has_words() -> None:
-    parts = {part for _, part in causes._PARTS}
-    assert parts <= set(causes._WORDS)
+    parts = {part for _, part in causes.PARTS}
+    assert parts <= set(causes.PART_WORDS)

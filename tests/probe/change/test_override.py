@@ -126,11 +126,14 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path) -> None:
 def test_the_order_of_keys_is_state() -> None:
     code = (
         "import torch\nfrom repro_probe.calls.witness import Witness\n"
-        "digest = Witness(torch, print)._digest\n"
-        "assert digest({'a': 0, 'b': 0}) != digest({'b': 0, 'a': 0})\n"
+        "witness = Witness(torch, lambda calls: print([call[1] == calls[0][1] for call in calls]))\n"
+        "function = witness(len, len)\n"
+        "for argument in ({'a': 0, 'b': 0}, {'a': 0, 'b': 0}, {'b': 0, 'a': 0}):\n"
+        "    function(argument)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
-    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, capture_output=True)
+    assert done.stdout.split() == b"[True, True, False]".split(), done
 
 
 @pytest.mark.torch

@@ -94,6 +94,17 @@ assert repro_kit.save_repro(broken, (torch.ones(2),), path="saved.repro") == "sa
 assert fails(watched, "/proc/nothing/here.repro", broken) == "AssertionError"
 """
 
+TESTS = """
+import logging
+
+def test_broken():
+    logging.warning("a message of the test's own")
+    broken(torch.ones(3))
+
+def test_own():
+    own_bug(torch.ones(3))
+"""
+
 CHECK = "import sys, repro_kit; repro_kit.watch; print(*sorted(sys.modules))"
 
 
@@ -149,11 +160,12 @@ def test_a_process_and_a_test_run_are_watched_from_outside(tmp_path: Path) -> No
     (tmp_path / "train.py").write_text(HEAD.replace("import repro_kit\n", "") + "broken(torch.ones(3))\n")
     done = python(tmp_path, "train.py", REPRO_KIT="1")
     assert done.returncode == 1 and "repro-kit collect train.repro" in done.stderr
-    test = HEAD + "def test_broken():\n    broken(torch.ones(3))\n\ndef test_own():\n    own_bug(torch.ones(3))\n"
-    (tmp_path / "test_it.py").write_text(test)
+    (tmp_path / "test_it.py").write_text(HEAD + TESTS)
     done = python(tmp_path, "-m", "pytest", "-q", "--repro-kit", "--repro-kit-dir", "cases", "test_it.py")
     assert "repro-kit collect cases/test_it-test_broken.repro" in done.stdout
     assert [path.name for path in (tmp_path / "cases").iterdir()] == ["test_it-test_broken.repro"]
+    assert "torch.__trace" not in done.stdout and "a message of the test's own" in done.stdout
+    assert list((tmp_path / "cases").glob("*/watched/trace/*.log"))
 
 
 @pytest.mark.parametrize(

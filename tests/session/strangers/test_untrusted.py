@@ -34,7 +34,7 @@ PASSES = "print('PASS')\n"
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_here", lambda python: Here("3.11.1", "2.13.0", "Linux", None))
+    monkeypatch.setattr(module, "here_with", lambda python: Here("3.11.1", "2.13.0", "Linux", None))
 
 
 def bundle(path: Path, repro: str, **claim: object) -> Path:

@@ -1,5 +1,7 @@
 """What a story says of the failure: the words of the run of `repro.py`."""
 
+from dataclasses import replace
+
 import pytest
 
 from repro_kit.bundle.facts import Facts
@@ -9,23 +11,37 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle.describe import _error
+from repro_kit.stages.bundle.describe import shown_error
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'
+HANGS = "no end: it hangs, or compiles for ever"
 WRONG = "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 4 (25.0%)\n"
 
 
 @pytest.mark.parametrize(
-    ("signature", "output", "words"),
+    ("signature", "output", "words", "words_of_the_capture"),
     [
-        (Signature(Kind.COMPILE_ERROR, ("TypeError",)), RAISED, "TypeError: no truth of s0 > 1"),
-        (Signature(Kind.ACCURACY), WRONG, "Tensor-likes are not close!; Mismatched elements: 1 / 4 (25.0%)"),
-        (Signature(Kind.TIMEOUT), "FAIL timeout: no end after 20 s\n", "no end: it hangs, or compiles for ever"),
+        (
+            Signature(Kind.COMPILE_ERROR, ("TypeError",)),
+            RAISED,
+            "TypeError: no truth of s0 > 1",
+            "TypeError: no truth of s77 > s78",
+        ),
+        (
+            Signature(Kind.ACCURACY),
+            WRONG,
+            "Tensor-likes are not close!; Mismatched elements: 1 / 4 (25.0%)",
+            Signature(Kind.ACCURACY).summary(),
+        ),
+        (Signature(Kind.TIMEOUT), "FAIL timeout: no end after 20 s\n", HANGS, HANGS),
+        (Signature(Kind.TIMEOUT), RAISED, HANGS, HANGS),  # what else was printed is not the failure
     ],
 )
-def test_the_words_are_those_of_the_run(signature, output, words):
+def test_the_words_are_those_of_the_run_where_it_failed_alike(signature, output, words, words_of_the_capture):
     captured = Failure(signature.kind, exceptions=(ExceptionLink("TypeError", "no truth of s77 > s78"),))
     facts = Facts(signature, captured, Environment("3.11", "python", "Linux", "2.13.0"))
-    run = RunOfRepro(read_run(1, output, "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
-    assert _error(facts, Check((run,), run)) == words
-    assert _error(facts, None) == facts.expected != words or signature.kind is Kind.TIMEOUT
+    fails_alike = RunOfRepro(read_run(1, output, "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
+    fails_otherwise = replace(fails_alike, outcome=RunOutcome.FAILS_OTHERWISE)
+    assert shown_error(facts, Check((fails_alike,), fails_alike)) == words
+    assert shown_error(facts, Check((fails_otherwise,), fails_otherwise)) == words_of_the_capture
+    assert shown_error(facts, None) == words_of_the_capture

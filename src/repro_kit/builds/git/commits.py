@@ -21,7 +21,7 @@ from repro_kit.errors import UsageError
 from repro_kit.runner import kept
 from repro_kit.runner.launch import exit_name, launch
 
-_MOST = 20_000  # commits
+MOST_COMMITS = 20_000  # of one search
 _CHECKOUT = 3600.0  # seconds
 
 
@@ -164,9 +164,11 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
         turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
         raise UsageError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
-    shas = repo.git.rev_list("--first-parent", f"--max-count={_MOST + 1}", revisions, "--", *paths).split()
-    if start is not None and len(shas) > _MOST:
-        raise UsageError(f"There are more than {_MOST:,} commits from {old} to {new}; give a nearer end, or --path.")
+    shas = repo.git.rev_list("--first-parent", f"--max-count={MOST_COMMITS + 1}", revisions, "--", *paths).split()
+    if start is not None and len(shas) > MOST_COMMITS:
+        raise UsageError(
+            f"There are more than {MOST_COMMITS:,} commits from {old} to {new}; give a nearer end, or --path."
+        )
     commits = [repo.commit(sha) for sha in reversed(shas)]
     if start is not None:
         commits.insert(0, start)

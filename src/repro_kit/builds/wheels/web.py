@@ -20,7 +20,7 @@ T = TypeVar("T")
 _TRIES = 3
 _TIMEOUT = 60.0  # seconds without a byte
 _PASSING = (408, 425, 429)  # too slow, too early, too many
-_PAUSE = 1.0  # seconds before the second try; doubles
+FIRST_PAUSE = 1.0  # seconds before the second try; doubles
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
@@ -78,7 +78,7 @@ def persistently(action: Callable[[], T]) -> T:
         except WebError as error:
             if error.lasting or attempt == _TRIES - 1:
                 raise
-            time.sleep(_PAUSE * 2**attempt)
+            time.sleep(FIRST_PAUSE * 2**attempt)
     raise AssertionError("unreachable")
 
 

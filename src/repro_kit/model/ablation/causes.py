@@ -24,7 +24,7 @@ GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # both runs witnessed, see `model/ablation/witness.py`; ``changed["parting"]`` is what it found
 
 #: Files of torch, the part that each belongs to. The innermost frame that is of any part tells.
-_PARTS = tuple(
+PARTS = tuple(
     (re.compile(rf"torch/(?:{pattern})"), part)
     for pattern, part in (
         (r"_decomp/|_refs/|_inductor/decomposition\.py", "decomposition"),
@@ -48,7 +48,7 @@ _PARTS = tuple(
 #: What Python raises where a frame's code itself is wrong, and no user's code would after eager has passed.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
 _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
-_WORDS = {
+PART_WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
     "custom-operator": "the fake kernel of a custom operator",
@@ -127,7 +127,7 @@ def part_of(failure: Failure) -> str:
     for frames in stacks:
         for frame in reversed(frames):
             path = torch_path(frame.file) or ""
-            part = next((part for pattern, part in _PARTS if pattern.match(path)), "")
+            part = next((part for pattern, part in PARTS if pattern.match(path)), "")
             if part:
                 return part
     return ""
@@ -210,5 +210,5 @@ def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, told: str) ->
 def _with_cause(plain: Diagnosis, cause: str) -> Diagnosis:
     if not cause:
         return plain
-    sentence = plain.sentence.replace(" is at fault", f" is at fault ({_WORDS[cause]})", 1)
+    sentence = plain.sentence.replace(" is at fault", f" is at fault ({PART_WORDS[cause]})", 1)
     return replace(plain, cause=cause, sentence=sentence)

@@ -165,7 +165,7 @@ def tell(
         text = render(program)
     return Story(
         signature=facts.signature,
-        error=_error(facts, check, contents.redactor),
+        error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=candidate.level,
         repro=contents.entries["repro.py"].data.decode(),
@@ -208,7 +208,7 @@ def _command(case: Case, contents: Contents, *, code: bool) -> str:
     return shlex.join([name, *contents.shown_words(words, code=code)])
 
 
-def _error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
+def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
     """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected

@@ -11,6 +11,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.results import Environment, Observation
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided
+from repro_kit.model.ablation.overrides import slug
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
@@ -34,7 +35,7 @@ class Pretended(OnScript):
     behaviour: Behaviour
     static = False
 
-    def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
+    def run_once(self, it: CellPlan) -> tuple[Verdict, bool]:
         self.asked.append(it.name)
         return (type(self).behaviour(it.recipe) if it.compiled else Verdict(Status.PASS)), self.static
 
@@ -143,10 +144,13 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 
 
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, killed = Event(), Event()
+    hangs, killed = Event(), Event()
 
-    def run_overridden(*_: object, on_tick: Callable[[float], None], **named: object) -> None:
-        started.set()
+    def run_overridden(_case: Case, place: Path, *_: object, on_tick: Callable[[float], None], **named: object) -> Run:
+        on_tick(0.0)
+        if place.name != hanging or killed.is_set():
+            return Run(0, None, False, 1.0, 0)
+        hangs.set()
         try:
             while True:
                 on_tick(0.0)
@@ -155,14 +159,19 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
             killed.set()
             raise
 
+    def interrupt(_: object) -> bool:
+        assert hangs.wait(10)
+        raise KeyboardInterrupt
+
+    plans = PLANS[2:4]
+    hanging = slug(plans[1].name)
     monkeypatch.setattr(script_cells, "run_overridden", run_overridden)
     runner = OnScript(case, AblateOptions(jobs=2), SilentUi())
-    with pytest.raises(KeyboardInterrupt), runner.threads(2) as pool:
-        pool.submit(runner._one, PLANS[2])
-        assert started.wait(10)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(plans, until=interrupt)
     assert killed.is_set()
-    assert not runner._abandoned.is_set()  # the next cell runs again
+    again = runner.run(plans)  # the runner is not left abandoned
+    assert [cell.verdict.status for cell in again] == [Status.PASS, Status.PASS]
 
 
 def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,13 +155,14 @@ class OnScript(Cells):
 
     def _one(self, it: CellPlan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
-            verdict, static = self._tried(it) if it.compiled or runs == 1 else (self._eager_again(it), False)
+            verdict, static = self.run_once(it) if it.compiled or runs == 1 else (self._eager_again(it), False)
             cell = replace(self._cell(it, verdict), runs=runs, static=static)
             if cell.same:
                 break
         return cell
 
-    def _tried(self, it: CellPlan) -> tuple[Verdict, bool]:
+    def run_once(self, it: CellPlan) -> tuple[Verdict, bool]:
+        """One run of the plan: its verdict, and whether no size became symbolic in it."""
         if not it.compiled and self.observation.eager is None:
             return self._eager_again(it), False
         if not it.compiled:
