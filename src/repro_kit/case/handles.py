@@ -1,4 +1,4 @@
-"""The result files of a case, each with the stage that writes it and the class that it holds."""
+"""The handles of a case's result files: the stage that writes each one, its path, and its class."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 Backward = Literal["none", "sum", "randn"]
 GradMode = Literal["enabled", "no_grad", "inference_mode"]
 
-#: Backends of torch whose order names a layer. Any other backend is a user's own.
+#: Backends of torch in an order where each adds one layer. Any other backend is the user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
@@ -23,7 +23,7 @@ class Autocast:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything besides the program's text that decides how it is compiled, run and judged.
+    """Everything besides the program's text that decides how the program is compiled, run and judged.
 
     A field at its default is not written to files. `config` keys are ``<module>.<name>`` with module one of
     ``inductor``, ``dynamo``, ``functorch``, ``compiler``, ``shapes`` (torch.fx.experimental._config); values are
@@ -35,21 +35,21 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
-    backward: Backward = "none"  # how the scalar to differentiate is made: sum of outputs, or seeded random grads
+    backward: Backward = "none"  # the scalar to differentiate: the sum of the outputs, or a dot with seeded randoms
     grad_mode: GradMode = "enabled"
     autocast: Autocast | None = None
-    contexts: tuple[str, ...] = ()  # further ``with`` items around each call and its backward; Python expressions
-    compiled_autograd: bool = False  # the backward is compiled by compiled autograd, as the graph is
+    contexts: tuple[str, ...] = ()  # more ``with`` items around each call and its backward; Python expressions
+    compiled_autograd: bool = False  # compiled autograd compiles the backward
     seed: int = 0
     threads: int | None = None  # torch.set_num_threads
     memory: int | None = None  # bytes of address space that the process may map
     default_dtype: str | None = None
     graph_caches: bool = True  # FX graph cache and AOTAutograd cache
-    warm_caches: bool = False  # compiled once before, so that what is judged comes from these caches
-    fallback_random: bool = False  # inductor's switch for eager's random numbers
+    warm_caches: bool = False  # compile once before the judged run, so that its code comes from the caches
+    fallback_random: bool = False  # torch._inductor.config.fallback_random: eager's random numbers
     config: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
-    check: bool = True  # compare compiled with eager; off when only an exception or a crash is looked for
+    check: bool = True  # compare compiled with eager; False when the failure is an exception or a crash
     rtol: float | None = None  # None: torch.testing's default for the dtype
     atol: float | None = None
 

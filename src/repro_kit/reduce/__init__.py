@@ -1,6 +1,7 @@
-"""Shrink a program while it fails alike. Pure: the oracle, the clock and the journal's place are handed in.
+"""Shrink a program while it keeps failing with the same failure.
 
-`minify` is the one entry. A pass (`passes/`) only proposes edits; `Search` judges, accepts and remembers.
+The package is pure: the caller passes in the oracle, the clock and the journal. `minify` is the entry point. A pass
+(`passes/`) only proposes edits; `Search` judges them, accepts one and keeps the state.
 """
 
 from repro_kit.model.run_outcome import RunOutcome

@@ -1,4 +1,4 @@
-"""What the reducer asked and was answered, so that a search that was killed goes the same way."""
+"""The reducer's journal of answers: a killed search, started again, takes the same steps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from repro_kit.reduce.oracle import Answer
 
 
 class Journal(journal.Journal[Answer]):
-    """Answers by the hash of a program's text, as JSON lines: ``{"key", "outcome", "seconds", "note"}``."""
+    """Answers by the hash of a program's text, as JSON lines: ``{"key", "outcome", "seconds", "note", "failure"}``."""
 
     def __init__(self, path: Path | None = None, about: str = "") -> None:
-        """A journal kept at `path`, or in memory only. Raises ReproKitError when the file cannot be used."""
+        """A journal in the file `path`, or in memory only (None). Raises UsageError when the file cannot be used."""
         super().__init__(path, lambda entry: from_data(entry, Answer), to_data, about)

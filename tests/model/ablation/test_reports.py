@@ -42,7 +42,7 @@ def test_expectations_that_hold(text: str) -> None:
     [
         ("layer=aot", "found inductor"),
         ("fails=other", "fails differently"),
-        ("passes=inductor", "it: fails"),
+        ("passes=inductor", "its verdict is: fails"),
         ("passes=gone", "no such cell"),
     ],
 )

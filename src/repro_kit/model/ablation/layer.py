@@ -1,4 +1,4 @@
-"""From the cells of an ablation to the layer at fault."""
+"""Name the layer at fault from the cells of an ablation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PEOPLE_SAY = {
 
 
 def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
-    """(layer, one sentence). `recipe` is the subject's own.
+    """(layer, one sentence); the layer is None when the cells do not name one. `recipe` is the subject's own.
 
-    The first backend of the ladder that fails in the subject's way names the layer: each does all that the one
-    before it does, and one thing more.
+    The first backend of `LADDER` that fails like the subject names the layer. Each backend of the ladder does all that
+    the one before does, and adds one layer.
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
@@ -50,7 +50,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
 
 
 def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The first backend of the ladder (the subject's own after it) that fails in the subject's way."""
+    """The first backend of the ladder, then the subject's own backend, that fails like the subject."""
     ladder = _ladder(cells, recipe)
     return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
 
@@ -60,14 +60,14 @@ def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
 
 
 def is_own(cell: Cell, recipe: Recipe) -> bool:
-    """Whether a cell differs from the subject's own recipe in its backend alone."""
+    """Whether the cell differs from the subject's own recipe in its backend alone."""
     mode = recipe.mode if cell.recipe.backend == recipe.backend else None
     plain = set(cell.changed) <= {"backend"} and cell.compiled and not cell.no_effect
     return plain and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode
 
 
 def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
-    """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
+    """Whether the layer is decided: every backend of the ladder up to the first failing one was run, and eager too."""
     ladder = _ladder(cells, recipe)
     for backend in (*LADDER, recipe.backend):
         if backend not in ladder or ladder[backend].verdict.status in (Status.SKIPPED, Status.INFRA):
@@ -82,7 +82,7 @@ def _rank(name: str) -> int:
 
 
 def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
-    """How the failure depends on dynamic shapes, where it does: it may be gone, or show in another backend first."""
+    """How the failure depends on dynamic shapes: with another setting it may be gone, or begin at another backend."""
     others: dict[bool | None, list[Cell]] = {}
     for cell in cells:
         if cell.compiled and set(cell.changed) <= {"backend", "dynamic"} and not cell.no_effect:
@@ -91,8 +91,10 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     for dynamic, ladder in others.items():
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
-        first = next((it.recipe.backend for it in sorted(ladder, key=_place) if it.same), None)
-        if first is None and all(it.verdict.status is Status.PASS for it in ladder if it.recipe.backend == backend):
+        first = next((cell.recipe.backend for cell in sorted(ladder, key=_place) if cell.same), None)
+        if first is None and all(
+            cell.verdict.status is Status.PASS for cell in ladder if cell.recipe.backend == backend
+        ):
             gone.append(str(dynamic))
         elif first not in (None, backend):
             moved.append(f", {first!r} first with dynamic={dynamic}")
@@ -105,19 +107,19 @@ def _place(cell: Cell) -> int:
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """That a backend passes which does more than the failing one."""
+    """Says that a backend passes although it does more than the failing one."""
     later = [name for name in LADDER if _rank(name) > _rank(failing) and name in ladder]
     passing = [repr(name) for name in later if ladder[name].verdict.status is Status.PASS]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
+    """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
     unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].verdict.status is not Status.PASS]
     if not unclear:
         return ""
-    return f" (what {' and '.join(map(repr, unclear))} would tell is hidden: {_why(ladder[unclear[0]])})"
+    return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
 
 
 def _why(cell: Cell) -> str:
@@ -125,7 +127,7 @@ def _why(cell: Cell) -> str:
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
-    """That it needs the subject's mode, where the default mode passes."""
+    """Says that the failure needs the subject's mode, where the default mode passes."""
     default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
     if recipe.mode and any(cell.verdict.status == Status.PASS for cell in default):
         return f", only with mode={recipe.mode!r}"
@@ -135,8 +137,8 @@ def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
 def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
     modes = [cell.recipe.mode for cell in cells if cell.same and cell.recipe.mode and cell.recipe.backend == "inductor"]
     if modes:
-        return Layer.INDUCTOR, f"Inductor is at fault: it fails only with mode={' or '.join(map(repr, modes))}."
+        return Layer.INDUCTOR, f"Inductor is at fault: only mode={' or '.join(map(repr, modes))} fails."
     own = _ladder(cells, recipe).get(recipe.backend)
     if own is not None and own.verdict.status is Status.PASS:
-        return None, "Its own settings pass as well: the failure comes and goes (--repeat tries each cell more often)."
-    return None, "No cell of the matrix fails in the way the subject did: the layer stays open."
+        return None, "The failure is flaky: the subject's own settings pass too. --repeat runs each cell more often."
+    return None, "No cell of the matrix fails like the subject: the layer at fault is not known."

@@ -1,4 +1,4 @@
-"""Two runs of a script whose compiled functions were witnessed: where they part first."""
+"""Compare the witnessed calls of two runs of a script, and find the first call after which the runs differ."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ class Parting:
 
 
 def parting(eager: Sequence[Any], compiled: Sequence[Any]) -> Parting | None:
-    """Where the calls part; None when they do not, or when other functions are called, or with other arguments.
+    """The first call whose result or state differs; None when the runs agree or make different calls.
 
     A call is [function, arguments before, result, state after].
     """
-    for number, (one, other) in enumerate(zip(eager, compiled, strict=False), start=1):
-        if one[0] != other[0] or not _alike(one[1], other[1]):
+    for number, (eager_call, compiled_call) in enumerate(zip(eager, compiled, strict=False), start=1):
+        if eager_call[0] != compiled_call[0] or not _alike(eager_call[1], compiled_call[1]):
             return None
-        if not _alike(one[2], other[2]):
-            return Parting("result", number, one[0])
-        known = {name: state for name, state in one[3].items() if name in other[3]}
-        if not _alike(known, {name: other[3][name] for name in known}):
-            return Parting("state", number, one[0], _path(known, other[3]))
+        if not _alike(eager_call[2], compiled_call[2]):
+            return Parting("result", number, eager_call[0])
+        shared_state = {name: state for name, state in eager_call[3].items() if name in compiled_call[3]}
+        if not _alike(shared_state, {name: compiled_call[3][name] for name in shared_state}):
+            return Parting("state", number, eager_call[0], _path(shared_state, compiled_call[3]))
     return None
 
 
-def _path(one: Any, other: Any) -> str:
-    """The names that lead to what differs: ``Helper.touch.state``."""
-    if not (isinstance(one, dict) and isinstance(other, dict)):
+def _path(eager: Any, compiled: Any) -> str:
+    """The names that lead to the first difference: ``Helper.touch.state``."""
+    if not (isinstance(eager, dict) and isinstance(compiled, dict)):
         return ""
-    name = next((name for name in one if name not in other or not _alike(one[name], other[name])), "")
-    return f"{name}.{_path(one.get(name), other.get(name))}".rstrip(".")
+    name = next((name for name in eager if name not in compiled or not _alike(eager[name], compiled[name])), "")
+    return f"{name}.{_path(eager.get(name), compiled.get(name))}".rstrip(".")
 
 
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return isclose(one, other, rel_tol=_RTOL, abs_tol=_RTOL) or (isnan(one) and isnan(other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return all(_alike(a, b) for a, b in zip_longest(one, other, fillvalue=_MISSING))
-    return bool(one == other)
+def _alike(first: Any, second: Any) -> bool:
+    if isinstance(first, float) and isinstance(second, float):
+        return isclose(first, second, rel_tol=_RTOL, abs_tol=_RTOL) or (isnan(first) and isnan(second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return all(_alike(a, b) for a, b in zip_longest(first, second, fillvalue=_MISSING))
+    return bool(first == second)
 
 
 _MISSING = object()

@@ -1,28 +1,28 @@
-"""What was measured in one run of the user's script."""
+"""Measurements of one run of the user's script."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-#: A digest of one tensor: shape, dtype, sum of magnitudes (None: too large), some elements.
+#: A digest of one tensor: shape, dtype, sum of magnitudes (None for a large tensor), some elements.
 Digest = tuple[tuple[int, ...], str, float | None, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
 class MeasuredCall:
-    """One call of a compiled function from plain Python; digests are None where the values could not be read."""
+    """One call of a compiled function from plain Python. A digest is None where the values could not be read."""
 
     name: str
-    seconds: float
+    seconds: float  # wall time
     compiled: bool  # something was compiled in it
     result: tuple[Digest, ...] | None = None
-    inputs: tuple[Digest, ...] | None = None  # as they were afterwards
+    inputs: tuple[Digest, ...] | None = None  # the arguments after the call
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """The numbers of one run. `ops` are those of the largest graph of each frame: recompiles do not raise it."""
+    """The measurements of one run. `ops` counts the operators of each frame's largest graph: recompiles do not add."""
 
     ended: str  # "exit status 0"
     seconds: float = 0.0
@@ -33,18 +33,18 @@ class MeasuredRun:
     failures: int = 0
     ops: int = 0
     compile_seconds: float = 0.0
-    place: str = ""  # where its output is
+    place: str = ""  # the directory of the run's output
     calls: tuple[MeasuredCall, ...] = field(default=(), repr=False)
     stdout: str = field(default="", repr=False)
 
     def bare(self) -> MeasuredRun:
-        """The numbers alone."""
+        """The run without its calls and its output."""
         return replace(self, calls=(), stdout="")
 
 
 @dataclass(frozen=True)
 class Steady:
-    """Time of a call that compiles nothing, before and after: the medians over the same calls of both runs."""
+    """Seconds of a call that compiles nothing, before and after a change: medians over the same calls of both runs."""
 
     before: float
     after: float
@@ -52,17 +52,17 @@ class Steady:
 
     @property
     def ratio(self) -> float:
-        """How many times as long it takes afterwards."""
+        """`after` divided by `before`."""
         return self.after / self.before if self.before else 1.0
 
 
 def steady(before: MeasuredRun, after: MeasuredRun) -> Steady | None:
-    """The steady-state times; None when no call compiled in neither run."""
+    """The steady-state times; None when no call of the script compiles nothing in both runs."""
     pairs = [
-        (one.seconds, two.seconds)
-        for one, two in zip(before.calls, after.calls, strict=False)
-        if one.name == two.name and not one.compiled and not two.compiled
+        (call_before.seconds, call_after.seconds)
+        for call_before, call_after in zip(before.calls, after.calls, strict=False)
+        if call_before.name == call_after.name and not call_before.compiled and not call_after.compiled
     ]
     if not pairs:
         return None
-    return Steady(median(one for one, _ in pairs), median(two for _, two in pairs), len(pairs))
+    return Steady(median(seconds for seconds, _ in pairs), median(two for _, two in pairs), len(pairs))
