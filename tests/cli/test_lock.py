@@ -57,7 +57,7 @@ def test_a_refused_run_changes_nothing(work, fakes, repro_kit, command):
     with locked(work / "train.repro"):
         result = repro_kit(*command)
     assert result.exit_code == 2
-    assert "Another repro-kit is at work on" in result.stderr
+    assert "Another repro-kit is working on" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert state(work) == before
 

@@ -58,13 +58,13 @@ def plan(
         raise UsageError(
             f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
         )
-    source = open_source(axis, where, target, place, find_fix=ask.find_fix, known=known)
+    source = open_source(axis, where, target, place, find_fix=ask.find_fix, state=known)
     state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
         axis.package,
-        source.what,
+        source.description,
         ask.subject,
         find_fix=ask.find_fix,
         patience=ask.patience,
