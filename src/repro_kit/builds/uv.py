@@ -105,7 +105,7 @@ class Uv:
         if done.returncode != 0:
             text = done.stderr or done.stdout
             _refuse_to_blame_the_build(text, cwd)
-            raise UnusableError(_told(text))
+            raise UnusableError(_complaint(text))
 
 
 def interpreter_in(directory: Path) -> Path:
@@ -151,10 +151,10 @@ def _refuse_to_blame_the_build(text: str, directory: Path) -> None:
             f"The disk is full at {directory}; free some space (or lower --cache-size) and run the command again."
         )
     if _NO_NETWORK.search(text):
-        raise StageError(f"The network does not answer ({_told(text)}); run the command again, or with --offline.")
+        raise StageError(f"The network does not answer ({_complaint(text)}); run the command again, or with --offline.")
 
 
-def _told(text: str) -> str:
+def _complaint(text: str) -> str:
     """The message of uv's failure, on one line."""
     lines = [line.strip(" ×╰─▶│├") for line in text.splitlines()]
     complaint = [line for line in lines if line and not line.startswith(("warning:", "hint:"))]

@@ -1,4 +1,4 @@
-"""The fixed parts of a program's text."""
+"""The fixed parts of a program's text (docs/explanation/program-format.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOAD = """def load(name):
     return torch.load(pathlib.Path(__file__).with_name("inputs") / name, weights_only=True)
 """
 
-#: Runs the program by hand. The judge proper is the zygote; this is the same in short, and exits 1 on a difference.
+#: Runs the program by hand, and exits 1 on a difference. It is a short form of the zygote, which judges queries.
 FOOTER = """if __name__ == "__main__":
     import contextlib
     import importlib

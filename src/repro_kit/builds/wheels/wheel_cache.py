@@ -44,7 +44,7 @@ class WheelCache:
     @contextmanager
     def using(self, build: Build) -> Iterator[Path]:
         """The build's wheel, which is kept while it is used. Raises UnusableError when it is not available."""
-        wheel = self._place(build)
+        wheel = self._path_of(build)
         with self._guard:
             self._used.add(wheel)
         try:
@@ -55,7 +55,7 @@ class WheelCache:
 
     def fetch(self, build: Build) -> Path:
         """The build's wheel, downloaded if necessary. Raises UnusableError when it is not available."""
-        wheel = self._place(build)
+        wheel = self._path_of(build)
         if urlsplit(build.url or "").scheme == "file":
             if not wheel.is_file():
                 raise UnusableError(f"{wheel} is not there")
@@ -75,7 +75,7 @@ class WheelCache:
 
     def has(self, build: Build) -> bool:
         """Whether the wheel is available without a download."""
-        return self._place(build).is_file()
+        return self._path_of(build).is_file()
 
     def size(self) -> int:
         """The bytes of all wheels."""
@@ -97,7 +97,7 @@ class WheelCache:
                     shutil.rmtree(path.parent, ignore_errors=True)
                     total -= size
 
-    def _place(self, build: Build) -> Path:
+    def _path_of(self, build: Build) -> Path:
         parts = urlsplit(build.url or "")
         path = Path(unquote(parts.path))
         if parts.scheme == "file":

@@ -25,12 +25,12 @@ def changes(before: Ablation, after: Ablation) -> list[CellChange]:
     ]
     old, new = {cell.name: cell for cell in before.cells}, {cell.name: cell for cell in after.cells}
     differences += [
-        CellChange(name, _told(old.get(name)), _told(new.get(name))) for name in dict.fromkeys([*old, *new])
+        CellChange(name, _in_words(old.get(name)), _in_words(new.get(name))) for name in dict.fromkeys([*old, *new])
     ]
     return [difference for difference in differences if difference.before != difference.after]
 
 
-def _told(cell: Cell | None) -> str:
+def _in_words(cell: Cell | None) -> str:
     if cell is None:
         return ""
     other = cell.verdict.failure is not None and not cell.same and cell.signature is not None

@@ -35,7 +35,7 @@ class Link:
     where: str = ""  # file, line and text of the user's statement, where torch knows it
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The claim, with the statement of the user's program where torch knows it."""
         return f"{self.claim.removesuffix('.')} ({self.where})." if self.where else self.claim
 
@@ -83,7 +83,7 @@ def chain_markdown(chain: Chain, *, commands: bool = True) -> str:
         return ""
     lines = [f"**{in_one_line(chain)}**", ""]
     for link in chain.links:
-        lines.append(f"- {'also: ' if link.beside else ''}{link.told}")
+        lines.append(f"- {'also: ' if link.beside else ''}{link.sentence}")
         for side, word in ((link.good, "good"), (link.bad, "bad")):
             if commands and side is not None:
                 lines.append(

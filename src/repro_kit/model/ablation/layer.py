@@ -91,7 +91,7 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     for dynamic, ladder in others.items():
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
-        first = next((cell.recipe.backend for cell in sorted(ladder, key=_place) if cell.same), None)
+        first = next((cell.recipe.backend for cell in sorted(ladder, key=_rank_of) if cell.same), None)
         if first is None and all(
             cell.verdict.status is Status.PASS for cell in ladder if cell.recipe.backend == backend
         ):
@@ -102,7 +102,7 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     return only + "".join(moved)
 
 
-def _place(cell: Cell) -> int:
+def _rank_of(cell: Cell) -> int:
     return _rank(cell.recipe.backend)
 
 

@@ -21,7 +21,7 @@ def shapes(search: Search) -> None:
     search.first(_all_at_once(search), fake=True)
     for size in sizes_of(search.program):
         tries = _tries(search, size)
-        won = search.first((proposal for new in tries for proposal in _one(search, size, new)), fake=True)
+        won = search.first((proposal for new in tries for proposal in _one_size(search, size, new)), fake=True)
         if won is not None and size > 3 and tries[won // 2] == size - 1:
             _least(search, size // 2, size - 1)
     if len(search.history) > steps:
@@ -40,7 +40,7 @@ def _tries(search: Search, size: int) -> list[int]:
     return [new for new in dict.fromkeys((1, 2, size // 2, *least)) if new < size]
 
 
-def _one(search: Search, size: int, new: int) -> Iterator[Proposal]:
+def _one_size(search: Search, size: int, new: int) -> Iterator[Proposal]:
     factors = [number // size for number in numbers_in(search.program) if number > 0 and number % size == 0]
     yield from _both(tuple((size * factor, new * factor) for factor in sorted(factors)))
 
@@ -49,7 +49,7 @@ def _least(search: Search, low: int, high: int) -> None:
     """Bisect for the least size above `low` (too small) that fails like `high`."""
     while high - low > 1:
         middle = (low + high) // 2
-        if search.first(_one(search, high, middle), fake=True) is None:
+        if search.first(_one_size(search, high, middle), fake=True) is None:
             low = middle
         else:
             high = middle
