@@ -18,7 +18,7 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums
 from repro_kit.bundle.story.story import Story, write_story
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Reduction
+from repro_kit.case.stage_results import Reduction
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_text
 from repro_kit.model.failure.failure import Failure, Kind

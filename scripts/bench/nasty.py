@@ -24,7 +24,7 @@ from programs import FAILING
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.case.case import STAGES, Case, StageRecord, Subject
-from repro_kit.case.results import BundleResult, Capture, Observation, ObservedFailure
+from repro_kit.case.stage_results import BundleResult, Capture, Observation, ObservedFailure
 from repro_kit.cli.main import COMMANDS, main
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Status

@@ -14,7 +14,7 @@ from repro_kit.errors import UsageError
 T = TypeVar("T")
 
 
-class Journal(Generic[T]):
+class JsonLinesJournal(Generic[T]):
     """Answers in memory and, with a path, in a file of lines ``{"key", …}``. The last answer of a key counts.
 
     A line is complete when it ends in a newline; an incomplete last line, left by a kill, is cut off. A damaged line

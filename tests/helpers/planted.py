@@ -10,7 +10,7 @@ import pytest
 
 from repro_kit.bundle.repro.run_output import Reading, ReproEnding
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.case.stage_results import Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.session.repro_run import Check, RunOfRepro

@@ -20,7 +20,7 @@ from repro_kit.bundle.archive.schemas import SCHEMAS, schemas
 from repro_kit.bundle.repro.run_output import Reading, ReproEnding
 from repro_kit.bundle.story.story import read_story
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.case.stage_results import Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from promises import Row
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import BundleResult, Capture, Environment, Observation, ObservedFailure
+from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure
 from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
 from repro_kit.model.ablation.cell import Ablation

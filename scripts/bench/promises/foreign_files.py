@@ -30,9 +30,9 @@ from hostile_files import (
 )
 from hostile_text import CHARACTERS, SEQUENCES, raw_in
 from promises import Row
-from repro_kit.builds.source import Ready
+from repro_kit.builds.build_source import Ready
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.results import Reduction, ReductionStep
+from repro_kit.case.stage_results import Reduction, ReductionStep
 from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.model.serialize import dumps
 from repro_kit.ui import SilentUi

@@ -21,7 +21,7 @@ import psutil
 import hard_to_kill
 from promises import Row
 from repro_kit.case.case import Case
-from repro_kit.case.results import BundleResult
+from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import ReproKitError
 from repro_kit.model.ablation.cell import Ablation
 

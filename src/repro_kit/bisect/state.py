@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.search import PATIENCE, Question
+from repro_kit.bisect.next_build import PATIENCE, Question
 from repro_kit.model.failure.signature import Signature
 
 SCHEMA = 1

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.state import BisectState
+from repro_kit.builds.build_source import BuildCommand, BuildSource
 from repro_kit.builds.installed import installed
-from repro_kit.builds.source import BuildCommand, BuildSource
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants
 from repro_kit.builds.wheels.index import PYPI, index_files

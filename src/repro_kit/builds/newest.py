@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
 from repro_kit.builds.installed import installed
 from repro_kit.builds.interpreters import default_python
-from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.nightly_index import platform_of
 from repro_kit.builds.wheels.wheel_cache import default_cache

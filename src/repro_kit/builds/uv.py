@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.builds.source import UnusableError
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.errors import StageError
 from repro_kit.runner import kept

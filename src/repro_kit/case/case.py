@@ -16,7 +16,7 @@ from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.owner import OWNER_FILE, is_marked, mark_of
+from repro_kit.ownership import OWNER_FILE, is_marked, mark_of
 from repro_kit.plain_file import check_tree, read_plain
 
 T = TypeVar("T")

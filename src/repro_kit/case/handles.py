@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro_kit.case.case import ResultFile
-from repro_kit.case.results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.measure.symptom import Symptom
 

@@ -21,7 +21,7 @@ from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorIn
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.submodules import bodies, inlined, modules
-from repro_kit.program.values import contiguous, span
+from repro_kit.program.value_records import contiguous, span
 
 _HOMES = {
     "torch._inductor.config": "inductor",
@@ -89,7 +89,7 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
     """`graph` with the module's own tensors as more parameters, and the inputs for these parameters."""
     used: dict[str, str] = {}
 
-    class Rewrite(ast.NodeTransformer):
+    class SelfAttributes(ast.NodeTransformer):
         def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
             self.generic_visit(node)
             if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
@@ -99,7 +99,7 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
             used[node.attr] = f"constant{node.attr}" if node.attr.startswith("_") else f"constant_{node.attr}"
             return ast.copy_location(ast.Name(id=used[node.attr], ctx=ast.Load()), node)
 
-    node = Rewrite().visit(forward)
+    node = SelfAttributes().visit(forward)
     names = [arg for arg in node.args.args if arg.arg != "self"]
     node.args.args = [*names, *(ast.arg(arg=name) for name in used.values())]
     node.name, node.returns = "graph", None

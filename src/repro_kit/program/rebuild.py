@@ -10,12 +10,12 @@ from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput, names_of
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import tuple_of
-from repro_kit.program.values import Metadata, input_for
+from repro_kit.program.value_records import Metadata, input_for
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The changes to a base program: the sum of edits (see edits.py)."""
+    """The changes to a base program: the sum of edits (see program_edits.py)."""
 
     removed: frozenset[int] = frozenset()  # statements of the graph
     inputs: frozenset[str] = frozenset()  # values that become inputs

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from repro_kit.program.names import reads_of
-from repro_kit.program.source import text_of
+from repro_kit.program.global_names import reads_of
+from repro_kit.program.source_text import text_of
 
 #: Packages of torch that a statement must mention to be able to change the compiler.
 COMPILER_NAMESPACES = (

@@ -51,7 +51,7 @@ def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.Funct
             case _:
                 statements.append(node)
 
-    class Rename(ast.NodeTransformer):
+    class SubmoduleNames(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return ast.copy_location(ast.Name(id=names.get(node.id, node.id), ctx=node.ctx), node)
 
@@ -62,7 +62,7 @@ def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.Funct
             return node
 
     forward.body = statements
-    renamed = Rename().visit(forward)
+    renamed = SubmoduleNames().visit(forward)
     assert isinstance(renamed, ast.FunctionDef)
     return renamed
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from repro_kit.program.edits import Edit, Outputs, Remove
-from repro_kit.program.values import ScalarRecord
-from repro_kit.reduce.search import Search
+from repro_kit.program.program_edits import Edit, Outputs, Remove
+from repro_kit.program.value_records import ScalarRecord
+from repro_kit.reduce.search_state import Search
 
 
 def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
-from repro_kit.program.edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
+from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.passes.settings import reset, special
+from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
-from repro_kit.reduce.search import Search, key_of
+from repro_kit.reduce.search_state import Search, key_of
 
 _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program
-from repro_kit.program.values import Metadata
+from repro_kit.program.value_records import Metadata
 
 
 @dataclass(frozen=True)

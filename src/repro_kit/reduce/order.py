@@ -5,7 +5,7 @@ from __future__ import annotations
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
-from repro_kit.program.values import Metadata, TensorRecord
+from repro_kit.program.value_records import Metadata, TensorRecord
 
 Measure = tuple[int, ...]
 

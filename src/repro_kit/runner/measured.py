@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.model.measure.calls import MeasuredCall
+from repro_kit.model.measure.measured_run import MeasuredCall
 from repro_kit.model.serialize import from_data, loads
 
 

@@ -13,7 +13,7 @@ from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.case.case import CASE_FILE, Case, Subject
 from repro_kit.case.lock import LOCK, alone
 from repro_kit.errors import ReproKitError, UsageError
-from repro_kit.owner import OWNER_FILE
+from repro_kit.ownership import OWNER_FILE
 from repro_kit.runner.subject import command
 
 _SUFFIX = ".repro"

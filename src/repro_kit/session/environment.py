@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from repro_kit.case.results import Environment, GitState
+from repro_kit.case.stage_results import Environment, GitState
 from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.runner import kept

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Artifact
+from repro_kit.case.stage_results import Artifact
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary

@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.run_output import Reading, ReproEnding
-from repro_kit.case.results import Environment, Observation, Reduction, TwinFound
+from repro_kit.case.stage_results import Environment, Observation, Reduction, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature

@@ -13,8 +13,8 @@ from pathlib import Path
 import git
 
 from repro_kit.bisect import Build
+from repro_kit.builds.build_source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.installed import github_url
-from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import UsageError

@@ -14,8 +14,8 @@ from pathlib import Path
 from packaging.version import Version
 
 from repro_kit.bisect import Build
+from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.installed import Installed, installed
-from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.builds.wheels.wheel_cache import StoppedError, WheelCache

@@ -15,12 +15,12 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.bisect import JudgeNext as NextAsk
 from repro_kit.bisect import Mark, SearchEnding, next_step
-from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import ANSWER, STATE, read_state
+from repro_kit.builds.build_source import BuildCommand
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import BuildCommand
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.case.lock import alone

@@ -10,8 +10,9 @@ from typing import Literal
 
 from repro_kit.bisect import Judgement, Mark
 from repro_kit.bisect.ends import NoSuchBuildError, position
-from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.bisect.state import SCHEMA, BisectState
+from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import (
     BuildSelection,
     PackageEnds,
@@ -21,7 +22,6 @@ from repro_kit.builds.catalog import (
     source_in_words,
 )
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import BuildSource
 from repro_kit.builds.target import Target
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature

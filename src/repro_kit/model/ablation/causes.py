@@ -20,7 +20,7 @@ NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
 OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
-WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/witness.py`); see ``changed["parting"]``
+WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
 #: Files of torch, and the part that each belongs to. The innermost frame in any of these files names the part.
 _PARTS = tuple(

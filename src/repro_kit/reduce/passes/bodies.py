@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from repro_kit.program import Program
-from repro_kit.program.edits import Rewrite
 from repro_kit.program.hops import (
     alike,
     all_inlined,
@@ -16,8 +15,9 @@ from repro_kit.program.hops import (
     without_operand,
     without_result,
 )
+from repro_kit.program.program_edits import Rewrite
 from repro_kit.reduce.adaptive import sweep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 
 def inline(search: Search) -> None:

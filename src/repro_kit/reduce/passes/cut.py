@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.search import Search
+from repro_kit.reduce.search_state import Search
 
 
 def cut_end(search: Search) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from repro_kit.program.effects import op_name
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 _KERNEL = re.compile(r"(?:cpp|(?:triton|mps)_\w{3})_fused_(\w+)")
 #: (distance from the named statement in data flow, number of named statements to try)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from repro_kit.program import DynamicMark
-from repro_kit.program.edits import DropMarks, Edit
-from repro_kit.reduce.passes.settings import one_thread, reset, special
-from repro_kit.reduce.passes.values import plainest
-from repro_kit.reduce.search import Search
+from repro_kit.program.program_edits import DropMarks, Edit
+from repro_kit.reduce.passes.input_values import plainest
+from repro_kit.reduce.passes.recipe_settings import one_thread, reset, special
+from repro_kit.reduce.search_state import Search
 
 
 def plain(search: Search) -> None:

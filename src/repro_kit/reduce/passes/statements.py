@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from repro_kit.program.edits import Bypass, Outputs, Remove
-from repro_kit.program.values import TensorRecord
+from repro_kit.program.program_edits import Bypass, Outputs, Remove
+from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 _MOST_PAIRED = 7  # a program with at most so many statements has each pair of them tried
 _NEAR = 32  # values to look at in search of a matching one

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from repro_kit.program import Program, Statement, size
-from repro_kit.program.arguments import fewer_arguments, public_forms, with_statements
-from repro_kit.program.edits import Rewrite
-from repro_kit.reduce.search import Search
+from repro_kit.program.plainer_forms import fewer_arguments, public_forms, with_statements
+from repro_kit.program.program_edits import Rewrite
+from repro_kit.reduce.search_state import Search
 
 _MOST = 24  # a program with at most so many statements has every argument tried
 

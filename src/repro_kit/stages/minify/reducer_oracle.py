@@ -12,7 +12,7 @@ from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdic
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import Program, render
-from repro_kit.program.values import Metadata, TensorRecord, records
+from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, RunOutcome
 from repro_kit.runner.oracle import ProgramOracle, Until
 from repro_kit.ui import Ui

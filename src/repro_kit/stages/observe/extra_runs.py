@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import ObservedFailure
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import Options

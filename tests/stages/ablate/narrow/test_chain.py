@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment
+from repro_kit.case.stage_results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
 from repro_kit.model.failure.failure import Status, Verdict

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.program.edits import resize
+from repro_kit.program.program_edits import resize
 from repro_kit.program.resize import numbers_in, sizes_of
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 
 def shapes(search: Search) -> None:

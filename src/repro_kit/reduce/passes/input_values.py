@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from repro_kit.program import Data, TensorInput
-from repro_kit.program.edits import Edit, SetData, SetInput
 from repro_kit.program.inputs import DataKind
-from repro_kit.program.values import TensorRecord, generated, span
+from repro_kit.program.program_edits import Edit, SetData, SetInput
+from repro_kit.program.value_records import TensorRecord, generated, span
 from repro_kit.reduce.adaptive import sweep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 _CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")  # data in the dtype that the line chooses
 _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")

@@ -10,16 +10,16 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Outputs, Remove, apply
+from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.flaky import chance_to_miss, repeats_for
-from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.neighbours import Neighbours, look_around
 from repro_kit.reduce.oracle import Answer, Oracle
-from repro_kit.reduce.passes import bodies, cut, settings, statements, values, wording
+from repro_kit.reduce.passes import bodies, cut, input_values, recipe_settings, statements, wording
 from repro_kit.reduce.passes.guess import guess
+from repro_kit.reduce.passes.input_shapes import shapes
 from repro_kit.reduce.passes.plain import plain
-from repro_kit.reduce.passes.shapes import shapes
-from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
+from repro_kit.reduce.search_state import Accepted, Event, Search, SearchLimits, Stop, Stopped, key_of
 
 _RUNS = 3  # runs of the original, to see whether it always fails
 _MOST = 10  # runs of a flaky original, to measure its rate
@@ -42,16 +42,16 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
     plain,
-    values.generate,
-    values.plain_inputs,
-    values.dtypes,
+    input_values.generate,
+    input_values.plain_inputs,
+    input_values.dtypes,
     shapes,
-    settings.marks,
-    settings.recipe,
-    settings.calls,
+    recipe_settings.marks,
+    recipe_settings.recipe,
+    recipe_settings.calls,
     wording.arguments,
     wording.public_names,
-    settings.preamble,
+    recipe_settings.preamble,
 )
 
 
@@ -108,7 +108,11 @@ def minify(
     without compute fails alike too.
     """
     search = Search(
-        Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event
+        Base(program),
+        oracle,
+        Journal() if journal is None else journal,
+        SearchLimits(budget, deadline, clock),
+        on_event,
     )
     start = clock()
     original: list[Answer] = list(before)
@@ -220,7 +224,7 @@ def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
     try:
         if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
             _run(search, plain)
-        _run(search, settings.narrow)
+        _run(search, recipe_settings.narrow)
         _run(search, statements.tidy)
         search.begin("guess")
         guess(search, hints)

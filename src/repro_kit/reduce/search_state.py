@@ -11,10 +11,10 @@ from typing import Literal
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Edit, planned
+from repro_kit.program.program_edits import Edit, planned
 from repro_kit.program.rebuild import Built, Plan, rebuild
-from repro_kit.program.values import Metadata
-from repro_kit.reduce.journal import Journal
+from repro_kit.program.value_records import Metadata
+from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import Measure, measure
 
@@ -40,7 +40,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """The limits of a search: `budget` in queries, `deadline` in seconds of `clock`; None: no limit."""
 
     budget: int | None
@@ -87,7 +87,7 @@ class Search:
     base: Base
     oracle: Oracle
     journal: Journal
-    limits: Limits
+    limits: SearchLimits
     on_event: Callable[[Event], None]
     metadata: Metadata = field(default_factory=dict)
     coarse: bool = False  # sweeps give up early

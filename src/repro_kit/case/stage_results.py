@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
-from repro_kit.model.failure.nature import Nature
+from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 

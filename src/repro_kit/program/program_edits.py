@@ -15,7 +15,7 @@ from repro_kit.program.inputs import Data, TensorInput
 from repro_kit.program.program import Program
 from repro_kit.program.rebuild import Plan, rebuild
 from repro_kit.program.resize import resized
-from repro_kit.program.values import Metadata
+from repro_kit.program.value_records import Metadata
 
 
 class Edit(Protocol):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_kit import journal
+from repro_kit.journal import JsonLinesJournal
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.reduce.oracle import Answer
 
 
-class Journal(journal.Journal[Answer]):
+class Journal(JsonLinesJournal[Answer]):
     """Answers by the hash of a program's text, as JSON lines: ``{"key", "outcome", "seconds", "note", "failure"}``."""
 
     def __init__(self, path: Path | None = None, about: str = "") -> None:
