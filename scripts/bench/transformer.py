@@ -99,5 +99,5 @@ class Shaped(Synthetic):
         self.shapes = shapes
 
     def record(self, program: Program) -> dict[str, TensorRecord]:
-        known = super().record(program)
-        return {name: TensorRecord(self.shapes[name], contiguous(self.shapes[name])) for name in known}
+        metadata = super().record(program)
+        return {name: TensorRecord(self.shapes[name], contiguous(self.shapes[name])) for name in metadata}
