@@ -62,7 +62,7 @@ def table() -> None:
     print("|---|---|" + "---|" * len(heads))
     for count in SIZES:
         columns = [*(counts(count, share) for share in SHARES), counts(count, CLUSTER, cluster=True)]
-        cells = [f"{statistics.mean(column):.1f}, {max(column)}" for judged_counts in columns]
+        cells = [f"{statistics.mean(column):.1f}, {max(column)}" for column in columns]
         print(f"| {count} | {ceil(log2(count)) + 2} | " + " | ".join(cells) + " |")
 
 

@@ -187,9 +187,9 @@ def _killed(work: Work, kills: int, scratch: Path, rng: random.Random) -> tuple[
     while len(runs) < kills:
         attempt = Place(work, scratch / f"killed-{len(ends)}")
         for _ in range(min(_IN_A_ROW, kills - len(runs))):
-            ended = _kill_once(attempt, rng, seconds)
-            if ended is not None:
-                runs.append(ended)
+            survivors = _kill_once(attempt, rng, seconds)
+            if survivors is not None:
+                runs.append(survivors)
         exit_code = attempt.start().wait()
         problems = [f"left: {name}" for name in attempt.left()]
         if attempt.outcome(exit_code) != expected:
