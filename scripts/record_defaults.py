@@ -1,4 +1,4 @@
-"""Write down the defaults of torch's settings, as this interpreter's torch has them.
+"""Record the defaults of torch's settings, as the torch of this interpreter has them.
 
 python scripts/record_defaults.py
 
@@ -31,17 +31,17 @@ OF_THE_MACHINE = re.compile(
 
 def main() -> None:
     clean = {key: value for key, value in os.environ.items() if not re.search("TORCH|DYNAMO|INDUCTOR|TRITON|AOT", key)}
-    with tempfile.TemporaryDirectory() as place:
-        subprocess.run([sys.executable, "-c", PLAIN], env={**clean, "TORCH_TRACE": place}, check=True)
-        (log,) = Path(place).glob("*.log")
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([sys.executable, "-c", PLAIN], env={**clean, "TORCH_TRACE": directory}, check=True)
+        (log,) = Path(directory).glob("*.log")
         lines = [line for line in log.read_text().splitlines() if '{"compilation_metrics"' in line]
     metrics = json.loads(lines[-1][lines[-1].index('{"compilation_metrics"') :])["compilation_metrics"]
-    found = {"torch": {"version": metrics["pytorch_version"].partition("+")[0]}}
+    recorded = {"torch": {"version": metrics["pytorch_version"].partition("+")[0]}}
     for key, home in HOMES.items():
         values = json.loads(metrics[key] or "{}")
-        found[home] = {name: value for name, value in values.items() if same_everywhere(name, value)}
-    TARGET.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
-    print(f"{sum(map(len, found.values()))} settings of torch {found['torch']['version']} in {TARGET}")
+        recorded[home] = {name: value for name, value in values.items() if same_everywhere(name, value)}
+    TARGET.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
+    print(f"{sum(map(len, recorded.values()))} settings of torch {recorded['torch']['version']} in {TARGET}")
 
 
 def same_everywhere(name: str, value: object) -> bool:

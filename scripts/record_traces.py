@@ -1,4 +1,4 @@
-"""Record the traces and outputs that tests/trace/fixtures holds, anew, with the torch of this interpreter.
+"""Record the traces and outputs in tests/trace/fixtures anew, with the torch of this interpreter.
 
 python scripts/record_traces.py [CASE]…
 
@@ -27,7 +27,7 @@ EVENTS = {
     "str", "dynamo_start", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "dynamo_error",
     "dynamo_graph_break_reason", "recompile_reasons",
 }  # fmt: skip
-#: Of the cases for insights; of their stacks the ends, since all of torch lies between.
+#: Cases for insights. Their stacks keep only their ends, because all of torch lies between.
 TOLD = EVENTS | {
     "create_symbol", "create_unbacked_symbol", "symbolic_shape_specialization", "describe_tensor", "describe_source",
     "dynamo_output_graph", "dynamo_cpp_guards_str", "aotautograd_cache_miss", "fx_graph_cache_miss", "chromium_event",
@@ -36,10 +36,10 @@ TOLD = EVENTS | {
 LOGS = "graph_breaks,recompiles,guards,dynamic"
 TEXTS = ("branch_on_size", "breaks_on_item", "breaks_on_print", "four_sizes_static", "hit_limit", "duck_shaped")
 SETTINGS = re.compile(r"^(?:assume_static_by_default|automatic_dynamic_shapes|recompile_limit|specialize_float)$")
-STEPS = {"chromium_event", "inductor_post_grad_graph"}  # only where a step stays open
+STEPS = {"chromium_event", "inductor_post_grad_graph"}  # recorded only where a step stays open
 OPEN = ("hang",)
-GRAPHS = ("hang", "backward_error")  # keep the graphs as scripts of these
-SILENT = ("abort", "runtime_error", "wrong_result")  # their traces show nothing new, their output does
+GRAPHS = ("hang", "backward_error")  # cases whose graphs are kept as scripts
+SILENT = ("abort", "runtime_error", "wrong_result")  # their traces show nothing new, but their output does
 METRICS = re.compile(
     r"^(compile_id|fail_\w+|restart_reasons|has_guarded_code|is_forward|co_name|start_time|recompile_reason)$"
 )
@@ -54,41 +54,41 @@ def main() -> None:
         if not wanted or name in wanted:
             print(name)
             record(name)
-    told = re.findall(r"^def ([a-z]\w+)\(\):", INSIGHTS.read_text(), re.MULTILINE)
-    if not wanted or set(told) & set(wanted):
-        record_insights([name for name in told if not wanted or name in wanted])
+    case_names = re.findall(r"^def ([a-z]\w+)\(\):", INSIGHTS.read_text(), re.MULTILINE)
+    if not wanted or set(case_names) & set(wanted):
+        record_insights([name for name in case_names if not wanted or name in wanted])
     size = sum(file.stat().st_size for file in FIXTURES.rglob("*") if file.is_file())
     print(f"{size / 1000:.0f} kB in all")
 
 
 def record(name: str) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        env = {**clean(), "TORCH_TRACE": f"{place}/trace", "TORCHINDUCTOR_CACHE_DIR": f"{place}/cache"}
+    with tempfile.TemporaryDirectory() as directory:
+        env = {**clean(), "TORCH_TRACE": f"{directory}/trace", "TORCHINDUCTOR_CACHE_DIR": f"{directory}/cache"}
         done = subprocess.run([sys.executable, str(CASES), name], env=env, capture_output=True, text=True, check=False)
         if name not in SILENT:
-            (log,) = Path(place, "trace").glob("*.log")
+            (log,) = Path(directory, "trace").glob("*.log")
             keep = EVENTS | (STEPS if name in OPEN else set()) | ({"fx_graph_runnable"} if name in GRAPHS else set())
-            lines = "".join(kept(log.read_text(), keep, lambda text: anonymous(text, place)))
+            lines = "".join(kept(log.read_text(), keep, lambda text: anonymous(text, directory)))
             (FIXTURES / f"{name}.log").write_text(lines)
         if done.returncode:
-            (FIXTURES / f"{name}.stderr.txt").write_text(cut(anonymous(done.stderr, place)) + "\n")
+            (FIXTURES / f"{name}.stderr.txt").write_text(cut(anonymous(done.stderr, directory)) + "\n")
 
 
 def record_insights(names: list[str]) -> None:
-    """The traces of all cases from one run; and what torch logs of some as text."""
-    with tempfile.TemporaryDirectory() as place:
-        env = {**clean(), "TORCH_TRACE": f"{place}/warm", "TORCHINDUCTOR_CACHE_DIR": f"{place}/cache"}
-        subprocess.run([sys.executable, str(INSIGHTS), "--each", place], env=env, capture_output=True, check=True)
+    """The traces of all cases, from one run each, and the text of torch's log for some cases."""
+    with tempfile.TemporaryDirectory() as directory:
+        env = {**clean(), "TORCH_TRACE": f"{directory}/warm", "TORCHINDUCTOR_CACHE_DIR": f"{directory}/cache"}
+        subprocess.run([sys.executable, str(INSIGHTS), "--each", directory], env=env, capture_output=True, check=True)
         for name in names:
             print(name)
-            (log,) = Path(place, name).glob("*.log")
-            lines = "".join(kept(log.read_text(), TOLD, lambda text: anonymous(text, place), whole=True))
+            (log,) = Path(directory, name).glob("*.log")
+            lines = "".join(kept(log.read_text(), TOLD, lambda text: anonymous(text, directory), whole=True))
             (FIXTURES / "insights" / f"{name}.log").write_text(used(lines))
         for name in sorted(set(names) & set(TEXTS)):
             env = {**clean(), "TORCH_LOGS": LOGS}
             command = [sys.executable, str(INSIGHTS), name]
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-            (FIXTURES / "insights" / f"{name}.txt").write_text(anonymous(done.stderr, place))
+            (FIXTURES / "insights" / f"{name}.txt").write_text(anonymous(done.stderr, directory))
 
 
 def clean() -> dict[str, str]:
@@ -96,20 +96,22 @@ def clean() -> dict[str, str]:
 
 
 def used(text: str) -> str:
-    """`text` without the file names that no stack refers to."""
+    """`text` without file names that no stack refers to."""
     ids = set(re.findall(r'"filename": (\d+)', text))
     lines = text.splitlines(keepends=True)
-    return "".join(line for line in lines if (it := re.search(r'"str": \[".*", (\d+)\]', line)) is None or it[1] in ids)
+    return "".join(
+        line for line in lines if (record := re.search(r'"str": \[".*", (\d+)\]', line)) is None or record[1] in ids
+    )
 
 
 def kept(text: str, events: set[str], rewrite, *, whole: bool = False) -> Iterator[str]:
-    """The records of `text` whose event or artifact name is in `events`; `whole`: with all that insights read."""
-    for found in re.finditer(r"^(V\d{4} .*?\]) (\{.*)\n((?:\t.*\n)*)", text, re.MULTILINE):
-        data = json.loads(found[2])
+    """The records in `text` whose event or artifact name is in `events`; with `whole`, all that insights read."""
+    for record in re.finditer(r"^(V\d{4} .*?\]) (\{.*)\n((?:\t.*\n)*)", text, re.MULTILINE):
+        data = json.loads(record[2])
         event = next(key for key in data if key not in CONTEXT)
         if (data[event].get("name") if event == "artifact" else event) not in events:
             continue
-        if event == "chromium_event" and whole and "pgo." not in found[3]:
+        if event == "chromium_event" and whole and "pgo." not in record[3]:
             continue
         if isinstance(data[event], dict) and "stack" in data[event] and whole and event != "dynamo_start":
             data[event]["stack"] = ends(data[event]["stack"])
@@ -124,13 +126,13 @@ def kept(text: str, events: set[str], rewrite, *, whole: bool = False) -> Iterat
                 config = {key: value for key, value in config.items() if SETTINGS.match(key)}
                 data[event]["dynamo_config"] = json.dumps(config)
             data[event]["fail_reason"] = (data[event].get("fail_reason") or "")[:800] or None
-        payload = found[3].removesuffix("\n").replace("\n\t", "\n").removeprefix("\t")
+        payload = record[3].removesuffix("\n").replace("\n\t", "\n").removeprefix("\t")
         data = json.loads(rewrite(json.dumps(data)))
         if "has_payload" in data:
-            uncut = whole or '"fx_graph_runnable"' in found[2]
+            uncut = whole or '"fx_graph_runnable"' in record[2]
             payload = rewrite(payload) if uncut else cut(rewrite(payload))
             data["has_payload"] = hashlib.md5(payload.encode()).hexdigest()
-        yield f"{found[1]} {json.dumps(data)}\n"
+        yield f"{record[1]} {json.dumps(data)}\n"
         if "has_payload" in data:
             yield "".join(f"\t{line}\n" for line in payload.split("\n"))
 
@@ -139,17 +141,17 @@ def ends(stack: list[dict]) -> list[dict]:
     return stack if len(stack) < 21 else [*stack[:3], *stack[-18:]]
 
 
-def anonymous(text: str, place: str) -> str:
-    for known, shown in ((place, "/tmp/run"), (str(CASES.parent), "/home/me"), (sys.prefix, "/venv")):
-        text = text.replace(known, shown)
+def anonymous(text: str, directory: str) -> str:
+    for path, shown in ((directory, "/tmp/run"), (str(CASES.parent), "/home/me"), (sys.prefix, "/venv")):
+        text = text.replace(path, shown)
     text = re.sub(
         rf"(?:[\w/]*/)?{TESTS.parent.name}/{TESTS.name}/(\w+\.py)", r"home/me/\1", text
-    )  # as torch shortens it
+    )  # torch shortens the text in the same way
     return re.sub(rf"{re.escape(sys.base_prefix)}|/tmp/torchinductor_\w+", "/python", text)
 
 
 def cut(text: str) -> str:
-    """`text` without most of its inner lines; what the exception says goes on to a native compiler's first error."""
+    """`text` without most of its inner lines. An exception's text is kept up to a native compiler's first error."""
     lines = [line[:400] for line in text.rstrip("\n").split("\n")]
     if len(lines) <= LONGEST:
         return "\n".join(lines)

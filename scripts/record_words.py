@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes down the words that the redactor knows: torch's names, and what torch's own texts are made of.
+"""Write the redactor's word lists: the names in torch, and the words of torch's own texts.
 
     .venv/bin/python scripts/record_words.py
 
@@ -23,7 +23,7 @@ import torch
 _PLACE = Path(__file__).resolve().parents[1] / "src" / "repro_kit" / "bundle" / "privacy" / "words"
 _ROOT = Path(torch.__file__).parent
 _LEFT_OUT = ("testing/_internal", "test/", "_vendor", "include/", "share/", "bin/", "lib/")
-_OFTEN = 30  # occurrences from which a word is a common one
+_OFTEN = 30  # occurrences that make a word a common one
 _SHORTEST, _LONGEST = 2, 14
 _NAMESPACES = ("aten", "prims", "prim", "quantized", "inductor", "c10d", "_c10d_functional", "higher_order")
 _MODULES = (
@@ -39,7 +39,7 @@ _MODULES = (
 _SETTINGS = ("_dynamo/config.py", "_inductor/config.py", "_functorch/config.py", "compiler/config.py")
 _BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor", "cudagraphs", "onnxrt", "tvm", "openxla")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-#: Of people and companies: whoever bears such a name wants it out of a report.
+#: Names of people and companies: whoever has such a name wants it out of a report.
 _NAMES = {"alice", "bob", "facebook", "google", "amazon", "microsoft"}
 _EVENT = re.compile(r"trace_structured\(\s*\"(\w+)\"|\"(\w+)\": |name=\"(\w+)\"|metadata\[\"(\w+)\"\]")
 
@@ -53,7 +53,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def names() -> Iterator[str]:
-    """Every name of torch's that a report may show."""
+    """Every name in torch that a report may show."""
     yield from (*_BACKENDS, *_MODES, "torch", "pytorch", "github", "graph_break", "cpu", "cuda", "meta", "triton")
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, operator = schema.name.partition("::")
@@ -88,7 +88,7 @@ def common() -> Iterator[str]:
 
 
 def write(file: str, words: Iterator[str]) -> set[str]:
-    """Write the words, one a line, without those that are too short to be told from any text."""
+    """Write the words, one per line. Words that are too short to be told from other text are left out."""
     kept = {word.lower() for word in words if len(word) >= _SHORTEST and re.fullmatch(r"[A-Za-z_][\w-]+", word)}
     (_PLACE / file).write_text("\n".join(sorted(kept)) + "\n", encoding="utf-8")
     return kept
@@ -96,9 +96,9 @@ def write(file: str, words: Iterator[str]) -> set[str]:
 
 def main() -> int:
     """Write both lists."""
-    known = write("torch.txt", names())
-    write("common.txt", (word for word in common() if word not in known | _NAMES))
-    print(f"torch {torch.__version__}: {len(known)} names")
+    torch_names = write("torch.txt", names())
+    write("common.txt", (word for word in common() if word not in torch_names | _NAMES))
+    print(f"torch {torch.__version__}: {len(torch_names)} names")
     return 0
 
 

@@ -50,15 +50,17 @@ class Cost:
         return f"{self.seconds:.0f} s [{self.cpu:.0f}]" + (f" {self.note}" if self.note else "")
 
     def over(self, other: Cost) -> str:
-        """Both as shares of the other's."""
+        """Wall and CPU seconds as shares of the other's."""
         return f"{self.seconds / other.seconds:.2f} [{self.cpu / other.cpu:.2f}]"
 
 
-def timed(command: Sequence[str | Path], place: Path, env: Mapping[str, str]) -> Cost:
-    """Run it to its end; how it ends does not matter."""
+def timed(command: Sequence[str | Path], directory: Path, env: Mapping[str, str]) -> Cost:
+    """Run the command to its end and measure it; its exit status does not matter."""
     started, before = time.monotonic(), _cpu()
-    with (place / "output.txt").open("wb") as output:
-        subprocess.run(command, cwd=place, env=env, stdout=output, stderr=output, timeout=30 * PATIENCE, check=False)
+    with (directory / "output.txt").open("wb") as output:
+        subprocess.run(
+            command, cwd=directory, env=env, stdout=output, stderr=output, timeout=30 * PATIENCE, check=False
+        )
     return Cost(time.monotonic() - started, _cpu() - before)
 
 
@@ -67,7 +69,7 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def by_hand(script: Path, place: Path) -> Cost:
+def by_hand(script: Path, directory: Path) -> Cost:
     """Each cell in an interpreter of its own, with empty caches."""
     cells: list[dict[str, object]] = [
         *({"backend": backend, "dynamic": dynamic} for dynamic in (None, True, False) for backend in LADDER),
@@ -75,20 +77,24 @@ def by_hand(script: Path, place: Path) -> Cost:
     ]
     costs = []
     for cell in cells:
-        caches = place / "caches"
+        caches = directory / "caches"
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(caches)}
         costs.append(
-            timed([sys.executable, script], place, probe_environment(env, "override", place / "probe", PATIENCE, cell))
+            timed(
+                [sys.executable, script],
+                directory,
+                probe_environment(env, "override", directory / "probe", PATIENCE, cell),
+            )
         )
         shutil.rmtree(caches, ignore_errors=True)
     return Cost(sum(cost.seconds for cost in costs), sum(cost.cpu for cost in costs), f"{len(costs)} runs")
 
 
-def with_repro_kit(case: Path, on: str, jobs: int, place: Path) -> Cost:
-    """The full matrix, none of its cells known from before."""
+def with_repro_kit(case: Path, on: str, jobs: int, directory: Path) -> Cost:
+    """The full matrix of a case without any earlier cells."""
     shutil.rmtree(case / "ablate", ignore_errors=True)
     command = [*_TOOL, "ablate", "--no-narrow", "--preset", "full", "--on", on, "--jobs", str(jobs), str(case)]
-    cost = timed(command, place, os.environ)
+    cost = timed(command, directory, os.environ)
     ablation = Case.open(case).read("ablation.json", Ablation)
     return Cost(cost.seconds, cost.cpu, f"{counts(ablation.cells)}; {ablation.layer}")
 
@@ -101,21 +107,21 @@ def main() -> None:
     asked = parser.parse_args()
     for script in asked.scripts:
         with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory)
-            case = place / "case.repro"
+            work = Path(directory)
+            case = work / "case.repro"
             timed(
                 [*_TOOL, "collect", "--until", "capture", "-o", case, "--python", sys.executable, script.absolute()],
-                place,
+                work,
                 os.environ,
             )
             print(f"{script.name}, {asked.jobs} jobs", flush=True)
-            hand = None if "hand" in asked.skip else by_hand(script.absolute(), place)
+            hand = None if "hand" in asked.skip else by_hand(script.absolute(), work)
             if hand:
                 print(f"  by hand     {hand}", flush=True)
             for on in ("program", "script"):
                 if on in asked.skip:
                     continue
-                cost = with_repro_kit(case, on, asked.jobs, place)
+                cost = with_repro_kit(case, on, asked.jobs, work)
                 print(f"  on {on:<8} {cost}" + (f": {cost.over(hand)} of by hand" if hand else ""), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Run many command lines of repro-kit in one process, each with its peak of memory, its time and what it printed.
+"""Run many command lines of repro-kit in one process. Measures each one's peak memory, time and output.
 
     python attempts.py ASKED.json TOLD.json
 
@@ -20,52 +20,52 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-_LONGEST = 60  # seconds: what takes longer hangs
+_LONGEST = 60  # seconds: a command that takes longer counts as a hang
 
 
 @dataclass(frozen=True)
 class Told:
-    """How one command line ended."""
+    """How one command line ended, and what it printed."""
 
     argv: list[str]
-    exit: int | None  # None: it hung, or raised
-    grown: int  # bytes that the process took more than before, at most
+    exit: int | None  # None: the command hung, or raised an exception
+    grown: int  # bytes: the largest growth of the process's memory
     seconds: float
     output: str
 
     @property
     def is_one_sentence(self) -> bool:
-        """Whether it was refused as bad input is."""
+        """Whether the command was refused in the way that bad input is."""
         return self.exit == 2 and "unexpected" not in self.output and "Traceback" not in self.output
 
 
 def run_all(commands: Sequence[Sequence[str]], scratch: Path, *, terminal: bool = False) -> list[Told]:
-    """Run them in a process of their own, in `scratch`; `terminal`: what they print to says that it is one."""
-    asked, told = scratch / "asked.json", scratch / "told.json"
+    """Run the commands in a process of their own, in `scratch`. `terminal`: their output claims to be one."""
+    asked, results = scratch / "asked.json", scratch / "told.json"
     asked.write_text(json.dumps([list(map(str, words)) for words in commands]))
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "ATTEMPTS_TERMINAL": "1" if terminal else ""}
     subprocess.run(
-        [sys.executable, __file__, str(asked), str(told)], cwd=scratch, env=env, check=True, stdin=subprocess.DEVNULL
+        [sys.executable, __file__, str(asked), str(results)], cwd=scratch, env=env, check=True, stdin=subprocess.DEVNULL
     )
-    return [Told(**load) for load in json.loads(told.read_text())]
+    return [Told(**load) for load in json.loads(results.read_text())]
 
 
 class _Out(io.TextIOWrapper):
-    """What is printed, into memory."""
+    """An output stream in memory."""
 
     def isatty(self) -> bool:
         return bool(os.environ.get("ATTEMPTS_TERMINAL"))
 
 
 class _HangError(BaseException):
-    """It did not end in time."""
+    """The command did not end in time."""
 
 
 def _hang(*_: object) -> None:
     raise _HangError
 
 
-def _one(argv: list[str]) -> Told:
+def _one_line(argv: list[str]) -> Told:
     from repro_kit.cli.main import main
 
     out = _Out(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
@@ -88,7 +88,7 @@ def _one(argv: list[str]) -> Told:
 
 
 def _reset() -> int:
-    """Begin to measure the peak anew; what is in use now."""
+    """Reset the measurement of the peak, and return the memory in use now, in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
@@ -100,12 +100,12 @@ def _peak() -> int:
 
 def _status(name: str) -> int:
     with contextlib.suppress(OSError):
-        found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        return int(found[1]) * 1024 if found else 0
+        match = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        return int(match[1]) * 1024 if match else 0
     return 0
 
 
 if __name__ == "__main__":
-    _one(["--version"])
-    done = [asdict(_one(argv)) for argv in json.loads(Path(sys.argv[1]).read_text())]
+    _one_line(["--version"])
+    done = [asdict(_one_line(argv)) for argv in json.loads(Path(sys.argv[1]).read_text())]
     Path(sys.argv[2]).write_text(json.dumps(done))

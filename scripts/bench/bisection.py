@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds judged by a bisection against ceil(log2 n) + 2, with and without gaps; seconds of its own a step.
+"""Count the builds that a bisection judges, against ceil(log2 n) + 2, and measure its own seconds per step.
 
     python scripts/bench/bisection.py [--no-environments]
 
@@ -27,13 +27,13 @@ from repro_kit.bisect import JudgeNext, Mark, Question, next_step
 from repro_kit.bisect.store import read_state
 
 SIZES = (2, 10, 50, 100, 200, 400)
-SHARES = (0.0, 0.1, 0.3)  # of builds of no use, here and there
+SHARES = (0.0, 0.1, 0.3)  # of builds that cannot be judged, spread over the range
 CLUSTER = 0.1  # or one run of them, this share of the range
 SEEDS = 5
 
 
 def judged(count: int, turn: int, broken: Callable[[int], bool]) -> int:
-    """How many builds are judged in a range of `count` until the one where it turned is known."""
+    """The number of builds that are judged in a range of `count` builds to find where the failure begins."""
     question, marks = Question(count - 1), dict[int, Mark]()
     while isinstance(step := next_step(question, marks), JudgeNext):
         at = step.index
@@ -42,8 +42,8 @@ def judged(count: int, turn: int, broken: Callable[[int], bool]) -> int:
 
 
 def counts(count: int, share: float, *, cluster: bool = False) -> list[int]:
-    """What `judged` says for every turning point."""
-    found = []
+    """`judged` for every position of the first bad build."""
+    judged_counts = []
     for turn in range(1, count):
         for seed in range(SEEDS if share else 1):
             chance = random.Random(f"{count} {turn} {seed}")
@@ -51,18 +51,18 @@ def counts(count: int, share: float, *, cluster: bool = False) -> list[int]:
             size = round(share * len(inner))
             start = chance.randrange(1, max(count - 1 - size, 2))
             gone = set(range(start, start + size)) if cluster else set(chance.sample(inner, size))
-            found.append(judged(count, turn, gone.__contains__))
-    return found
+            judged_counts.append(judged(count, turn, gone.__contains__))
+    return judged_counts
 
 
 def table() -> None:
-    """Builds judged: mean and most, by size of the range and share of builds of no use."""
-    heads = [*(f"{share:.0%} of no use" for share in SHARES), f"a run of {CLUSTER:.0%}"]
+    """Builds judged (mean and maximum), by the size of the range and the share of builds that cannot be judged."""
+    heads = [*(f"{share:.0%} that cannot be judged" for share in SHARES), f"a run of {CLUSTER:.0%}"]
     print("| builds | ceil(log2 n)+2 | " + " | ".join(f"{head}: mean, most" for head in heads) + " |")
     print("|---|---|" + "---|" * len(heads))
     for count in SIZES:
-        found = [*(counts(count, share) for share in SHARES), counts(count, CLUSTER, cluster=True)]
-        cells = [f"{statistics.mean(it):.1f}, {max(it)}" for it in found]
+        columns = [*(counts(count, share) for share in SHARES), counts(count, CLUSTER, cluster=True)]
+        cells = [f"{statistics.mean(column):.1f}, {max(column)}" for column in columns]
         print(f"| {count} | {ceil(log2(count)) + 2} | " + " | ".join(cells) + " |")
 
 
@@ -75,7 +75,9 @@ def make_wheel(directory: Path, version: str, fails: bool) -> None:
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     sums = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
-    record = [f"{name},sha256={base64.urlsafe_b64encode(it).rstrip(b'=').decode()}," for name, it in sums.items()]
+    record = [
+        f"{name},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}," for name, digest in sums.items()
+    ]
     files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
     with zipfile.ZipFile(directory / f"frob-{version}-py3-none-any.whl", "w") as archive:
         for name, text in files.items():
@@ -83,9 +85,9 @@ def make_wheel(directory: Path, version: str, fails: bool) -> None:
 
 
 def overhead(count: int) -> None:
-    """What the steps of a real bisection over `count` wheels cost beside installation and oracle."""
-    with tempfile.TemporaryDirectory() as place:
-        root = Path(place)
+    """The seconds that a real bisection over `count` wheels adds to installation and oracle, per step."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
         (root / "dist").mkdir()
         for number in range(count):
             make_wheel(root / "dist", f"1.{number}", number >= count * 2 // 3)
@@ -104,7 +106,7 @@ def overhead(count: int) -> None:
 
 
 def main() -> None:
-    """Both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-environments", action="store_true", help="only count")
     options = parser.parse_args()

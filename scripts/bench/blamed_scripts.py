@@ -1,4 +1,4 @@
-"""Scripts that raise what is not the compiler's fault, and such whose eager run cannot be trusted."""
+"""Scripts that raise errors for which the compiler is not to blame, and scripts whose eager run proves nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STORE = (
 _BUG = "import torch\ntorch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = {kind!r}\n"
 _EAGER = "os.environ.get('TORCH_COMPILE_DISABLE') == '1'"
 
-#: Name, source: nobody is blamed for what these raise.
+#: (name, source): for the errors of these scripts, nobody is blamed.
 NOBODYS = {
     "sla_message": _COMPILED
     + "start = time.time()\nf(torch.ones(4))\n"
@@ -31,13 +31,13 @@ NOBODYS = {
     + f"f(torch.ones(4))\ntry:\n    if not {_EAGER}:\n        raise TimeoutError()\n"
     + "except OSError as error:\n    raise RuntimeError('loader failed') from error\n",
 }
-#: Nobody may say that these fail, or pass, without torch.compile by the variable alone: it never arrives.
+#: These scripts never see the variable TORCH_COMPILE_DISABLE, so their eager run proves nothing by the variable alone.
 LOST_VARIABLE = {
     "cleared_environment": "import os\npath = os.environ['PATH']\nos.environ.clear()\nos.environ['PATH'] = path\n"
     + _BUG.format(kind="compile_error")
     + "torch.compile(torch.relu)(torch.ones(4))\n",
 }
-#: These are wrong results, and must still be told as that.
+#: These scripts have wrong results, which must be reported as such.
 WRONG_RESULTS = {
     "testing": _BUG.format(kind="accuracy")
     + "x = torch.randn(64)\ntorch.testing.assert_close(torch.compile(torch.relu)(x), torch.relu(x))\n",

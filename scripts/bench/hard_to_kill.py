@@ -1,4 +1,4 @@
-"""Scripts whose processes do what they can to outlive whoever ends them; each has a mark on its command line."""
+"""Scripts whose processes try to outlive their killer; each process has a mark on its command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-#: By what they do. Python's code is run with ``-c``, and the mark is an argument, which forked processes keep.
+#: Scripts by what they do. They run with ``python -c`` and the mark as an argument, which forked processes keep.
 FORMS = {
     "a child": "import os, time\nos.fork()\ntime.sleep(600)",
     "a session of its own": "import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(600)",
@@ -86,7 +86,7 @@ FORMS = {
 }  # fmt: skip
 
 
-#: Starts the command of its arguments as every stage does: PLACE TIMEOUT WORDS...
+#: Starts the command in its arguments as every stage does: DIRECTORY TIMEOUT WORDS...
 LAUNCHER = """
 import os, sys
 from pathlib import Path
@@ -99,18 +99,18 @@ ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
 print(ran)
 """
 
-#: Who is killed: repro-kit, or one of the two processes that watch over the command.
+#: The process to kill: repro-kit, or one of the two processes that watch over the command.
 VICTIMS = ("repro-kit", "guard", "watcher")
 
 
-def start(place: Path, argv: list[str], timeout: float = 600) -> subprocess.Popen[str]:
-    """A process of repro-kit's that has the command run below it."""
-    command = [sys.executable, "-c", LAUNCHER, str(place), str(timeout), *argv]
+def start(directory: Path, argv: list[str], timeout: float = 600) -> subprocess.Popen[str]:
+    """Start a process that runs the command below it, as repro-kit does."""
+    command = [sys.executable, "-c", LAUNCHER, str(directory), str(timeout), *argv]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def keepers(pid: int) -> list[int]:
-    """The guard and the watcher of the first command below the process `pid` that has them; empty where none has."""
+    """The guard and the watcher of the first command below process `pid`; empty when there is none."""
     with suppress(psutil.Error, IndexError):
         for child in psutil.Process(pid).children():
             if any(word.endswith("keeper.py") for word in child.cmdline()):
@@ -118,10 +118,10 @@ def keepers(pid: int) -> list[int]:
     return []
 
 
-def outlived(place: Path, form: str, whom: str) -> list[int]:
-    """The processes of one of `FORMS` that are left 5 s after a kill; empty is as it should be."""
+def outlived(directory: Path, form: str, whom: str) -> list[int]:
+    """The processes of a script in `FORMS` that are left 5 s after a kill. There should be none."""
     mark = f"mark-{uuid.uuid4().hex}"
-    process = start(place, command(form, mark))
+    process = start(directory, command(form, mark))
 
     def others() -> set[int]:
         return {pid for pid in marked(mark) if pid != process.pid}
@@ -131,7 +131,7 @@ def outlived(place: Path, form: str, whom: str) -> list[int]:
             raise RuntimeError(f"{form}: the processes did not start")
         first = others()
         os.kill([process.pid, *keepers(process.pid)][VICTIMS.index(whom)], signal.SIGKILL)
-        if whom != "repro-kit":  # the command is run anew, once; these must go anyway
+        if whom != "repro-kit":  # the command is started once more, and its processes must end too
             wait_until(lambda: not first & others(), seconds=5)
             left = first & others()
             process.kill()
@@ -152,22 +152,22 @@ def command(form: str, mark: str) -> list[str]:
 
 
 def processes(form: str) -> int:
-    """How many processes one of `FORMS` has, once it has started them."""
+    """The number of processes that a script in `FORMS` starts."""
     return 64 if form == "sixty-four processes" else 2
 
 
 def marked(mark: str) -> list[int]:
     """Every process with `mark` on its command line that has not ended."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    """Whether `condition` comes to hold in so many seconds."""
+    """Whether `condition` becomes true within this many seconds."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

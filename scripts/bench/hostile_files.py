@@ -1,4 +1,4 @@
-"""Bundles, archives and files as nobody should send them: for the tests and for the trust bench."""
+"""Bundles, archives and files that an attacker may send, for the tests and for the trust bench."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums
 from repro_kit.bundle.story.story import Story, write_story
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
@@ -38,8 +38,8 @@ def story_of(text: str = "boom", **fields: object) -> Story:
         ("reason", "evidence", "command", "captured", "minimized", "bisected", "log"), text
     )
     signature = Signature(Kind.RUNTIME_ERROR, (text,), text)
-    told = {**about, "insights": (text,), "others": (text,), "left_out": (text,), **fields}
-    return Story(signature, text, environment, "script", **told)  # type: ignore[arg-type]
+    content = {**about, "insights": (text,), "others": (text,), "left_out": (text,), **fields}
+    return Story(signature, text, environment, "script", **content)  # type: ignore[arg-type]
 
 
 def bundle_of(story: Story | None = None, **files: bytes) -> dict[str, bytes]:
@@ -61,7 +61,7 @@ def sealed(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def write_zip(path: Path, files: Mapping[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> None:
-    """A zip, whatever the names are."""
+    """A zip file with these names, valid or not."""
     with zipfile.ZipFile(path, "w", kind) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
@@ -89,12 +89,12 @@ def write_tar_of(path: Path, files: Mapping[str, bytes]) -> None:
 
 @dataclass(frozen=True)
 class Hostile:
-    """An archive, and whether it has to be refused; one that need not be costs little at least."""
+    """An archive, and whether repro-kit must refuse it. One that may be accepted must at least cost little."""
 
     name: str
     write: Callable[[Path], None]
     refused: bool = True
-    shown_only: bool = False  # it can be run
+    shown_only: bool = False  # the archive can be shown, and must not be run
     ending: str = ".zip"
 
 
@@ -125,7 +125,7 @@ def _tar_name(name: str) -> Callable[[Path], None]:
 
 
 def _bomb_zip(name: str, size: int) -> Callable[[Path], None]:
-    """`size` bytes of nothing in file `name`, with a true checksum in a true bundle."""
+    """A valid bundle with `size` zero bytes in file `name`, and a valid checksum."""
 
     def write(path: Path) -> None:
         write_zip(path, sealed({**bundle_of(), name: bytes(size)}))
@@ -141,7 +141,7 @@ def _bomb_tar(name: str, size: int) -> Callable[[Path], None]:
 
 
 def _gzipped(path: Path, *pieces: tuple[bytes, int]) -> None:
-    """Each piece so many times over, without ever being in memory at once."""
+    """Each piece repeated, without holding the whole in memory."""
     with gzip.open(path, "wb", compresslevel=9) as file:
         for piece, count in pieces:
             for _ in range(count):
@@ -163,7 +163,7 @@ def _header(kind: bytes, size: int, fill: bytes) -> Callable[[Path], None]:
 
 
 def _sparse(path: Path) -> None:
-    """A file that is one hole: a list of as many holes as it says."""
+    """A sparse file with a map of many holes."""
     pax = b"".join(
         _record(key, value)
         for key, value in ((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.name", b"x"))
@@ -198,7 +198,7 @@ def _many_tar(path: Path) -> None:
 
 
 def _overlapping(path: Path) -> None:
-    """Many entries of the directory that share one piece of data."""
+    """Many directory entries that share one piece of data."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("files/a.py", bytes(64 * MIB))
         first = archive.infolist()[0]
@@ -210,20 +210,20 @@ def _overlapping(path: Path) -> None:
 
 
 def _patched(at: int, size: str, value: int, mark: bytes = b"PK\x01\x02", **files: bytes) -> Callable[[Path], None]:
-    """A true bundle one of whose headers was changed."""
+    """A valid bundle with one header changed."""
 
     def write(path: Path) -> None:
         write_zip(path, sealed({**bundle_of(), **files}))
         data = bytearray(path.read_bytes())
-        place = data.rfind(mark) + at
-        data[place : place + struct.calcsize(size)] = struct.pack(size, value)
+        position = data.rfind(mark) + at
+        data[position : position + struct.calcsize(size)] = struct.pack(size, value)
         path.write_bytes(data)
 
     return write
 
 
 def _hidden_end(path: Path) -> None:
-    """An end of directory within the end of directory, which a search from the end finds first."""
+    """A zip with a second end-of-directory record inside the first, which a search from the end finds first."""
     write_zip(path, {f"files/{number}.py": b"" for number in range(20_000)})
     data = bytearray(path.read_bytes())
     directory = data[-10:-6]
@@ -237,7 +237,7 @@ def _raw(data: bytes) -> Callable[[Path], None]:
 
 
 def _random(seed: int) -> Callable[[Path], None]:
-    """A true bundle with some of its bytes changed, cut off, or doubled."""
+    """A valid bundle with some bytes changed, cut off, or doubled."""
 
     def write(path: Path) -> None:
         dice = random.Random(seed)
@@ -257,7 +257,7 @@ def _random(seed: int) -> Callable[[Path], None]:
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
-def _told(**files: bytes) -> Callable[[Path], None]:
+def _with_story(**files: bytes) -> Callable[[Path], None]:
     return lambda path: write_zip(path, sealed({**bundle_of(), **files}))
 
 
@@ -295,9 +295,11 @@ def archives(*, large: bool) -> Iterator[Hostile]:
     for kind in ("SYMTYPE", "LNKTYPE", "CHRTYPE", "BLKTYPE", "FIFOTYPE", "CONTTYPE", "GNUTYPE_SPARSE"):
         entry = _entry("files/x", 0, getattr(tarfile, kind), linkname="/etc/passwd")
         if kind != "CONTTYPE":
-            yield Hostile(f"tar {kind}", lambda path, it=entry: write_tar(path, [(it, b"")]), ending=".tar.gz")
+            yield Hostile(
+                f"tar {kind}", lambda path, tar_entry=entry: write_tar(path, [(tar_entry, b"")]), ending=".tar.gz"
+            )
     for mode in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK):
-        yield Hostile(f"zip mode {mode:o}", lambda path, it=mode: _with_mode(path, it))
+        yield Hostile(f"zip mode {mode:o}", lambda path, unix_mode=mode: _with_mode(path, unix_mode))
     for name in ("story.json", "repro.py", "ablation.json", "files/a.py", "trace/a.log", "MANIFEST.sha256"):
         yield Hostile(f"zip bomb in {name}", _bomb_zip(name, big))
         yield Hostile(f"tar bomb in {name}", _bomb_tar(name, big), ending=".tar.gz")
@@ -327,17 +329,17 @@ def archives(*, large: bool) -> Iterator[Hostile]:
         yield Hostile(f"damaged tar {seed}", _random(seed), refused=False, ending=".tar.gz")
     yield Hostile("values of nothing", _bomb_zip("inputs/a.pt", big), refused=False)
     yield Hostile("nested zip", lambda path: _nested(path, big), refused=False)
-    yield Hostile("deep story", _told(**{"story.json": b"[" * MIB + b"]" * MIB}), shown_only=True)
-    yield Hostile("unknown schema", _told(**{"manifest.json": b'{"schema": 99}', "story.json": b"{}"}))
-    yield Hostile("wide story", _told(**{"story.json": _wide(3 * MIB)}), refused=False)
-    yield Hostile("many cells", _told(**{"ablation.json": _cells(30_000)}), refused=False)
+    yield Hostile("deep story", _with_story(**{"story.json": b"[" * MIB + b"]" * MIB}), shown_only=True)
+    yield Hostile("unknown schema", _with_story(**{"manifest.json": b'{"schema": 99}', "story.json": b"{}"}))
+    yield Hostile("wide story", _with_story(**{"story.json": _wide(3 * MIB)}), refused=False)
+    yield Hostile("many cells", _with_story(**{"ablation.json": _cells(30_000)}), refused=False)
     yield Hostile("long program", _story(program=_long_program(60_000)), refused=False)
     yield Hostile("many sentences", _story(insights=("a",) * 500_000), refused=False)
     yield Hostile("one long word", _story(reason="a" * (3 * MIB)), refused=False)
     yield Hostile("many lines", _story(log="\n" * (3 * MIB), reason="a\n" * MIB), refused=False)
     sources = {f"files/{number}.py": b"a = 1\n" * (MIB // 6) for number in range(12)}
-    yield Hostile("many sources", _told(**sources), refused=False)
-    yield Hostile("long script", _told(**{"repro.py": b"a = 1\n" * (4 * MIB // 6)}), refused=False)
+    yield Hostile("many sources", _with_story(**sources), refused=False)
+    yield Hostile("long script", _with_story(**{"repro.py": b"a = 1\n" * (4 * MIB // 6)}), refused=False)
 
 
 def _with_mode(path: Path, mode: int) -> None:
@@ -360,7 +362,7 @@ SPECIAL = ("pipe", "device", "endless", "socket", "directory", "loop", "dangling
 
 
 def write_special(path: Path, kind: str) -> None:
-    """Put at `path` what is there in place of a file."""
+    """Put a special file of this kind at `path`."""
     match kind:
         case "pipe":
             os.mkfifo(path)

@@ -1,14 +1,14 @@
-"""Text that a terminal would obey, or that hides what it says: for the tests and for the trust bench."""
+"""Text that a terminal obeys, or that hides what it says; for the tests and for the trust bench."""
 
 from __future__ import annotations
 
 import re
 
-#: Every control character of C0 and C1 but tab and line feed, marks of direction, and what takes no room.
+#: Every control character of C0 and C1 but tab and line feed, direction marks, and zero-width characters.
 CHARACTERS = tuple(
     chr(code)
     for code in (
-        *(it for it in range(0x20) if it not in (0x09, 0x0A)),
+        *(code for code in range(0x20) if code not in (0x09, 0x0A)),
         *range(0x7F, 0xA0),
         0xAD, 0x34F, 0x61C, 0x115F, 0x180E,
         *range(0x200B, 0x2010),
@@ -20,7 +20,7 @@ CHARACTERS = tuple(
     )
 )  # fmt: skip
 
-#: Sequences that do something: titles, the clipboard, links, colours, the cursor, screens, answers typed for the user.
+#: Terminal sequences with an effect: titles, the clipboard, links, colours, the cursor, screens, typed answers.
 SEQUENCES = (
     "\x1b]0;owned\x07", "\x1b]2;owned\x1b\\", "\x9d0;owned\x9c",
     "\x1b]52;c;cm0gLXJm\x07", "\x9d52;c;cm0gLXJm\x9c",
@@ -39,5 +39,5 @@ _CURSOR = re.compile(r"\r?\x1b\[(?:2K|1A|\?25[lh])")  # rich's, of the live line
 
 
 def raw_in(printed: str) -> set[str]:
-    """The characters of `CHARACTERS` in what was printed, beside the colours that repro-kit itself gives."""
+    """The characters of `CHARACTERS` in the output, besides the colours of repro-kit itself."""
     return set(_CURSOR.sub("", _STYLE.sub("", printed.replace("\r\n", "\n")))) & set(CHARACTERS)

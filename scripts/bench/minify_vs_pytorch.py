@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Reduction
+from repro_kit.case.stage_results import Reduction
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_text
 from repro_kit.model.failure.failure import Failure, Kind
@@ -47,34 +47,34 @@ PATIENCE = 600.0  # seconds for one run of a script
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one minifier made of one case; without `statements` there is no result."""
+    """The result of one minifier on one case; without `statements` there is no result."""
 
     queries: int = 0
     seconds: float = 0.0
     cpu: float = 0.0  # seconds
     statements: int | None = None
-    same: bool = False  # fails with the original's signature
-    alone: bool = False  # and does so elsewhere too
-    stopped: bool = False  # at the limit
+    same: bool = False  # the result fails with the original's signature
+    alone: bool = False  # the result fails in another directory too
+    stopped: bool = False  # stopped at the time limit
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A process that ended, or was stopped (without a `code`)."""
+    """A process that ended, or that was stopped (then without a `code`)."""
 
     code: int | None
     stderr: str
     seconds: float
-    cpu: float  # seconds, of its descendants too; of a stopped one only those that had ended
+    cpu: float  # seconds, descendants included; for a stopped process only those descendants that had ended
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A failing script, and what it fails with."""
+    """A failing script, and its failure."""
 
     script: Path
-    place: Path  # an empty directory
+    directory: Path  # an empty directory
     signature: Signature
     case: Path
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -84,12 +84,12 @@ class Subject:
         return self.signature.kind
 
 
-def run(command: Sequence[str | Path], place: Path, env: Mapping[str, str], limit: float) -> Done:
-    """Run in a session of its own, all of which ends with it."""
+def run(command: Sequence[str | Path], directory: Path, env: Mapping[str, str], limit: float) -> Done:
+    """Run the command in a session of its own, and end all of the session's processes with it."""
     started, before = time.monotonic(), _cpu()
-    with (place / "stderr.txt").open("w+b") as stderr:
+    with (directory / "stderr.txt").open("w+b") as stderr:
         process = subprocess.Popen(
-            command, cwd=place, env=env, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
+            command, cwd=directory, env=env, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
         )
         try:
             code = process.wait(limit)
@@ -100,8 +100,8 @@ def run(command: Sequence[str | Path], place: Path, env: Mapping[str, str], limi
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         stderr.seek(0)
-        said = stderr.read().decode(errors="replace")
-    return Done(code, said, time.monotonic() - started, _cpu() - before)
+        errors = stderr.read().decode(errors="replace")
+    return Done(code, errors, time.monotonic() - started, _cpu() - before)
 
 
 def _cpu() -> float:
@@ -109,15 +109,15 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def capture(script: Path, place: Path) -> Subject | str:
-    """Collect up to the capture; why not, if there is no graph then."""
-    case = place / "case.repro"
+def capture(script: Path, directory: Path) -> Subject | str:
+    """Collect up to the capture. Returns the reason when there is no graph."""
+    case = directory / "case.repro"
     collect = [*_TOOL, "collect", "--python", sys.executable, "--until", "capture", "--output", str(case), str(script)]
-    done = run(collect, place, os.environ, 10 * PATIENCE)
+    done = run(collect, directory, os.environ, 10 * PATIENCE)
     signature = Case.open(case).file.signature if case.exists() else None
     if signature is None or not (case / "capture" / "program.py").exists():
         return done.stderr.strip().rpartition("\n")[2] or "no graph was captured"
-    return Subject(script, place, signature, case)
+    return Subject(script, directory, signature, case)
 
 
 _TOOL = (sys.executable, "-m", "repro_kit")
@@ -125,7 +125,7 @@ _TOOL = (sys.executable, "-m", "repro_kit")
 
 def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
     """Time `repro-kit minify`."""
-    done = run([*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.place, os.environ, 10 * PATIENCE)
+    done = run([*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.directory, os.environ, 10 * PATIENCE)
     if done.code != 0:
         return Outcome(seconds=done.seconds, note=done.stderr.strip().rpartition("\n")[2])
     made = Case.open(subject.case).read("minify/minify.json", Reduction)
@@ -135,12 +135,16 @@ def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
 
 def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome:
     """Let torch dump its launcher, then time the launcher."""
-    place = subject.place
-    env = {**subject.env, "TORCH_COMPILE_DEBUG_DIR": str(place), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")}
+    directory = subject.directory
+    env = {
+        **subject.env,
+        "TORCH_COMPILE_DEBUG_DIR": str(directory),
+        "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache"),
+    }
     level = "4" if subject.kind is Kind.ACCURACY else "2"
     dumping = {**env, "TORCHDYNAMO_REPRO_AFTER": "aot", "TORCHDYNAMO_REPRO_LEVEL": level}
-    run([sys.executable, subject.script], place, dumping, limit)
-    launcher = next(iter(place.rglob("minifier_launcher.py")), None)
+    run([sys.executable, subject.script], directory, dumping, limit)
+    launcher = next(iter(directory.rglob("minifier_launcher.py")), None)
     if launcher is None:
         return Outcome(note="it left no launcher")
     if start_only:
@@ -161,7 +165,7 @@ def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome
 
 def elsewhere(subject: Subject, script: Path) -> Path:
     """A copy of `script` in a directory of its own."""
-    return Path(shutil.copy(script, tempfile.mkdtemp(prefix="alone-", dir=subject.place)))
+    return Path(shutil.copy(script, tempfile.mkdtemp(prefix="alone-", dir=subject.directory)))
 
 
 def _statements(path: Path) -> int | None:
@@ -181,7 +185,7 @@ def fails_alike(path: Path, subject: Subject) -> bool:
     failure = _failure(done)
     if failure is None:
         return False
-    if subject.kind is Kind.ACCURACY:  # each minifier says it in words of its own
+    if subject.kind is Kind.ACCURACY:  # the two minifiers' scripts report a wrong result differently
         return failure.kind is Kind.ACCURACY or "AccuracyError" in done.stderr
     return subject.signature.matches(signature_of(failure), Strength.REBASED)
 
@@ -196,24 +200,24 @@ def _failure(done: Done) -> Failure | None:
 
 def compared(script: Path, options: argparse.Namespace) -> tuple[Outcome, Outcome]:
     """Both minifiers on one case."""
-    place = Path(tempfile.mkdtemp(prefix="bench-"))
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
     try:
-        subject = capture(script.resolve(), place)
+        subject = capture(script.resolve(), directory)
         if isinstance(subject, str):
             return Outcome(note=subject), Outcome(note="not tried")
         return with_repro_kit(subject, options.jobs), with_pytorch(
             subject, options.limit, start_only=options.start_only
         )
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def print_case(name: str, ours: Outcome, theirs: Outcome) -> None:
-    for tool, it in (("repro-kit", ours), ("PyTorch", theirs)):
-        left = "" if it.statements is None else str(it.statements)
-        held = ("", "") if it.statements is None else (_yes(it.same), _yes(it.alone))
-        ratio = _ratio(ours, theirs) if it is theirs else ""
-        row = (it.queries, f"{it.seconds:.0f} ({it.cpu:.0f})", left, *held, ratio, it.note)
+    for tool, outcome in (("repro-kit", ours), ("PyTorch", theirs)):
+        left = "" if outcome.statements is None else str(outcome.statements)
+        held = ("", "") if outcome.statements is None else (_yes(outcome.same), _yes(outcome.alone))
+        ratio = _ratio(ours, theirs) if outcome is theirs else ""
+        row = (outcome.queries, f"{outcome.seconds:.0f} ({outcome.cpu:.0f})", left, *held, ratio, outcome.note)
         print(f"| {name} | {tool} | " + " | ".join(map(str, row)) + " |", flush=True)
 
 
@@ -222,7 +226,7 @@ def _yes(value: bool) -> str:
 
 
 def _timed(ours: Outcome, theirs: Outcome) -> bool:
-    """Whether there are two times to compare: without a result, only that of a minifier that was stopped counts."""
+    """Whether both times can be compared. Without a result, only the time of a stopped minifier counts."""
     return ours.statements is not None and (theirs.statements is not None or theirs.stopped)
 
 
@@ -233,26 +237,26 @@ def _ratio(ours: Outcome, theirs: Outcome) -> str:
     return f"{least}{theirs.seconds / ours.seconds:.1f}× ({theirs.cpu / ours.cpu:.1f}×)"
 
 
-def print_summary(found: Mapping[str, tuple[Outcome, Outcome]]) -> None:
-    """What all cases say together."""
-    timed = [both for both in found.values() if _timed(*both)]
+def print_summary(outcomes: Mapping[str, tuple[Outcome, Outcome]]) -> None:
+    """Print a summary of all cases."""
+    timed = [both for both in outcomes.values() if _timed(*both)]
     if timed:
         wall = median(theirs.seconds / ours.seconds for ours, theirs in timed)
         cpu = median(theirs.cpu / ours.cpu for ours, theirs in timed)
         print(f"\nMedian ratio of the times: {wall:.1f}×, of CPU seconds {cpu:.1f}× ({len(timed)} cases)")
     for at, tool in enumerate(("repro-kit", "PyTorch")):
-        results = [both[at] for both in found.values() if both[at].statements is not None]
+        results = [both[at] for both in outcomes.values() if both[at].statements is not None]
         same, alone = sum(result.same for result in results), sum(result.alone for result in results)
         if results:
             share = f"{same} ({100 * same / len(results):.0f} %) with the same signature"
-            print(f"{tool}: {len(results)} results of {len(found)} cases; {share}; {alone} fail alike on their own")
-    kept = {name: both for name, both in found.items() if both[1].same and both[1].statements is not None}
+            print(f"{tool}: {len(results)} results of {len(outcomes)} cases; {share}; {alone} fail alike on their own")
+    kept = {name: both for name, both in outcomes.items() if both[1].same and both[1].statements is not None}
     larger = [
         name for name, (ours, theirs) in kept.items() if ours.statements is None or ours.statements > theirs.statements
     ]
     if kept:
-        told = f"larger in {', '.join(larger)}" if larger else "never larger"
-        print(f"Where PyTorch's result keeps the signature ({len(kept)} cases), repro-kit's is {told}.")
+        comparison = f"larger in {', '.join(larger)}" if larger else "never larger"
+        print(f"Where PyTorch's result keeps the signature ({len(kept)} cases), repro-kit's is {comparison}.")
 
 
 def main() -> None:
@@ -265,11 +269,11 @@ def main() -> None:
     options = parser.parse_args()
     print("| case | minifier | queries | seconds | statements | same failure | on its own | ratio | note |")
     print("|---" * 9 + "|")
-    found = {}
+    results = {}
     for script in options.scripts:
-        ours, theirs = found[script.stem] = compared(script, options)
+        ours, theirs = results[script.stem] = compared(script, options)
         print_case(script.stem, ours, theirs)
-    print_summary(found)
+    print_summary(results)
 
 
 if __name__ == "__main__":

@@ -27,24 +27,26 @@ SCRIPT = Path(__file__).parent / "cases" / "lowering.py"
 _TOOL = (sys.executable, "-m", "repro_kit")
 
 
-def bisector(script: Path, place: Path) -> str:
-    """CompilerBisector from the first backend to the operator."""
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")}
-    count = place / "runs.txt"
+def bisector(script: Path, directory: Path) -> str:
+    """Run CompilerBisector from the first backend to the operator."""
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache")}
+    count = directory / "runs.txt"
     counted = f"echo >> {shlex.quote(str(count))}; exec {shlex.join([sys.executable, str(script)])}"
-    cost = timed([sys.executable, "-m", "torch._inductor.compiler_bisector", "run", "sh", "-c", counted], place, env)
-    told = (place / "output.txt").read_text(errors="replace").strip().rsplit("\n", 1)[-1]
-    return f"{cost}, {len(count.read_text().splitlines())} runs of the script: {told}"
+    cost = timed(
+        [sys.executable, "-m", "torch._inductor.compiler_bisector", "run", "sh", "-c", counted], directory, env
+    )
+    last_line = (directory / "output.txt").read_text(errors="replace").strip().rsplit("\n", 1)[-1]
+    return f"{cost}, {len(count.read_text().splitlines())} runs of the script: {last_line}"
 
 
-def with_repro_kit(script: Path, jobs: int, place: Path) -> list[str]:
-    """A case from nothing, and its narrowing."""
-    case = place / "case.repro"
+def with_repro_kit(script: Path, jobs: int, directory: Path) -> list[str]:
+    """Make a new case, and narrow it."""
+    case = directory / "case.repro"
     first = timed(
-        [*_TOOL, "collect", "--until", "capture", "-o", case, "--python", sys.executable, script], place, os.environ
+        [*_TOOL, "collect", "--until", "capture", "-o", case, "--python", sys.executable, script], directory, os.environ
     )
     options = ["--preset", "quick", "--narrow", "subsystem,op", "--no-workarounds", "--jobs", str(jobs)]
-    rest = timed([*_TOOL, "ablate", *options, case], place, os.environ)
+    rest = timed([*_TOOL, "ablate", *options, case], directory, os.environ)
     chain = Case.open(case).read("ablation.json", Ablation).chain
     named = f"{chain.runs} runs, {chain.seconds:.0f} s of it narrowing: {in_one_line(chain)}" if chain else "no chain"
     total = f"{first.seconds + rest.seconds:.0f} s [{first.cpu + rest.cpu:.0f}]"
@@ -58,11 +60,11 @@ def main() -> None:
     asked = parser.parse_args()
     script = asked.script.absolute()
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
+        work = Path(directory)
         print(f"{script.name}, {asked.jobs} jobs", flush=True)
-        for line in with_repro_kit(script, asked.jobs, place):
+        for line in with_repro_kit(script, asked.jobs, work):
             print(f"  repro-kit         {line}", flush=True)
-        print(f"  CompilerBisector  {bisector(script, place)}", flush=True)
+        print(f"  CompilerBisector  {bisector(script, work)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Command lines that nobody should type, and damaged cases: what the trust bench and the tests give to repro-kit."""
+"""Bad command lines and damaged cases, which the trust bench and the tests give to repro-kit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from programs import FAILING
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.case.case import STAGES, Case, StageRecord, Subject
-from repro_kit.case.results import BundleResult, Capture, Observation, ObservedFailure
+from repro_kit.case.stage_results import BundleResult, Capture, Observation, ObservedFailure
 from repro_kit.cli.main import COMMANDS, main
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
@@ -35,7 +35,7 @@ from repro_kit.session.options import Options
 from stories import story_of
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: Text that no option means.
+#: Text that is no valid value of any option.
 TEXTS = (
     *("", " ", "-", "-1", "0", "9" * 400, "1e999", "1e308", "nan", "-inf", "0x10", "1_0", "é", "\u202e", "\0", "a\0b"),
     *(
@@ -99,19 +99,19 @@ _UNEXPECTED = re.compile(r"unexpected:|unexpected error")
 
 @dataclass(frozen=True)
 class Ran:
-    """One command line, and what was wrong with how it ended (empty: nothing)."""
+    """One command line, and what was wrong with the way it ended (empty: nothing)."""
 
     words: tuple[str, ...]
     output: str
     wrong: str
 
 
-def operands(place: Path) -> list[Path]:
-    """What command lines may name: scripts, a case, bundles, traces, and things that are none of these."""
+def operands(directory: Path) -> list[Path]:
+    """Files that command lines may name: scripts, a case, bundles, traces, and files of other kinds."""
     for name, content in _SCRIPTS.items():
-        (place / name).write_bytes(content)
+        (directory / name).write_bytes(content)
     for failing in FAILING[:2]:
-        (place / f"{failing.name}_program.py").write_text(failing.text)
+        (directory / f"{failing.name}_program.py").write_text(failing.text)
     story = story_of("accuracy")
     files = {
         STORY: write_story(story).encode(),
@@ -120,28 +120,29 @@ def operands(place: Path) -> list[Path]:
         "repro.py": story.repro.encode(),
     }
     files[CHECKSUMS] = checksums(files)
-    pack(place / "good.repro.zip", files)
-    (place / "unpacked").mkdir()
+    pack(directory / "good.repro.zip", files)
+    (directory / "unpacked").mkdir()
     for name, data in files.items():
-        (place / "unpacked" / name).write_bytes(data)
-    make_case(place / "case.repro", place / "plain.py")
+        (directory / "unpacked" / name).write_bytes(data)
+    make_case(directory / "case.repro", directory / "plain.py")
     trace = next((_ROOT / "tests" / "trace" / "fixtures").glob("backend_error.log"))
-    (place / "traces").mkdir()
-    shutil.copy(trace, place / "traces" / "dedicated_log_torch_trace_x.log")
-    (place / "damaged.repro").mkdir()
-    (place / "damaged.repro" / "case.toml").write_bytes(b"schema = 1\n\xff")
-    (place / "watched.repro").mkdir()
-    (place / "watched.repro" / "watched.json").write_text('{"schema": 1, "python": 3}')
-    (place / "cut.repro.zip").write_bytes((place / "good.repro.zip").read_bytes()[:200])
-    (place / "folder").mkdir()
-    (place / "sealed").mkdir(mode=0o000)
-    (place / "loop").symlink_to("loop")
-    return sorted(place.iterdir())
+    (directory / "traces").mkdir()
+    shutil.copy(trace, directory / "traces" / "dedicated_log_torch_trace_x.log")
+    (directory / "damaged.repro").mkdir()
+    (directory / "damaged.repro" / "case.toml").write_bytes(b"schema = 1\n\xff")
+    (directory / "watched.repro").mkdir()
+    (directory / "watched.repro" / "watched.json").write_text('{"schema": 1, "python": 3}')
+    (directory / "cut.repro.zip").write_bytes((directory / "good.repro.zip").read_bytes()[:200])
+    (directory / "folder").mkdir()
+    (directory / "sealed").mkdir(mode=0o000)
+    (directory / "loop").symlink_to("loop")
+    return sorted(directory.iterdir())
 
 
 def make_case(path: Path, script: Path) -> Case:
-    """A case at `path` whose every stage is done, with all files that stages leave."""
-    story, failing = story_of("accuracy"), next(it for it in FAILING if it.name == "accuracy")
+    """A case at `path` in which every stage is done, with all files of the stages."""
+    story = story_of("accuracy")
+    failing = next(example for example in FAILING if example.name == "accuracy")
     case = Case.create(
         path, Subject("script", (script.name,), str(script.parent), sys.executable), "2030-01-01T00:00:00+00:00"
     )
@@ -175,22 +176,22 @@ def make_case(path: Path, script: Path) -> Case:
     return case
 
 
-def invocations(seed: int, count: int, known: Sequence[Path], *, heavy: bool) -> Iterator[tuple[str, ...]]:
-    """`count` command lines, the same for the same seed; `heavy`: those that compile something, too."""
+def invocations(seed: int, count: int, operand_paths: Sequence[Path], *, heavy: bool) -> Iterator[tuple[str, ...]]:
+    """`count` command lines; a seed always gives the same ones. With `heavy`, some of them compile a model."""
     chance = random.Random(seed)
-    names = [it.name for it in known]
+    names = [path.name for path in operand_paths]
     light = [name for name in names if name != "case.repro" and not name.endswith("_program.py")]
     for at in range(count):
         name = COMMANDS[at % len(COMMANDS)]
         yield tuple(_invocation(chance, name, names if heavy or name not in _STAGES else light))
 
 
-def _invocation(chance: random.Random, name: str, known: list[str]) -> list[str]:
+def _invocation(chance: random.Random, name: str, operand_names: list[str]) -> list[str]:
     command: click.Command = importlib.import_module(f"repro_kit.cli.{name}").command
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     words = [name]
     for option in chance.sample(options, min(len(options), chance.choice((0, 0, 1, 1, 2, 4)))):
-        words += _option(chance, option, known)
+        words += _option(chance, option, operand_names)
     if "--timeout" in {opt for option in options for opt in option.opts} and chance.random() < 0.8:
         words += ["--timeout", "20"]
     form = chance.random()
@@ -199,11 +200,11 @@ def _invocation(chance: random.Random, name: str, known: list[str]) -> list[str]
     elif form < 0.1:
         words += ["-m", chance.choice((*TEXTS, "this", "json.tool"))]
     for _ in range(chance.choice((0, 1, 1, 1, 1, 2))):
-        words.append(chance.choice(known) if chance.random() < 0.75 else chance.choice(TEXTS))
+        words.append(chance.choice(operand_names) if chance.random() < 0.75 else chance.choice(TEXTS))
     return words
 
 
-def _option(chance: random.Random, option: click.Option, known: list[str]) -> list[str]:
+def _option(chance: random.Random, option: click.Option, operand_names: list[str]) -> list[str]:
     word = chance.choice([*option.opts, *option.secondary_opts])
     if option.is_flag or option.count:
         return [word]
@@ -216,14 +217,14 @@ def _option(chance: random.Random, option: click.Option, known: list[str]) -> li
     elif well and isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
         value = chance.choice(_NUMBERS)
     elif well and option.name in ("python", "pythons"):
-        value = chance.choice((sys.executable, sys.prefix, *known))
+        value = chance.choice((sys.executable, sys.prefix, *operand_names))
     elif well:
-        value = chance.choice(known)
+        value = chance.choice(operand_names)
     return [f"{word}={value}"] if word.startswith("--") and chance.random() < 0.3 else [word, value]
 
 
 def damaged(seed: int, count: int, case: Path) -> Iterator[tuple[str, bytes]]:
-    """`count` names of files in `case`, each with a content that is not what repro-kit writes."""
+    """`count` names of files in `case`, each with a content that repro-kit does not write."""
     chance = random.Random(seed)
     names = sorted(str(path.relative_to(case)) for path in case.rglob("*") if path.is_file() and path.name != ".lock")
     names = [name for name in names if name.endswith((".json", ".toml", ".py", ".jsonl"))]
@@ -271,7 +272,7 @@ _VALUES: tuple[object, ...] = (
 
 
 def _changed(chance: random.Random, data: object) -> object:
-    """`data` with one value, somewhere, that is another, or gone."""
+    """`data` with one value changed or removed."""
     if chance.random() < 0.15 or not isinstance(data, dict | list) or not data:
         return chance.choice(_VALUES)
     if isinstance(data, list):
@@ -299,9 +300,9 @@ def readers(name: str) -> Iterator[tuple[str, ...]]:
 
 
 @contextlib.contextmanager
-def quiet_world(place: Path) -> Iterator[None]:
-    """Work in `place`, with a home of its own and no way out to the network."""
-    home = place.parent / "home"
+def quiet_world(directory: Path) -> Iterator[None]:
+    """Work in `directory`, with a temporary home and without the network."""
+    home = directory.parent / "home"
     home.mkdir(exist_ok=True)
     nowhere = "http://127.0.0.1:9"
     variables = {
@@ -311,7 +312,7 @@ def quiet_world(place: Path) -> Iterator[None]:
     }
     before = Path.cwd()
     with mock.patch.dict(os.environ, variables):
-        os.chdir(place)
+        os.chdir(directory)
         try:
             yield
         finally:
@@ -319,7 +320,7 @@ def quiet_world(place: Path) -> Iterator[None]:
 
 
 def in_process(words: Sequence[str]) -> Ran:
-    """What ``repro-kit WORDS`` says when it runs in this process."""
+    """The output of ``repro-kit WORDS``, run in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     code: object = None
     problem = ""
@@ -337,17 +338,19 @@ def in_process(words: Sequence[str]) -> Ran:
     return Ran(tuple(words), text, problem or wrong(code, text))
 
 
-def in_another(words: Sequence[str], place: Path) -> Ran:
-    """What ``repro-kit WORDS`` says when it runs in a process of its own, as bytes of a terminal would give it."""
+def in_another(words: Sequence[str], directory: Path) -> Ran:
+    """The output of ``repro-kit WORDS``, run in another process, as the bytes that a terminal would receive."""
     argv = [sys.executable, "-m", "repro_kit", *(word.replace("\0", "") for word in words)]
     encoded = [word.encode("utf-8", "surrogatepass" if "\ud800" in word else "surrogateescape") for word in argv]
-    done = subprocess.run(encoded, cwd=place, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(
+        encoded, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False
+    )
     text = (done.stdout + done.stderr).decode("utf-8", "replace")
     return Ran(tuple(words), text, wrong(done.returncode, text))
 
 
 def wrong(code: object, text: str) -> str:
-    """What is wrong with an ending; empty when nothing is."""
+    """What is wrong with the ending of a command; empty when nothing is."""
     if "Traceback (most recent call last)" in text:
         return "it shows a traceback"
     if _UNEXPECTED.search(text):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many queries the reducer makes, and how much time it takes itself, against oracles that need no torch.
+"""Count the reducer's queries and measure its own time, with oracles that need no torch.
 
     python scripts/bench/queries.py [--seed N] [--runs N] [--jobs N] [--quick]
 
@@ -40,7 +40,7 @@ PYTORCH = {(1, False): (30, 1.2), (2, True): (228, 12.0), (2, False): (686, 18.5
 
 @dataclass(frozen=True)
 class Run:
-    """One reduction: `own`, seconds of processor time between an answer and the next question."""
+    """One reduction. `own`: seconds of processor time between an answer and the next question."""
 
     result: Result
     culprits: int
@@ -49,12 +49,12 @@ class Run:
 
     @property
     def extra(self) -> int:
-        """Statements left that are no culprits."""
+        """The number of statements left that are not culprits."""
         return self.result.statements_after - self.culprits
 
 
 class Timed:
-    """An oracle that notes how long it is not asked."""
+    """An oracle that measures the time between its answers and the next questions."""
 
     def __init__(self, oracle: Synthetic) -> None:
         self.jobs, self.record, self.fake_valid = oracle.jobs, oracle.record, oracle.fake_valid
@@ -71,7 +71,7 @@ class Timed:
 
 
 def run(program: Program, oracle: Synthetic, places: Sequence[int]) -> Run:
-    """Reduce, with the culprits at `places`."""
+    """Reduce a program with the culprits at `places`."""
     count, culprits = len(program.graph.statements), len(places)
     gap = (places[-1] - places[0]) / (culprits - 1) if culprits > 1 else 1
     timed = Timed(oracle)
@@ -85,7 +85,7 @@ def planted(places: Sequence[int]) -> dict[int, str]:
 
 
 def synthetic(count: int, culprits: int, *, path: bool, seed: int, jobs: int) -> Run:
-    """A chain with the culprits on it, or a random graph with the culprits anywhere."""
+    """A chain with the culprits on it, or a random graph with culprits anywhere."""
     places = sorted(random.Random(f"{seed} {count} {culprits}").sample(range(count), culprits))
     program = build(count, planted(places), seed, chain=path)
     return run(program, Synthetic(list(planted(places).values()), path=path, jobs=jobs), places)
@@ -104,7 +104,7 @@ def on_transformer(culprits: int, *, path: bool, seed: int, jobs: int) -> Run:
 
 
 def _places(program: Program, culprits: int, path: bool, rng: random.Random) -> list[int]:
-    """Statements at random; with `path`, each is made from the one before."""
+    """Random statements; with `path`, each one reads the one before."""
     base = Base(program)
     everything = range(len(base.statements))
     if not path:
@@ -137,10 +137,10 @@ def print_growth(sizes: Sequence[int], options: argparse.Namespace) -> None:
                     synthetic(count, culprits, path=path, seed=options.seed + at, jobs=options.jobs)
                     for at in range(options.runs)
                 ]
-                queries, bound = mean(it.result.queries for it in runs), mean(it.bound for it in runs)
+                queries, bound = mean(run.result.queries for run in runs), mean(run.bound for run in runs)
                 cells.append(f"{queries:.0f} ({bound:.0f})")
-                own += [1e3 * seconds for it in runs for seconds in it.own]
-                extra += sum(it.extra for it in runs)
+                own += [1e3 * seconds for run in runs for seconds in run.own]
+                extra += sum(run.extra for run in runs)
             where = "on a chain" if path else "anywhere"
             times = f"{median(own):.2f} | {mean(own):.2f} | {max(own):.0f}"
             print(f"| {where} | {count} | {' | '.join(cells)} | {extra} | {times} |", flush=True)
@@ -156,28 +156,31 @@ def print_large(options: argparse.Namespace) -> None:
             runs = [
                 make(culprits, path=path, seed=options.seed + at, jobs=options.jobs) for at in range(5 * options.runs)
             ]
-            made = [it.result.queries for it in runs]
-            early, late = mean(map(_left_early, runs)), mean(it.result.statements_after for it in runs)
+            made = [run.result.queries for run in runs]
+            early, late = mean(map(_left_early, runs)), mean(run.result.statements_after for run in runs)
             ours = f"{mean(made):.0f} | {max(made)} | {early:.1f} | {late:.1f}"
             where = f"{culprits}, {'on a path' if path else 'anywhere'}"
             print(f"| {name} | {where} | {ours} | {queries} queries, {left} left |", flush=True)
 
 
 def _left_early(run: Run) -> int:
-    """Statements left after `EARLY` queries."""
+    """The number of statements left after `EARLY` queries."""
     result = run.result
-    return min((it.statements for it in result.history if it.queries <= EARLY), default=result.statements_before)
+    return min(
+        (accepted.statements for accepted in result.history if accepted.queries <= EARLY),
+        default=result.statements_before,
+    )
 
 
 def main() -> None:
-    """Print both tables, and how long the analysis of the largest graph takes."""
+    """Print both tables, and the time to analyse the largest graph."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=4, help="graphs for each cell (five times as many in table two)")
     parser.add_argument("--jobs", type=int, default=1, help="programs that the oracle judges at a time")
     parser.add_argument("--quick", action="store_true", help="up to 300 statements only")
     options = parser.parse_args()
-    sizes = [it for it in SIZES if it <= 300 or not options.quick]
+    sizes = [size for size in SIZES if size <= 300 or not options.quick]
     print_growth(sizes, options)
     print()
     print_large(options)

@@ -1,4 +1,4 @@
-"""Keys and tokens as services issue them, and the texts that they turn up in: all made up."""
+"""Made-up keys and tokens in the forms that services issue, and texts in which they appear."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sample:
     form: str
     context: str
     secret: str
-    spelt: str  # the secret as the text spells it
+    spelt: str  # the secret, as the text spells it
     text: str
     name: str  # of the file that the text is from
 
@@ -160,7 +160,7 @@ FORMS: dict[str, Maker] = {
     "rubygems": _after("rubygems_", HEX, 48),
 }  # fmt: skip
 
-#: What of a secret is no secret: prefixes that documentation shows, and hosts.
+#: Parts of a secret that are not secret: prefixes that documentation shows, and hosts.
 PREFIXES = (
     SLACK, BLOB, "github_pat_", "pypi-AgEIcHlwaS5vcmc", "AGE-SECRET-KEY-1", "sk-ant-api03-", "sk-proj-", "AccountKey=",
     "https://deploy:", "@git.umbrella.example/x.git", ".ingest.sentry.io/", "tskey-auth-", ".atlasv1.", "pscale_tkn_",
@@ -244,14 +244,21 @@ def samples(count: int, seed: int = 0) -> Iterator[Sample]:
 
 def sample(form: str, context: str, rng: random.Random) -> Sample:
     """A secret of `form` in `context`."""
-    secret, place = FORMS[form](rng), CONTEXTS[context]
+    secret, context_of_value = FORMS[form](rng), CONTEXTS[context]
     service = form.split(maxsplit=1)[0].strip(",")
-    spelt = place.spell(secret)
+    spelt = context_of_value.spell(secret)
 
     def about(text: str) -> str:
         return text.replace("{service}", service).replace("{SERVICE}", service.upper())
 
-    return Sample(form, context, secret, spelt, about(place.before) + spelt + about(place.after), place.name)
+    return Sample(
+        form,
+        context,
+        secret,
+        spelt,
+        about(context_of_value.before) + spelt + about(context_of_value.after),
+        context_of_value.name,
+    )
 
 
 def left_of(case: Sample, redacted: str, longest: int = 5) -> str:

@@ -1,4 +1,4 @@
-"""What strangers may leave behind: files of settings where they do not count, and orders that are not this run's."""
+"""Files that strangers may leave behind: settings that must not count, and orders to the probe from another run."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from pathlib import Path
 _NOBODY = 65534
 
 
-# -- a repository at `place` with a pyproject.toml, and `deep`, a/b within it: how the file comes not to count ------
+# -- a repository with a pyproject.toml, and `deep`, a/b within it: each function makes the file one not to trust ----
 
 
-def above_the_repository(place: Path, deep: Path) -> None:
-    (place / ".git").rename(deep / ".git")
+def above_the_repository(repository: Path, deep: Path) -> None:
+    (repository / ".git").rename(deep / ".git")
 
 
-def no_repository(place: Path, deep: Path) -> None:
-    (place / ".git").rmdir()
+def no_repository(repository: Path, deep: Path) -> None:
+    (repository / ".git").rmdir()
 
 
-def a_repository_of_another(place: Path, deep: Path) -> None:
-    os.chown(place / ".git", _NOBODY, _NOBODY)
+def a_repository_of_another(repository: Path, deep: Path) -> None:
+    os.chown(repository / ".git", _NOBODY, _NOBODY)
 
 
-def file_of_another(place: Path, deep: Path) -> None:
-    os.chown(place / "pyproject.toml", _NOBODY, _NOBODY)
+def file_of_another(repository: Path, deep: Path) -> None:
+    os.chown(repository / "pyproject.toml", _NOBODY, _NOBODY)
 
 
-def directory_of_another(place: Path, deep: Path) -> None:
+def directory_of_another(repository: Path, deep: Path) -> None:
     os.chown(deep.parent, _NOBODY, _NOBODY)
 
 
-def file_that_others_write(place: Path, deep: Path) -> None:
-    (place / "pyproject.toml").chmod(0o666)
+def file_that_others_write(repository: Path, deep: Path) -> None:
+    (repository / "pyproject.toml").chmod(0o666)
 
 
-def directory_that_others_write(place: Path, deep: Path) -> None:
-    place.chmod(0o777)
+def directory_that_others_write(repository: Path, deep: Path) -> None:
+    repository.chmod(0o777)
 
 
-def sticky_directory(place: Path, deep: Path) -> None:
-    place.chmod(0o1777)
+def sticky_directory(repository: Path, deep: Path) -> None:
+    repository.chmod(0o1777)
 
 
-def directory_that_the_group_writes(place: Path, deep: Path) -> None:
-    place.chmod(0o775)
+def directory_that_the_group_writes(repository: Path, deep: Path) -> None:
+    repository.chmod(0o775)
 
 
-def directory_between_that_others_write(place: Path, deep: Path) -> None:
+def directory_between_that_others_write(repository: Path, deep: Path) -> None:
     deep.parent.chmod(0o777)
 
 
-def a_link(place: Path, deep: Path) -> None:
-    (place / "pyproject.toml").rename(place / "real.toml")
-    (place / "pyproject.toml").symlink_to("real.toml")
+def a_link(repository: Path, deep: Path) -> None:
+    (repository / "pyproject.toml").rename(repository / "real.toml")
+    (repository / "pyproject.toml").symlink_to("real.toml")
 
 
-def a_link_to_nothing(place: Path, deep: Path) -> None:
-    (place / "pyproject.toml").unlink()
-    (place / "pyproject.toml").symlink_to("nowhere")
+def a_link_to_nothing(repository: Path, deep: Path) -> None:
+    (repository / "pyproject.toml").unlink()
+    (repository / "pyproject.toml").symlink_to("nowhere")
 
 
-def too_large(place: Path, deep: Path) -> None:
-    with (place / "pyproject.toml").open("a") as file:
+def too_large(repository: Path, deep: Path) -> None:
+    with (repository / "pyproject.toml").open("a") as file:
         file.write("#" * (1 << 20))
 
 

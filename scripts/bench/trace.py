@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reading a trace and gathering all insights, against tlparse on the same file: CPU seconds, MB/s, peak memory.
+"""Time reading a trace and gathering all insights, against tlparse on the same file: CPU seconds, MB/s, peak memory.
 
     python scripts/bench/trace.py [MEGABYTES]…          default: 10 100
 
@@ -36,25 +36,25 @@ _FRAME = re.compile(rb'("frame_id": |"compile_id": "(?=\d+/\d+"))(\d+)')
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: CPU seconds (its children's with it) and peak memory in MB."""
+    """The cost of a process: CPU seconds (children included) and peak memory in MB."""
 
     seconds: float
     peak: float
 
 
-def record(place: Path, base: Path | None) -> list[Path]:
+def record(directory: Path, base: Path | None) -> list[Path]:
     """The logs to repeat: those of `base`, or of a fresh run."""
     if base is None:
-        base = place / "base"
+        base = directory / "base"
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("TORCH", "TRITON"))}
-        env = {**clean, "TORCH_TRACE": str(base / "train"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")}
+        env = {**clean, "TORCH_TRACE": str(base / "train"), "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache")}
         subprocess.run([sys.executable, "-c", TRAIN], env=env, capture_output=True, check=True)
         subprocess.run([sys.executable, str(CASES), "--each", str(base)], env=env, capture_output=True, check=True)
     return sorted(base.rglob("*.log"))
 
 
 def repeat(logs: Sequence[Path], target: Path, size: int) -> None:
-    """Write the records of `logs` to `target` over and over, up to `size` bytes; every round has frames of its own."""
+    """Write the records of `logs` to `target` again and again, up to `size` bytes; each round has its own frames."""
     texts = [log.read_bytes() for log in logs]
     frames = 0
     with target.open("wb") as file:
@@ -62,10 +62,10 @@ def repeat(logs: Sequence[Path], target: Path, size: int) -> None:
             for text in texts:
                 highest = 0
 
-                def number(found: re.Match[bytes], offset: int = frames) -> bytes:
+                def number(match: re.Match[bytes], offset: int = frames) -> bytes:
                     nonlocal highest
-                    highest = max(highest, int(found[2]))
-                    return found[1] + str(int(found[2]) + offset).encode()
+                    highest = max(highest, int(match[2]))
+                    return match[1] + str(int(match[2]) + offset).encode()
 
                 for line in text.splitlines(keepends=True):
                     file.write(line if line.startswith(b"\t") else _FRAME.sub(number, line))
@@ -73,7 +73,7 @@ def repeat(logs: Sequence[Path], target: Path, size: int) -> None:
 
 
 def cost(command: Sequence[str]) -> Cost:
-    """What `command` took; it fails when the command does."""
+    """The cost of `command`. Exits when the command fails."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr
     error = process.stderr.read()
@@ -92,19 +92,19 @@ def main() -> None:
     tlparse = shutil.which("tlparse") or shutil.which("tlparse", path=str(Path(sys.executable).parent))
     print(f"{'log':>8} {'repro-kit':>22} {'tlparse':>26}")
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        logs = record(place, options.base)
+        work = Path(name)
+        logs = record(work, options.base)
         for size in options.sizes:
-            log = place / "big.log"
+            log = work / "big.log"
             repeat(logs, log, size * 10**6)
             ours = cost([sys.executable, "-c", GATHER, str(log)])
-            theirs = cost([tlparse, str(log), "-o", f"{place}/out", "--no-browser", "--overwrite"]) if tlparse else None
+            theirs = cost([tlparse, str(log), "-o", f"{work}/out", "--no-browser", "--overwrite"]) if tlparse else None
             print(f"{size:>5} MB {shown(ours, size):>22} {shown(theirs, size):>26}", flush=True)
-            shutil.rmtree(place / "out", ignore_errors=True)
+            shutil.rmtree(work / "out", ignore_errors=True)
 
 
-def shown(it: Cost | None, size: int) -> str:
-    return f"{it.seconds:.1f} s {size / it.seconds:.0f} MB/s {it.peak:.0f} MB" if it else "-"
+def shown(cost: Cost | None, size: int) -> str:
+    return f"{cost.seconds:.1f} s {size / cost.seconds:.0f} MB/s {cost.peak:.0f} MB" if cost else "-"
 
 
 if __name__ == "__main__":

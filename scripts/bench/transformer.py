@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from repro_kit.program import Data, Function, Program, Statement, TensorInput
 from repro_kit.program.statement import tuple_of
-from repro_kit.program.values import TensorRecord, contiguous
+from repro_kit.program.value_records import TensorRecord, contiguous
 from synthetic import Synthetic
 
 Shape = tuple[int, ...]
@@ -99,5 +99,5 @@ class Shaped(Synthetic):
         self.shapes = shapes
 
     def record(self, program: Program) -> dict[str, TensorRecord]:
-        known = super().record(program)
-        return {name: TensorRecord(self.shapes[name], contiguous(self.shapes[name])) for name in known}
+        metadata = super().record(program)
+        return {name: TensorRecord(self.shapes[name], contiguous(self.shapes[name])) for name in metadata}

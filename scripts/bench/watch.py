@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `repro_kit.watch` costs a training loop in which nothing fails: on and off in turn, in one process.
+"""Measure the overhead of `repro_kit.watch` in a training loop without failures: on and off in turn, in one process.
 
     .venv/bin/python scripts/bench/watch.py [--steps N] [--rounds N] [--compile]
 
@@ -42,13 +42,13 @@ class Block(nn.Module):
 
 
 def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """What is compiled."""
+    """The forward pass that is compiled."""
     return model(x).square().mean()
 
 
 @dataclass
 class Trainer:
-    """A model, its optimizer, and a compiled function of its own: Dynamo keeps compiled code by the code object."""
+    """A model, its optimizer, and its own compiled function (Dynamo keeps compiled code by the code object)."""
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
@@ -66,7 +66,7 @@ class Trainer:
 
 
 def cpu_seconds(watched: bool, call: Callable[[], None]) -> float:
-    """CPU seconds of `call`, watched or not."""
+    """The CPU seconds of `call`, watched or not."""
     context = repro_kit.watch("bench.repro") if watched else contextlib.nullcontext()
     began = time.process_time()
     with context:
@@ -75,7 +75,7 @@ def cpu_seconds(watched: bool, call: Callable[[], None]) -> float:
 
 
 def main() -> None:
-    """Run the rounds and print what they took."""
+    """Run the rounds, and print their times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=9)
@@ -91,18 +91,18 @@ def main() -> None:
     for at in range(given.rounds):
         for watched in (True, False) if at % 2 else (False, True):
 
-            def one(watched: bool = watched) -> None:
+            def run_once(watched: bool = watched) -> None:
                 if given.compile:
                     with torch._inductor.config.patch(force_disable_caches=True):
                         Trainer().steps(1)
                 else:
                     sides[watched].steps(given.steps)
 
-            took[watched].append(cpu_seconds(watched, one))
-    what = "compilations" if given.compile else f"rounds of {given.steps} steps"
+            took[watched].append(cpu_seconds(watched, run_once))
+    units = "compilations" if given.compile else f"rounds of {given.steps} steps"
     on, off = statistics.median(took[True]), statistics.median(took[False])
     paired = statistics.median(a / b for a, b in zip(took[True], took[False], strict=True))
-    print(f"{given.rounds} {what}, CPU seconds, median: watched {on:.3f}, not watched {off:.3f}")
+    print(f"{given.rounds} {units}, CPU seconds, median: watched {on:.3f}, not watched {off:.3f}")
     print(f"overhead: {100 * (on / off - 1):+.2f} % of the medians, {100 * (paired - 1):+.2f} % in pairs (median)")
 
 

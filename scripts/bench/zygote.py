@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seconds per query and queries per second: forked from the zygote, and in a fresh interpreter; one and two at a time.
+"""Seconds per query and queries per second: forked from the zygote or in a fresh interpreter, one or two at a time.
 
     python scripts/bench/zygote.py [QUERIES]
 
@@ -45,7 +45,7 @@ class Cost:
 
 
 def cost(oracle: ProgramOracle, text: str, queries: int) -> Cost:
-    """Of `queries` runs, after some that warm caches."""
+    """The speed of `queries` runs, after a few runs that warm the caches."""
     list(oracle.check([text] * oracle.jobs, None))
     started = time.monotonic()
     verdicts = list(oracle.check([text] * queries, None))
@@ -67,7 +67,7 @@ def main() -> None:
             ):
                 for name, text in _SUBJECTS.items():
                     forked, fresh = cost(forking, text, queries), cost(spawning, text, queries)
-                    cells = [f"{it.seconds:.2f} | {it.rate:.2f}" for it in (forked, fresh)]
+                    cells = [f"{speed.seconds:.2f} | {speed.rate:.2f}" for speed in (forked, fresh)]
                     print(f"| {name} | {jobs} | {' | '.join(cells)} | {forked.rate / fresh.rate:.1f}× |", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The exit codes of every command, and the one exception type that carries them to the user."""
+"""The exit codes of all commands, and the exceptions that carry a message and an exit code to the user."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ class Exit(IntEnum):
     """Exit codes; `docs/reference/exit-codes.md` explains them to users."""
 
     OK = 0  # done; for `collect` and `bundle`: a verified bundle was written
-    FAILED = 1  # `verify`: it fails, but differently; other commands: the stage could not do its work
+    FAILED = 1  # `verify`: the repro fails, but differently; other commands: the stage could not do its work
     USAGE = 2  # bad input; nothing was changed
     NOTHING_FAILED = 3
     USER_BUG = 4  # the subject fails in eager too
-    UNVERIFIED = 5  # a bundle was written, but its repro was not seen to fail
-    CANNOT_RUN = 125  # `verify`: this machine cannot run the subject (the code `git bisect run` skips on)
+    UNVERIFIED = 5  # a bundle was written, but its repro did not fail as expected
+    CANNOT_RUN = 125  # `verify`: this machine cannot run the subject (`git bisect run` skips on this code)
     INTERRUPTED = 130
 
 
 class ReproKitError(Exception):
-    """A problem the user can act on: one sentence naming what is wrong and what to do, shown without a traceback."""
+    """A problem that the user can solve: one sentence that names the problem and the remedy, without a traceback."""
 
     def __init__(self, message: str, exit_code: Exit) -> None:
         super().__init__(message)
@@ -34,14 +34,14 @@ class UsageError(ReproKitError):
 
 
 class StageError(ReproKitError):
-    """A stage or a step could not do its work; what was done before is kept."""
+    """A stage or a step could not do its work. Earlier results are kept."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, Exit.FAILED)
 
 
 class CannotRunError(ReproKitError):
-    """This machine, this interpreter or this build cannot run what was asked for."""
+    """This machine, interpreter or build cannot run what the user asked for."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, Exit.CANNOT_RUN)

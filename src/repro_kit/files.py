@@ -1,4 +1,4 @@
-"""Write a file whole or not at all, and read a text."""
+"""Write files atomically, and read text files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
 
-LARGEST = 64 << 20  # bytes of a file that is read whole
+LARGEST = 64 << 20  # bytes of the largest file that is read whole
 
 _ASIDE = ".part"
 
@@ -20,7 +20,7 @@ _UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write aside, fsync, rename: a reader sees the old file or the new one, never a part."""
+    """Write to a temporary file, fsync and rename it: a reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
     try:
@@ -35,7 +35,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def copy_atomic(source: Path, target: Path) -> None:
-    """Copy a file, so that `target` is whole or not there."""
+    """Copy a file, so that `target` is complete or absent."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=_ASIDE)
     os.close(handle)
@@ -59,14 +59,14 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def remove_unfinished(paths: Iterable[Path]) -> None:
-    """Remove those of `paths` that a process was writing when it was killed: for whoever is alone there."""
+    """Remove the temporary files among `paths`, left by a process that was killed. No other process may write there."""
     for path in paths:
         if _UNFINISHED.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of a case. Raises ReproKitError when it is missing, or no text."""
+    """The text of a file in a case. Raises UsageError when it is missing, or is not UTF-8 text."""
     try:
         return read_plain(path, LARGEST).decode("utf-8")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Answers by key as JSON lines: what was asked before is not asked again, wherever the work was killed."""
+"""A journal of answers as JSON lines: an answered question is not asked again, even after a kill."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from repro_kit.errors import UsageError
 T = TypeVar("T")
 
 
-class Journal(Generic[T]):
-    """Answers in memory and, with a path, in a file of lines ``{"key", …}``; the last answer of a key counts.
+class JsonLinesJournal(Generic[T]):
+    """Answers in memory and, with a path, in a file of lines ``{"key", …}``. The last answer of a key counts.
 
-    A line is complete once it ends in a newline. Half a line at the end, as a kill leaves it, is cut off. A damaged
-    line costs its own answer, which is asked for again. `about` names what the answers depend on beside the key: a line
-    ``{"about"}`` stands before the answers for each, and only those for the same count. After a damaged line nobody
-    knows which `about` holds, so that no answer counts until the next such line.
+    A line is complete when it ends in a newline; an incomplete last line, left by a kill, is cut off. A damaged line
+    loses its own answer only. `about` names what the answers depend on besides the key: a line ``{"about"}`` precedes
+    the answers that depend on it, and only answers with the same `about` count. After a damaged line the current
+    `about` is unknown, so no answer counts until the next ``{"about"}`` line.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Journal(Generic[T]):
     ) -> None:
         """`decode` and `encode` turn the rest of a line into an answer and back.
 
-        Raises ReproKitError when the file cannot be used.
+        Raises UsageError when the file cannot be used.
         """
         self._answers: dict[str, T] = {}
         self._encode = encode
@@ -56,23 +56,23 @@ class Journal(Generic[T]):
                     self._answers[entry.pop("key")] = decode(entry)
             except (AttributeError, KeyError, TypeError, ValueError):
                 current = None if about else current
-        self._file = path.open("ab", buffering=0)  # appends, whoever else has the file open
+        self._file = path.open("ab", buffering=0)  # append, as other processes may have the file open
         self._file.truncate(len(whole))
         if current != about:
             self._append({"about": about})
 
     def get(self, key: str) -> T | None:
-        """The answer to `key`, if known."""
+        """The answer to `key`; None when there is none."""
         return self._answers.get(key)
 
     def put(self, key: str, answer: T) -> None:
-        """Remember an answer; it is in the file (of the system, if not on the disk) on return."""
+        """Remember an answer. On return, the operating system has it, though the disk may not."""
         self._answers[key] = answer
         self._append({"key": key, **self._encode(answer)})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         left = orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
-        while left and self._file is not None:  # a disk that gets full takes a part, and then raises
+        while left and self._file is not None:  # a disk that fills up takes a part, and then raises
             left = left[self._file.write(left) :]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Open and read files that a user names or a stranger sends: plain files only, and no more than is wanted of them."""
+"""Open and read files that a user names or a stranger sends: plain files only, up to a size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = (
 
 
 def no_file(path: Path) -> str:
-    """What is at `path` in place of a plain file ("a pipe"); "" for a plain file, or where nothing is."""
+    """The kind of file at `path` that is not a plain file ("a pipe"); "" for a plain file, or where nothing is."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -32,14 +32,14 @@ def _kind(mode: int) -> str:
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """The plain file at `path`, to read; a pipe is not waited for.
+    """Open the plain file at `path` for reading, without waiting for a pipe.
 
-    Raises ReproKitError for anything else, OSError for what cannot be opened.
+    Raises UsageError for another kind of file, OSError when the file cannot be opened.
     """
-    kind = _kind(path.stat().st_mode)  # to open a device may do something
+    kind = _kind(path.stat().st_mode)  # check first: opening a device may have an effect
     if not kind:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        kind = _kind(os.fstat(handle).st_mode)  # another one may have been put in its place
+        kind = _kind(os.fstat(handle).st_mode)  # check again: the file may have been replaced
         if not kind:
             return os.fdopen(handle, "rb")
         os.close(handle)
@@ -47,18 +47,18 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """The plain file at `path`, which has at most `most` bytes. Raises as `open_plain`, and for a longer one."""
+    """The bytes of the plain file at `path`. Raises as `open_plain`, and UsageError for more than `most` bytes."""
     with open_plain(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise UsageError(f"{path} is larger than {most / 2**20:g} MiB, which no such file is.")
+        raise UsageError(f"{path} is larger than {most / 2**20:g} MiB, the limit for such a file.")
     return data
 
 
 def check_tree(directory: Path) -> None:
-    """Raise ReproKitError where a pipe or a device lies below `directory`: reading it might not end."""
-    for place, _, files in os.walk(directory):
+    """Raise UsageError where a pipe or a device lies below `directory`: reading it might not end."""
+    for folder, _, files in os.walk(directory):
         for name in files:
-            kind = no_file(Path(place, name))
+            kind = no_file(Path(folder, name))
             if kind in ("a pipe", "a device"):
-                raise UsageError(f"{Path(place, name)} is {kind}; take it out of {directory}.")
+                raise UsageError(f"{Path(folder, name)} is {kind}; remove it from {directory}.")

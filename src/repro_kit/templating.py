@@ -1,4 +1,4 @@
-"""Where the Jinja2 templates lie."""
+"""The directory of the Jinja2 templates."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def templates_dir() -> Path:
-    """The templates: inside the package in a wheel, at the top level in a source checkout.
+    """The directory of the templates: inside the package in a wheel, at the top level in a source checkout.
 
-    Raises ReproKitError when neither is there.
+    Raises StageError when neither exists.
     """
     for directory in (_PACKAGE / "templates", _PACKAGE.parent.parent / "templates"):
         if (directory / "repro.py.j2").is_file():

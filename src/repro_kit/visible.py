@@ -1,36 +1,36 @@
-"""Text of strangers as a terminal may show it: what a terminal would obey, or hide, is spelt out."""
+"""Make text of strangers safe for a terminal: control and invisible characters are spelt out."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-#: Printable by the letter of Unicode, and yet not seen: fillers, joiners, selectors of variants (but those of emoji).
+#: Printable according to Unicode, but invisible: fillers, joiners, variation selectors (but those of emoji).
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef"
-#: A quick look: what may have to be spelt out. Nearly every text has nothing of it.
+#: Characters that may have to be spelt out. Nearly every text has none of them.
 _SUSPECT = re.compile(rf"[^\t\n\x20-\x7e]|[{_UNSEEN}]")
 _HIDDEN = re.compile(f"[{_UNSEEN}]")
 
 
 def visible(text: str) -> str:
-    """`text` with control characters, marks of direction and invisible characters spelt out; tabs and lines stay."""
-    return _SUSPECT.sub(lambda found: _spelt(found[0]), text)
+    """`text` with control characters, direction marks and invisible characters spelt out; tabs and newlines stay."""
+    return _SUSPECT.sub(lambda match: _spelt(match[0]), text)
 
 
 def visible_json(text: str) -> str:
     r"""JSON `text` that means the same and has none of them: each is written as ``\uXXXX``."""
-    return _SUSPECT.sub(lambda found: _escaped(found[0]), text)
+    return _SUSPECT.sub(lambda match: _escaped(match[0]), text)
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, as a terminal may show it."""
+    """`text` on one line, safe for a terminal."""
     return visible(" ".join(text.split()))
 
 
 def _is_seen(letter: str) -> bool:
     if _HIDDEN.match(letter):
         return False
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # a wide space is as good as any
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # a wide space is visible enough
 
 
 def _spelt(letter: str) -> str:

@@ -1,4 +1,4 @@
-"""What a user's program imports of repro-kit; it lies in the probe, and needs the standard library and torch alone."""
+"""`watch` and `save_repro` for a user's program: they come from the probe, which needs only Python and torch."""
 
 from __future__ import annotations
 

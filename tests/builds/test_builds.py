@@ -14,9 +14,9 @@ import pytest
 
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import default_index
 from repro_kit.builds.installed import installed
-from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import Target, target_of
 from repro_kit.builds.uv import variables_of_uv
 from repro_kit.builds.wheels.index import index_files

@@ -7,7 +7,7 @@ from pathlib import Path
 import repro_kit
 from repro_kit.case import handles
 from repro_kit.case.case import Case, ResultFile, StageRecord, Subject
-from repro_kit.case.results import Capture
+from repro_kit.case.stage_results import Capture
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
 

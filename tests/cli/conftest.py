@@ -18,7 +18,7 @@ from repro_kit.pipeline.registry import REGISTRY
 STAGES = {
     "observe": """
         from repro_kit.model.failure.failure import Failure, Kind
-        from repro_kit.case.results import Observation, ObservedFailure
+        from repro_kit.case.stage_results import Observation, ObservedFailure
         from repro_kit.model.failure.signature import Signature
 
         def run(case, options, ui):
@@ -30,7 +30,7 @@ STAGES = {
             ui.done("compile-error: boom")
         """,
     "capture": """
-        from repro_kit.case.results import Capture
+        from repro_kit.case.stage_results import Capture
 
         def run(case, options, ui):
             case.write("capture/capture.json", Capture("program", statements=12))
@@ -45,7 +45,7 @@ STAGES = {
             ui.done("Inductor is to blame.")
         """,
     "minify": """
-        from repro_kit.case.results import Reduction, ReductionStep
+        from repro_kit.case.stage_results import Reduction, ReductionStep
 
         def run(case, options, ui):
             steps = (ReductionStep("guess", 3, 7, "history/000.py"),)
@@ -55,7 +55,7 @@ STAGES = {
     "bundle": """
         from pathlib import Path
         from repro_kit.model.failure.failure import Layer
-        from repro_kit.case.results import BundleResult
+        from repro_kit.case.stage_results import BundleResult
 
         def run(case, options, ui):
             Path(options.output).write_bytes(b"zip")

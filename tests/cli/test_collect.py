@@ -152,7 +152,7 @@ def test_unverified_bundle(work, fakes, repro_kit):
     fakes.replace(
         "bundle",
         """
-        from repro_kit.case.results import BundleResult
+        from repro_kit.case.stage_results import BundleResult
 
         def run(case, options, ui):
             case.write("bundle.json", BundleResult(options.output, "script", False, False, False, None, "It passes."))
@@ -200,7 +200,7 @@ def test_without_program_there_is_nothing_to_minify(work, fakes, repro_kit):
     fakes.replace(
         "capture",
         """
-        from repro_kit.case.results import Capture
+        from repro_kit.case.stage_results import Capture
 
         def run(case, options, ui):
             case.write("capture/capture.json", Capture("script", note="no graph was compiled"))

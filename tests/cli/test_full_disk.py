@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Observation
+from repro_kit.case.stage_results import Observation
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

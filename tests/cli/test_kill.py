@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Reduction
+from repro_kit.case.stage_results import Reduction
 from root import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -57,7 +57,7 @@ def test_a_refused_run_changes_nothing(work, fakes, repro_kit, command):
     with locked(work / "train.repro"):
         result = repro_kit(*command)
     assert result.exit_code == 2
-    assert "Another repro-kit is at work on" in result.stderr
+    assert "Another repro-kit is working on" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert state(work) == before
 
@@ -110,7 +110,7 @@ def test_two_fresh_runs_at_once_are_one(work):
     (work / "go").touch()
     told = [run.communicate(timeout=120)[1] for run in runs]
     assert sorted(run.returncode for run in runs) == [0, 2, 2], told
-    assert sum("Another repro-kit is at work" in text for text in told) == 2
+    assert sum("Another repro-kit is working" in text for text in told) == 2
     assert Case.open(work / "train.repro").stage("observe").status == "done"
 
 

@@ -12,7 +12,7 @@ import pytest
 import nasty
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture
+from repro_kit.case.stage_results import Capture
 from repro_kit.errors import ReproKitError
 from repro_kit.files import read_text
 from repro_kit.model.serialize import DamagedError, dumps, from_data

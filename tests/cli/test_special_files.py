@@ -47,5 +47,5 @@ def test_no_more_is_read_than_is_wanted(tmp_path):
 def test_a_case_with_a_pipe_in_it_is_refused(tmp_path, kind):
     (tmp_path / "observe").mkdir()
     write_special(tmp_path / "observe" / "run.json", kind)
-    with pytest.raises(ReproKitError, match=r"run\.json is a (pipe|device); take it out"):
+    with pytest.raises(ReproKitError, match=r"run\.json is a (pipe|device); remove it from"):
         check_tree(tmp_path)

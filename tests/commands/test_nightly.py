@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bisect.news import CaseRun, LastSeen, NewsEvent, NightlyMemory, compare, grouped, remembered
+from repro_kit.builds.build_source import Ready
 from repro_kit.builds.catalog import BuildSelection
-from repro_kit.builds.source import Ready
 from repro_kit.cli.main import main
 from repro_kit.commands import nightly
 from repro_kit.commands.bisect.bisect_subject import BuildSubject

@@ -19,7 +19,7 @@ from cattrs.errors import BaseValidationError
 from repro_kit.bundle.archive.schemas import SCHEMAS, schemas
 from repro_kit.bundle.story.story import read_story
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.case.stage_results import Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome

@@ -8,7 +8,7 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program
 from repro_kit.bundle.story.story import Story
-from repro_kit.case.results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
 from repro_kit.model.ablation.workaround import Intrusion, Workaround

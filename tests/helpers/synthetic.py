@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from repro_kit.program import Data, Function, Program, Statement, TensorInput
 from repro_kit.program.statement import canonical
-from repro_kit.program.values import TensorRecord
+from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce import Answer, RunOutcome
 
 SHAPE = (2, 3)

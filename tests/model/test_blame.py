@@ -3,7 +3,7 @@
 import pytest
 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.failure.nature import Nature, nature_of
+from repro_kit.model.failure.failure_nature import Nature, nature_of
 
 INDUCTOR = Frame("/venv/lib/python3.11/site-packages/torch/_inductor/graph.py", 10, "run", "")
 USER = Frame("/home/me/train.py", 5, "<module>", "")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro_kit.case.case import Case, CaseFile, Subject
-from repro_kit.case.results import Observation, ObservedFailure
+from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.native import difference_in

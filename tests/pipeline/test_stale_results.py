@@ -8,7 +8,7 @@ import pytest
 from repro_kit.bisect import Build, Judgement, Mark
 from repro_kit.bisect.state import BisectState
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure, Reduction
 from repro_kit.model.failure.failure import Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.pipeline.registry import REGISTRY

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from repro_kit.program import Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import (
+from repro_kit.program.inputs import names_of
+from repro_kit.program.program_edits import (
     Bypass,
     DropMarks,
     KeepCalls,
@@ -23,9 +24,8 @@ from repro_kit.program.edits import (
     planned,
     resize,
 )
-from repro_kit.program.inputs import names_of
 from repro_kit.program.rebuild import rebuild
-from repro_kit.program.values import ScalarRecord, TensorRecord
+from repro_kit.program.value_records import ScalarRecord, TensorRecord
 from strategies import data, programs
 
 RECORDS = st.sampled_from(

@@ -117,7 +117,7 @@ def test_a_text_survives():
     [
         ("def (:", "line 1"),
         ("x = 1", "no function `graph`"),
-        ("# repro-kit program 9\n", "upgrade"),
+        ("# repro-kit program 9\n", "Upgrade"),
         (
             "def graph(x):\n    if x:\n        pass\n    return x\ndef calls():\n    return [(1,)]",
             "Line 2.*straight-line",

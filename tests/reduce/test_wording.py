@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from repro_kit.program import Program, Statement, parse, render
-from repro_kit.program.arguments import fewer_arguments, public_forms
+from repro_kit.program.plainer_forms import fewer_arguments, public_forms
 from repro_kit.reduce import Answer, RunOutcome, minify
 from synthetic import Synthetic
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Frame, Phase, Status
-from repro_kit.model.measure.calls import MeasuredCall
+from repro_kit.model.measure.measured_run import MeasuredCall
 from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.torch_config import assigned, module_of, qualified, short_name

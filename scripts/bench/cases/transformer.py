@@ -20,7 +20,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         hidden = self.first(x)
-        query, key, value = (self.split(it(hidden)) for it in (self.query, self.key, self.value))
+        query, key, value = (self.split(project(hidden)) for project in (self.query, self.key, self.value))
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         mixed = torch.softmax(scores, -1) @ value
         x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))

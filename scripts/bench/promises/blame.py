@@ -15,14 +15,14 @@ from blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
 _SMALL = {"sla_message", "every_other_run", "full_disk", "cleared_environment", "plain_check"}
 
 
-def observed(source: str, place: Path) -> tuple[int, str]:
+def observed(source: str, directory: Path) -> tuple[int, str]:
     """The exit status of `repro-kit observe` on a script, and all that it says."""
-    place.mkdir(parents=True)
-    script = place / "script.py"
+    directory.mkdir(parents=True)
+    script = directory / "script.py"
     script.write_text(source, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "repro_kit", "observe", str(script)],
-        cwd=place,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=900,
@@ -38,9 +38,9 @@ def measure(size: str, scratch: Path) -> list[Row]:
         chosen = {name: text for name, text in scripts.items() if size == "full" or name in _SMALL}
         broken = []
         for name, source in chosen.items():
-            status, said = observed(source, scratch / name)
-            if status != code or words not in said:
-                broken.append(f"{name}: exit {status}, {json.dumps(said[-300:])}")
+            status, output = observed(source, scratch / name)
+            if status != code or words not in output:
+                broken.append(f"{name}: exit {status}, {json.dumps(output[-300:])}")
         return Row(promise, len(chosen), len(chosen) - len(broken), broken=tuple(broken))
 
     return [

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from promises import Row
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import BundleResult, Capture, Environment, Observation, ObservedFailure
+from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure
 from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
 from repro_kit.model.ablation.cell import Ablation
@@ -102,10 +102,10 @@ UNCLEAN = (
 
 
 @contextmanager
-def machine(unclean: Unclean, place: Path) -> Iterator[None]:
+def machine(unclean: Unclean, directory: Path) -> Iterator[None]:
     """A machine that has what `unclean` needs; `place` is its working directory, the home lies beside."""
-    home = place.with_name(f"{place.name}-home")
-    for root, files in ((home, unclean.home), (place, unclean.directory)):
+    home = directory.with_name(f"{directory.name}-home")
+    for root, files in ((home, unclean.home), (directory, unclean.directory)):
         root.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -127,13 +127,13 @@ def failure_of(form: str) -> Failure:
     return failure
 
 
-def case_of(place: Path, form: str, when: str) -> Case:
+def case_of(directory: Path, form: str, when: str) -> Case:
     """The case of a script that was seen to fail, as it does where `when` holds."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "train.py").write_text(form.format(when=when))
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "train.py").write_text(form.format(when=when))
     failure = failure_of(form)
-    subject = Subject("script", ("train.py",), str(place), sys.executable)
-    case = Case.create(place / "x.repro", subject, "2030-01-01T00:00:00+00:00")
+    subject = Subject("script", ("train.py",), str(directory), sys.executable)
+    case = Case.create(directory / "x.repro", subject, "2030-01-01T00:00:00+00:00")
     signature = signature_of(failure)
     seen = (ObservedFailure(failure, signature),)
     case.write("observe/run.json", Observation(("train.py",), 1, None, False, 1.0, 0, sys.executable, "2", seen))
@@ -152,8 +152,8 @@ def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
 
 def measure(size: str, scratch: Path) -> list[Row]:
     """One row a promise."""
-    scripts = [(it, PLAIN) for it in (UNCLEAN if size == "full" else UNCLEAN[::2])]
-    scripts += [(it, COMPILED) for it in (UNCLEAN if size == "full" else UNCLEAN[-2:-1])]
+    scripts = [(unclean, PLAIN) for unclean in (UNCLEAN if size == "full" else UNCLEAN[::2])]
+    scripts += [(unclean, COMPILED) for unclean in (UNCLEAN if size == "full" else UNCLEAN[-2:-1])]
     return [
         *_unclean(scripts, scratch),
         _flaky(PLAIN, 6, 2 / 3, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),
@@ -165,16 +165,16 @@ def measure(size: str, scratch: Path) -> list[Row]:
 def _unclean(scripts: list[tuple[Unclean, str]], scratch: Path) -> list[Row]:
     untrue, unnamed = [], []
     for number, (unclean, form) in enumerate(scripts):
-        place = scratch / f"unclean-{number}"
-        with machine(unclean, place):
-            result, files = bundled(case_of(place, form, unclean.when))
+        directory = scratch / f"unclean-{number}"
+        with machine(unclean, directory):
+            result, files = bundled(case_of(directory, form, unclean.when))
         if result.verified and not _fails_for_a_stranger(Path(result.path), scratch):
             untrue.append(f"{unclean.name}: verified, and passes for a stranger")
-        told = all(unclean.need in files[name] for name in ("README.md", "issue.md", "manifest.json"))
+        stated = all(unclean.need in files[name] for name in ("README.md", "issue.md", "manifest.json"))
         leaked = [name for name, text in files.items() if "zebra-quartz" in text or "kim-novak" in text]
-        if leaked or (not result.verified if not unclean.need else result.verified or not told):
+        if leaked or (not result.verified if not unclean.need else result.verified or not stated):
             unnamed.append(f"{unclean.name}: verified={result.verified}, {result.reason}, leaked in {leaked}")
-        shutil.rmtree(place)
+        shutil.rmtree(directory)
     tried = len(scripts)
     return [
         Row("a bundle that is called verified fails for a stranger", tried, tried - len(untrue), 1.0, tuple(untrue)),
@@ -192,8 +192,8 @@ def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:
     """A rate of one half is missed in 3 % of the cases, so that 3 of 6 are missed once in 2,000 times: `bar`."""
     broken = []
     for number in range(tries):
-        place = scratch / f"flaky-{number}"
-        result, files = bundled(case_of(place, form, "random.random() < 0.5"))
+        directory = scratch / f"flaky-{number}"
+        result, files = bundled(case_of(directory, form, "random.random() < 0.5"))
         every = "`git bisect run python repro.py` works as it is"
         named = "flaky" in json.loads(files["manifest.json"]) and "**Flaky**" in files["README.md"]
         silent = result.verified and not (named and "not deterministic" in files["issue.md"] and result.flaky)
@@ -201,9 +201,9 @@ def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:
         if silent or other or (result.flaky and any(every in text for text in files.values())):
             runs = json.loads(files["manifest.json"])["runs"]
             broken.append(f"{runs['same']} of {runs['made']} runs, and it is not called flaky")
-        shutil.rmtree(place)
-    what = "a script that fails in half of the runs is called flaky, or not verified"
-    return Row(what, tries, tries - len(broken), bar, tuple(broken))
+        shutil.rmtree(directory)
+    promise = "a script that fails in half of the runs is called flaky, or not verified"
+    return Row(promise, tries, tries - len(broken), bar, tuple(broken))
 
 
 def _stale(scratch: Path) -> Row:
@@ -224,9 +224,9 @@ def _stale(scratch: Path) -> Row:
             if status:
                 case.record(StageRecord(name, status))
         _, files = bundled(case)
-        said = [name for name, text in files.items() if "aten.mul" in text or "Inductor is at fault" in text]
-        if said:
-            broken.append(f"stage {status}: told in {', '.join(said)}")
+        naming = [name for name, text in files.items() if "aten.mul" in text or "Inductor is at fault" in text]
+        if naming:
+            broken.append(f"stage {status}: told in {', '.join(naming)}")
         shutil.rmtree(case.path.parent)
-    what = "what was found out about another symptom is not told"
-    return Row(what, len(statuses), len(statuses) - len(broken), 1.0, tuple(broken))
+    promise = "what was found out about another symptom is not told"
+    return Row(promise, len(statuses), len(statuses) - len(broken), 1.0, tuple(broken))

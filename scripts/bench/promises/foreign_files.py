@@ -30,9 +30,9 @@ from hostile_files import (
 )
 from hostile_text import CHARACTERS, SEQUENCES, raw_in
 from promises import Row
-from repro_kit.builds.source import Ready
+from repro_kit.builds.build_source import Ready
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.results import Reduction, ReductionStep
+from repro_kit.case.stage_results import Reduction, ReductionStep
 from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.model.serialize import dumps
 from repro_kit.ui import SilentUi
@@ -46,8 +46,8 @@ def measure(size: str, scratch: Path) -> list[Row]:
     large = size == "full"
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
     places = [scratch / name for name in ("archives", "special", "terminal", "unlisted", "cases")]
-    for place in places:
-        place.mkdir()
+    for directory in places:
+        directory.mkdir()
     return [
         _row("hostile archives are refused, or shown in bounded memory", _archives(places[0], large=large)),
         _row("a file that is none ends in one sentence, and is not waited for", _special(places[1], large=large)),
@@ -59,18 +59,18 @@ def measure(size: str, scratch: Path) -> list[Row]:
 
 def _row(promise: str, attempts: Iterable[tuple[str, str]]) -> Row:
     """Of (attempt, what went wrong) pairs."""
-    known = list(attempts)
-    broken = tuple(f"{name}: {wrong}" for name, wrong in known if wrong)
-    return Row(promise, len(known), len(known) - len(broken), broken=broken)
+    outcomes = list(attempts)
+    broken = tuple(f"{name}: {wrong}" for name, wrong in outcomes if wrong)
+    return Row(promise, len(outcomes), len(outcomes) - len(broken), broken=broken)
 
 
 # -- archives ----------------------------------------------------------------------------------------------------------
 
 
-def _archives(place: Path, *, large: bool) -> Iterator[tuple[str, str]]:
+def _archives(directory: Path, *, large: bool) -> Iterator[tuple[str, str]]:
     asked: list[tuple[Hostile, list[str]]] = []
     for number, hostile in enumerate(archives(large=large)):
-        path = place / "in" / f"{number}{hostile.ending}"
+        path = directory / "in" / f"{number}{hostile.ending}"
         path.parent.mkdir(exist_ok=True)
         hostile.write(path)
         asked.append((hostile, ["show", str(path)]))
@@ -78,38 +78,38 @@ def _archives(place: Path, *, large: bool) -> Iterator[tuple[str, str]]:
             asked.append((hostile, ["diff", str(path), str(path)]))
         if hostile.refused and not hostile.shown_only:
             asked.append((hostile, ["verify", "--yes", str(path)]))
-    before = sorted(place.rglob("*"))
-    for (hostile, argv), told in zip(asked, run_all([argv for _, argv in asked], place), strict=True):
-        yield f"{argv[0]} {hostile.name}", _wrong(told, refused=hostile.refused)
-    left = sorted(set(place.rglob("*")) - set(before) - {place / "asked.json", place / "told.json"})
+    before = sorted(directory.rglob("*"))
+    for (hostile, argv), attempt in zip(asked, run_all([argv for _, argv in asked], directory), strict=True):
+        yield f"{argv[0]} {hostile.name}", _wrong(attempt, refused=hostile.refused)
+    left = sorted(set(directory.rglob("*")) - set(before) - {directory / "asked.json", directory / "told.json"})
     yield "files that are left", " ".join(map(str, left))
 
 
-def _wrong(told: Told, *, refused: bool) -> str:
-    if refused and not told.is_one_sentence:
-        return f"exit {told.exit}: {told.output[-300:]}"
-    if told.exit is None or "unexpected" in told.output or "Traceback" in told.output:
-        return told.output[-300:]
-    return f"{told.grown / MIB:.0f} MiB" if told.grown > _MOST else ""
+def _wrong(attempt: Told, *, refused: bool) -> str:
+    if refused and not attempt.is_one_sentence:
+        return f"exit {attempt.exit}: {attempt.output[-300:]}"
+    if attempt.exit is None or "unexpected" in attempt.output or "Traceback" in attempt.output:
+        return attempt.output[-300:]
+    return f"{attempt.grown / MIB:.0f} MiB" if attempt.grown > _MOST else ""
 
 
 # -- special files -----------------------------------------------------------------------------------------------------
 
 
-def _special(place: Path, *, large: bool) -> Iterator[tuple[str, str]]:
-    good = place / "good.zip"
+def _special(directory: Path, *, large: bool) -> Iterator[tuple[str, str]]:
+    good = directory / "good.zip"
     write_zip(good, sealed(bundle_of()))
     asked = []
     for kind in SPECIAL:
         for ending in (".zip", ".tar.gz", ".py", ".log", "") if large else (".zip", ".py"):
-            path = place / f"{kind}{ending}"
+            path = directory / f"{kind}{ending}"
             write_special(path, kind)
             asked += [(kind, argv) for argv in _on_a_path(str(path), str(good), ending)]
         if kind not in ("unreadable", "sparse"):
-            asked += [(kind, argv) for argv in _within(place / f"{kind}.repro", kind)]
-    for (kind, argv), told in zip(asked, run_all([argv for _, argv in asked], place), strict=True):
-        wrong = "" if told.is_one_sentence else f"exit {told.exit}: {told.output[-300:]}"
-        yield f"{kind}: {' '.join(Path(word).name for word in argv)}", wrong or _wrong(told, refused=True)
+            asked += [(kind, argv) for argv in _within(directory / f"{kind}.repro", kind)]
+    for (kind, argv), attempt in zip(asked, run_all([argv for _, argv in asked], directory), strict=True):
+        wrong = "" if attempt.is_one_sentence else f"exit {attempt.exit}: {attempt.output[-300:]}"
+        yield f"{kind}: {' '.join(Path(word).name for word in argv)}", wrong or _wrong(attempt, refused=True)
 
 
 def _on_a_path(path: str, good: str, ending: str) -> Iterator[list[str]]:
@@ -140,31 +140,33 @@ def _within(case: Path, kind: str) -> Iterator[list[str]]:
 # -- the terminal ------------------------------------------------------------------------------------------------------
 
 
-def _terminal(place: Path, *, large: bool) -> Iterator[tuple[str, str]]:
+def _terminal(directory: Path, *, large: bool) -> Iterator[tuple[str, str]]:
     texts = [text for text in (*SEQUENCES, *CHARACTERS) if raw_in(text)]
     groups = [texts[at : at + 1] for at in range(len(texts))] if large else [texts[at::6] for at in range(6)]
     asked: list[tuple[list[str], list[str]]] = []
     for number, group in enumerate(groups):
-        at = place / str(number)
+        at = directory / str(number)
         at.mkdir()
         asked += [(group, argv) for argv in _printing(at, " ".join(group))]
-    for (group, argv), told in zip(asked, run_all([argv for _, argv in asked], place, terminal=True), strict=True):
-        raw = raw_in(told.output)
-        crashed = "unexpected" if told.exit is None or "error: unexpected" in told.output else ""
+    for (group, argv), attempt in zip(
+        asked, run_all([argv for _, argv in asked], directory, terminal=True), strict=True
+    ):
+        raw = raw_in(attempt.output)
+        crashed = "unexpected" if attempt.exit is None or "error: unexpected" in attempt.output else ""
         for text in group:
             name = f"{argv[0]} {text!r}"
             yield name, crashed or ("reached the terminal" if raw & set(text) else "")
 
 
-def _printing(place: Path, text: str) -> Iterator[list[str]]:
+def _printing(directory: Path, text: str) -> Iterator[list[str]]:
     """Command lines that print `text`, which is in every field of a bundle, a case and two traces."""
     files = bundle_of(story_of(text))
     files["repro.py"] = f"# {text}".replace("\0", "").replace("\n", "").replace("\r", "").encode()
-    bundle = place / "a.zip"
+    bundle = directory / "a.zip"
     write_zip(bundle, sealed({**files, "files/a.py": files["repro.py"]}))
-    other = place / "b.zip"
+    other = directory / "b.zip"
     write_zip(other, sealed(bundle_of(story_of(text + "x"))))
-    case = place / "c.repro"
+    case = directory / "c.repro"
     case.mkdir()
     subject = {"form": "script", "argv": [text, text], "cwd": text, "python": text}
     stage = {"name": "bundle", "status": "done", "note": text, "settings": text}
@@ -176,13 +178,13 @@ def _printing(place: Path, text: str) -> Iterator[list[str]]:
     step = ReductionStep(text, 1, 1, text)
     (case / "minify").mkdir()
     (case / "minify" / "minify.json").write_bytes(dumps(Reduction(1, 1, 1, 1.0, True, True, (step,))))
-    damaged = place / "d.repro"
+    damaged = directory / "d.repro"
     damaged.mkdir()
     (damaged / "case.toml").write_text(json.dumps(text), encoding="utf-8")
-    log, plain = place / "a.log", place / "plain.txt"
+    log, plain = directory / "a.log", directory / "plain.txt"
     log.write_bytes(b"".join(_with_text(_trace(), text)))
     plain.write_text(_LOGGED.replace("TEXT", text.replace("\n", " ")), encoding="utf-8")
-    named = str(place / text.replace("\0", "").replace("/", "")[:100])
+    named = str(directory / text.replace("\0", "").replace("/", "")[:100])
     yield from (["show", str(bundle)], ["show", "--json", str(bundle)], ["diff", str(bundle), str(other)])
     yield from (["verify", str(bundle)], ["bisect", str(bundle)], ["diff", "--json", str(bundle), str(other)])
     for path in (case, damaged):
@@ -248,7 +250,7 @@ def _with_text(trace: bytes, text: str) -> Iterator[bytes]:
         record.pop("has_payload", None)
         whole = _summed(record, "\n".join(payload))
         yield head + b"] " + orjson.dumps(whole) + b"\n"
-        yield from (b"\t" + it.encode() + b"\n" for it in payload)
+        yield from (b"\t" + line.encode() + b"\n" for line in payload)
 
 
 def _ended(data: object, text: str) -> dict[str, object]:
@@ -257,9 +259,9 @@ def _ended(data: object, text: str) -> dict[str, object]:
         case str():
             return data if data in kept else data + text  # type: ignore[return-value]
         case list():
-            return [_ended(it, text) for it in data]  # type: ignore[return-value]
+            return [_ended(value, text) for value in data]  # type: ignore[return-value]
         case dict():
-            return {name: _ended(it, text) for name, it in data.items()}
+            return {name: _ended(value, text) for name, value in data.items()}
     return data  # type: ignore[return-value]
 
 
@@ -278,24 +280,26 @@ raise ValueError("boom")
 """
 
 
-def _unlisted(place: Path) -> Iterator[tuple[str, str]]:
+def _unlisted(directory: Path) -> Iterator[tuple[str, str]]:
     """Each file of `BESIDE` beside a `repro.py` that looks for it, in each form of a bundle and way to run it."""
-    report, marker = place / "report.jsonl", place / "ran"
+    report, marker = directory / "report.jsonl", directory / "ran"
     names = sorted({Path(name).name.partition(".")[0] for name in BESIDE} - {"torch", "__init__", "__main__"})
     script = _LOOKS.format(names=names, report=str(report))
-    planted = {name: _planted(name, place, marker) for name in BESIDE if name != "json/__init__.py"}
+    planted = {name: _planted(name, directory, marker) for name in BESIDE if name != "json/__init__.py"}
     listed = {**bundle_of(), "repro.py": script.encode(), "files/helper.py": b"x = 1\n"}
     whole = sealed({**listed, **planted})
-    unpacked = place / "unpacked"
+    unpacked = directory / "unpacked"
     for name, data in whole.items():
         path = unpacked / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    write_zip(place / "a.zip", whole)
-    write_tar_of(place / "a.tar.gz", whole)
-    targets = [unpacked, unpacked / "repro.py", place / "a.zip", place / "a.tar.gz"]
-    runs = [(f"verify {it.name}", ["verify", "--yes", "--json", "--timeout", "60", str(it)]) for it in targets]
-    run_all([argv for _, argv in runs], place)
+    write_zip(directory / "a.zip", whole)
+    write_tar_of(directory / "a.tar.gz", whole)
+    targets = [unpacked, unpacked / "repro.py", directory / "a.zip", directory / "a.tar.gz"]
+    runs = [
+        (f"verify {target.name}", ["verify", "--yes", "--json", "--timeout", "60", str(target)]) for target in targets
+    ]
+    run_all([argv for _, argv in runs], directory)
     ways = [name for name, _ in runs]
     for target in targets:
         for symptom in ("", "accuracy"):
@@ -304,11 +308,11 @@ def _unlisted(place: Path) -> Iterator[tuple[str, str]]:
     reports = [json.loads(line) for line in report.read_text().splitlines()]
     yield "every way was taken", "" if len(reports) == len(ways) else f"{len(reports)} of {len(ways)}"
     yield "code of an unlisted file", marker.read_text() if marker.exists() else ""
-    for way, told in zip(ways, reports, strict=False):
-        yield f"{way}: the directory on sys.path", " ".join(told["path"]) if way.startswith("verify") else ""
+    for way, attempt in zip(ways, reports, strict=False):
+        yield f"{way}: the directory on sys.path", " ".join(attempt["path"]) if way.startswith("verify") else ""
         for name in planted:
-            copied = name in told["files"]
-            yield f"{way}: {name}", "is there" if copied or Path(name).stem in told["found"] else ""
+            copied = name in attempt["files"]
+            yield f"{way}: {name}", "is there" if copied or Path(name).stem in attempt["found"] else ""
 
 
 def _on_a_build(target: Path, symptom: str) -> None:
@@ -320,43 +324,43 @@ def _on_a_build(target: Path, symptom: str) -> None:
         subject.oracle.run(Ready(sys.executable))
 
 
-def _planted(name: str, place: Path, marker: Path) -> bytes:
+def _planted(name: str, directory: Path, marker: Path) -> bytes:
     code = f"open({str(marker)!r}, 'a').write({name!r} + ' ')\n"
     if name.endswith(".pth"):
         return f"import builtins; {code}".encode()
     if not name.endswith((".pyc", ".so", ".zip")):
         return code.encode()
-    source, target = place / "planted.py", place / "planted.pyc"
+    source, target = directory / "planted.py", directory / "planted.pyc"
     source.write_text(code)
     py_compile.compile(str(source), str(target), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     return target.read_bytes()
 
 
-def _cases(place: Path) -> Iterator[tuple[str, str]]:
+def _cases(directory: Path) -> Iterator[tuple[str, str]]:
     """Cases whose interpreter, if it is started, says so: copied here, and one's own that was changed since."""
-    marker = place / "ran"
-    python = place / "python"
+    marker = directory / "ran"
+    python = directory / "python"
     python.write_text(f'#!/bin/sh\necho "$@" >> {marker}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    made = place / "made.repro"
-    Case.create(made, Subject("script", ("train.py",), str(place), str(python)), "2030-01-01T00:00:00+00:00")
+    made = directory / "made.repro"
+    Case.create(made, Subject("script", ("train.py",), str(directory), str(python)), "2030-01-01T00:00:00+00:00")
     (made / "bundle").mkdir()
     for name, data in sealed(bundle_of()).items():
         (made / "bundle" / name).write_bytes(data)
-    copied, changed, unmarked = (place / f"{name}.repro" for name in ("copied", "changed", "unmarked"))
+    copied, changed, unmarked = (directory / f"{name}.repro" for name in ("copied", "changed", "unmarked"))
     for case in (copied, changed, unmarked):
         shutil.copytree(made, case)
     shutil.copyfile(made / "case.toml", changed / "case.toml")
     (unmarked / ".owner").unlink()
-    own = Case.create(place / "own.repro", Subject("script", ("a.py",), str(place), sys.executable), "2030")
+    own = Case.create(directory / "own.repro", Subject("script", ("a.py",), str(directory), sys.executable), "2030")
     shutil.copyfile(made / "case.toml", own.path / "case.toml")
     asked = [[*command.split(), str(case)] for case in (copied, changed, unmarked) for command in _COMMANDS_OF_A_CASE]
     asked += [[*command.split(), str(own.path)] for command in _COMMANDS_OF_A_CASE]
-    asked += [["bisect", str(own.path)], ["bisect", str(copied)], ["verify", str(copied)], ["nightly", str(place)]]
-    for argv, told in zip(asked, run_all(asked, place), strict=True):
-        wrong = "" if told.is_one_sentence else f"exit {told.exit}: {told.output[-300:]}"
+    asked += [["bisect", str(own.path)], ["bisect", str(copied)], ["verify", str(copied)], ["nightly", str(directory)]]
+    for argv, attempt in zip(asked, run_all(asked, directory), strict=True):
+        wrong = "" if attempt.is_one_sentence else f"exit {attempt.exit}: {attempt.output[-300:]}"
         yield f"{' '.join(argv[:-1])} {Path(argv[-1]).name}", wrong
     yield "an interpreter that a case named", marker.read_text() if marker.exists() else ""
-    allowed = run_all([["verify", "--yes", str(copied)]], place)[0]
+    allowed = run_all([["verify", "--yes", str(copied)]], directory)[0]
     ran = marker.read_text() if marker.exists() else ""
     yield "verify with a yes takes the user's own interpreter", ran or ("" if allowed.exit == 1 else allowed.output)

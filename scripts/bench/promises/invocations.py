@@ -20,24 +20,24 @@ _COUNTS = {"small": (80, 4, 20), "full": (1000, 60, 567)}
 def measure(size: str, scratch: Path) -> list[Row]:
     """A row each for fuzzed command lines, the same from a shell, and damaged files of a case."""
     within, outside, files = _COUNTS[size]
-    place = scratch / "work"
-    place.mkdir()
-    known = nasty.operands(place)
-    with nasty.quiet_world(place):
+    directory = scratch / "work"
+    directory.mkdir()
+    operand_paths = nasty.operands(directory)
+    with nasty.quiet_world(directory):
         heavy = size == "full"
-        lines = list(nasty.invocations(_SEED, within, known, heavy=heavy))
-        own = list(nasty.invocations(_SEED + 1, outside, known, heavy=heavy))
+        lines = list(nasty.invocations(_SEED, within, operand_paths, heavy=heavy))
+        own = list(nasty.invocations(_SEED + 1, outside, operand_paths, heavy=heavy))
         return [
             _row("fuzzed command lines end with a sentence", map(nasty.in_process, lines)),
-            _row("fuzzed command lines in a shell do", (nasty.in_another(words, place) for words in own)),
-            _row("damaged files of a case do", _of_damaged_files(place, files)),
+            _row("fuzzed command lines in a shell do", (nasty.in_another(words, directory) for words in own)),
+            _row("damaged files of a case do", _of_damaged_files(directory, files)),
         ]
 
 
-def _of_damaged_files(place: Path, count: int) -> Iterator[Ran]:
+def _of_damaged_files(directory: Path, count: int) -> Iterator[Ran]:
     """Each damaged file, given to the command that reads most of it."""
-    good, bad = place / "whole.repro", place / "bad.repro"
-    nasty.make_case(good, place / "plain.py")
+    good, bad = directory / "whole.repro", directory / "bad.repro"
+    nasty.make_case(good, directory / "plain.py")
     for name, content in nasty.damaged(_SEED, count, good):
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)

@@ -21,7 +21,7 @@ import psutil
 import hard_to_kill
 from promises import Row
 from repro_kit.case.case import Case
-from repro_kit.case.results import BundleResult
+from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import ReproKitError
 from repro_kit.model.ablation.cell import Ablation
 
@@ -102,11 +102,11 @@ _WORKS = (
 class Place:
     """A directory with one case of `work`, and the runs on it, marked so that all their processes are found."""
 
-    def __init__(self, work: Work, place: Path) -> None:
-        self.work, self.directory, self.tmp = work, place, place / "tmp"
+    def __init__(self, work: Work, directory: Path) -> None:
+        self.work, self.directory, self.tmp = work, directory, directory / "tmp"
         self.tmp.mkdir(parents=True)
-        self.mark = f"mark-{place.name}-{random.getrandbits(64):x}"
-        (place / "file.py").write_text(work.text, encoding="utf-8")
+        self.mark = f"mark-{directory.name}-{random.getrandbits(64):x}"
+        (directory / "file.py").write_text(work.text, encoding="utf-8")
         for shared in Path(tempfile.gettempdir()).glob("torchinductor_*"):  # headers that torch has compiled
             (self.tmp / shared.name).symlink_to(shared)
 
@@ -124,30 +124,30 @@ class Place:
 
     def alive(self) -> list[int]:
         """Every process that belongs to a run."""
-        found = set(hard_to_kill.marked(self.mark))
+        pids = set(hard_to_kill.marked(self.mark))
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if process.environ().get("REPRO_TEST") == self.mark:
-                    found.add(process.pid)
-        return sorted(found)
+                    pids.add(process.pid)
+        return sorted(pids)
 
     def left(self) -> list[str]:
         """Scratch directories, private caches and half-written files."""
-        found = [*self.tmp.glob("repro-kit-*"), *self.directory.glob("case.repro/cache/run-*")]
-        return [str(path) for path in (*found, *self.directory.rglob(".*.part"))]
+        leftovers = [*self.tmp.glob("repro-kit-*"), *self.directory.glob("case.repro/cache/run-*")]
+        return [str(path) for path in (*leftovers, *self.directory.rglob(".*.part"))]
 
     def outcome(self, exit_code: int) -> dict[str, object]:
         """What a run must have come to, however often it was killed before."""
         case = Case.open(self.directory / "case.repro")
-        told: dict[str, object] = {"exit": exit_code, "signature": case.file.signature}
-        told["stages"] = [(stage.name, stage.status) for stage in case.file.stages]
+        state_now: dict[str, object] = {"exit": exit_code, "signature": case.file.signature}
+        state_now["stages"] = [(stage.name, stage.status) for stage in case.file.stages]
         for name in ("capture/program.py", "minify/best.py"):
-            told[name] = (case.path / name).read_text(encoding="utf-8") if case.has(name) else None
+            state_now[name] = (case.path / name).read_text(encoding="utf-8") if case.has(name) else None
         with suppress(ReproKitError):
-            told["layer"] = case.read("ablation.json", Ablation).layer
+            state_now["layer"] = case.read("ablation.json", Ablation).layer
         with suppress(ReproKitError):
-            told["verified"] = case.read("bundle.json", BundleResult).verified
-        return told
+            state_now["verified"] = case.read("bundle.json", BundleResult).verified
+        return state_now
 
 
 def measure(size: str, scratch: Path) -> list[Row]:
@@ -186,22 +186,22 @@ def _killed(work: Work, kills: int, scratch: Path, rng: random.Random) -> tuple[
     runs: list[str] = []
     ends: list[str] = []
     while len(runs) < kills:
-        place = Place(work, scratch / f"killed-{len(ends)}")
+        attempt = Place(work, scratch / f"killed-{len(ends)}")
         for _ in range(min(_IN_A_ROW, kills - len(runs))):
-            told = _kill_once(place, rng, seconds)
-            if told is not None:
-                runs.append(told)
-        exit_code = place.start().wait()
-        problems = [f"left: {name}" for name in place.left()]
-        if place.outcome(exit_code) != expected:
-            problems.append(f"another result: {place.outcome(exit_code)}, not {expected}")
+            survivors = _kill_once(attempt, rng, seconds)
+            if survivors is not None:
+                runs.append(survivors)
+        exit_code = attempt.start().wait()
+        problems = [f"left: {name}" for name in attempt.left()]
+        if attempt.outcome(exit_code) != expected:
+            problems.append(f"another result: {attempt.outcome(exit_code)}, not {expected}")
         ends.append(f"{work.name}: {'; '.join(problems)}" if problems else "")
     return runs, ends
 
 
-def _kill_once(place: Place, rng: random.Random, seconds: float) -> str | None:
+def _kill_once(attempt: Place, rng: random.Random, seconds: float) -> str | None:
     """Start a run and kill it; what is alive 5 s later. None when the run had ended before."""
-    process = place.start()
+    process = attempt.start()
     whom = rng.choice(("repro-kit", "repro-kit", *hard_to_kill.VICTIMS))
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=rng.uniform(0.05, seconds))
@@ -212,13 +212,13 @@ def _kill_once(place: Place, rng: random.Random, seconds: float) -> str | None:
             os.kill(keepers[hard_to_kill.VICTIMS.index(whom) - 1], signal.SIGKILL)
     process.kill()
     process.wait()
-    if hard_to_kill.wait_until(lambda: not place.alive(), seconds=_ORPHAN):
+    if hard_to_kill.wait_until(lambda: not attempt.alive(), seconds=_ORPHAN):
         return ""
-    orphans = place.alive()
+    orphans = attempt.alive()
     for pid in orphans:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return f"{place.work.name}, {whom} killed: {len(orphans)} processes left"
+    return f"{attempt.work.name}, {whom} killed: {len(orphans)} processes left"
 
 
 def _forms(forms: Sequence[tuple[str, str]], scratch: Path) -> Iterator[str]:
@@ -230,25 +230,25 @@ def _forms(forms: Sequence[tuple[str, str]], scratch: Path) -> Iterator[str]:
 
 def _refused(scratch: Path) -> Iterator[str]:
     """Commands on a case whose lock another process holds."""
-    place = Place(Work("refused", "import time\n", ("observe",)), scratch)
-    place.start().wait()
+    attempt = Place(Work("refused", "import time\n", ("observe",)), scratch)
+    attempt.start().wait()
     before = state(scratch)
     for words in (("observe",), ("observe", "--fresh"), ("collect", "--fresh"), ("explain",), ("minify",)):
-        place.work = Work("refused", "", words)
+        attempt.work = Work("refused", "", words)
         with (scratch / "case.repro" / ".lock").open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            exit_code = place.start().wait()
+            exit_code = attempt.start().wait()
         changed = state(scratch) != before
         yield f"{' '.join(words)}: exit {exit_code}, {'changed' if changed else 'unchanged'}" * (
             changed or exit_code != 2
         )
 
 
-def state(place: Path) -> dict[str, tuple[int, int, str]]:
+def state(directory: Path) -> dict[str, tuple[int, int, str]]:
     """Everything below `place`: mode, time of the last change, and digest, by name."""
-    found = {}
-    for path in sorted((place, *place.rglob("*"))):
+    entries = {}
+    for path in sorted((directory, *directory.rglob("*"))):
         seen = path.lstat()
         digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        found[str(path)] = (seen.st_mode, seen.st_mtime_ns, digest)
-    return found
+        entries[str(path)] = (seen.st_mode, seen.st_mtime_ns, digest)
+    return entries

@@ -71,12 +71,12 @@ def measure(size: str, scratch: Path) -> list[Row]:
     ]
 
 
-def _planted(place: Path) -> Row:
+def _planted(directory: Path) -> Row:
     """Names and values of every place, at both levels, with and without the trace."""
     tried, broken = 0, []
     for program in (False, True):
         for trace in ("yes", "redacted", "no"):
-            case = planted.small_case(place / f"{program}-{trace}", planted.TOLD)
+            case = planted.small_case(directory / f"{program}-{trace}", planted.TOLD)
             planted.plant(case)
             planted.with_trace(case, [({"str": [f"/srv/{planted.TOLD}/x.py", 3]}, f"# {planted.TOLD}\nclass G: pass")])
             if program:
@@ -88,26 +88,26 @@ def _planted(place: Path) -> Row:
     return Row("a planted private name or value is in no file of the bundle", tried, tried - lost, broken=tuple(broken))
 
 
-def _strangers(place: Path, chance: random.Random, trials: int) -> Row:
+def _strangers(directory: Path, chance: random.Random, trials: int) -> Row:
     """Words of no language as values of variables and arguments, in messages, the trace and the program's comments."""
     broken: list[str] = []
     for at in range(trials):
         values = tuple("".join(chance.choices(_LETTERS, k=chance.randint(7, 12))) for _ in range(4))
-        case = planted.small_case(place / str(at), f"no {values[0]}, {values[1]!r}: {values[2]}")
+        case = planted.small_case(directory / str(at), f"no {values[0]}, {values[1]!r}: {values[2]}")
         case.update(subject=planted.with_words(case.file.subject, (values[1], "--site", values[2], f"--n={values[3]}")))
         planted.with_trace(case, [({"artifact": {"name": values[3]}}, f"# {' '.join(values)}")])
         files = planted.bundle_of(case, {"CLIENT_NAME": values[0]}, BundleOptions(trace="yes"))
         broken += [f"{at}: {line}" for line in planted.left_in(files, values)]
-        shutil.rmtree(place / str(at))
+        shutil.rmtree(directory / str(at))
     held = trials - len({line.partition(":")[0] for line in broken})
     return Row("an invented word given as a variable or an argument is in no file", trials, held, broken=tuple(broken))
 
 
-def _words(place: Path, chance: random.Random, trials: int) -> Row:
+def _words(directory: Path, chance: random.Random, trials: int) -> Row:
     """Words of torch as values of variables and the user's name: titles, links and code are as they were."""
     known = Path(vocabulary.__file__).with_name("words") / "torch.txt"
     words = sorted(word for word in known.read_text(encoding="utf-8").split() if len(word) >= 4)
-    case = planted.small_case(place / "plain", _MESSAGE)
+    case = planted.small_case(directory / "plain", _MESSAGE)
     planted.with_program(case, _PROGRAM)
     before = planted.bundle_of(case, {}, BundleOptions())
     broken = []
@@ -127,18 +127,18 @@ def _words(place: Path, chance: random.Random, trials: int) -> Row:
     )
 
 
-def _odd(place: Path, chance: random.Random, trials: int) -> Row:
+def _odd(directory: Path, chance: random.Random, trials: int) -> Row:
     """Values of quotes, backslashes, line ends and pieces of our own formats: every file loads and fits its schema."""
     broken = []
     for at in range(trials):
         value = "".join(chance.choices(_ODD, k=chance.randint(4, 12)))
-        case = planted.small_case(place / str(at), f"it says {value}.")
+        case = planted.small_case(directory / str(at), f"it says {value}.")
         planted.with_program(case, _PROGRAM)
         planted.with_trace(case, [({"artifact": {"name": value, value: 1}}, f"# {value}")])
         files = planted.bundle_of(case, {"DB_PASSWORD": value, "NOTE": f"{value}x"}, BundleOptions(trace="yes"))
         problems = [*planted.problems_of(files), *_left(files, value)]
         broken += [f"{value!r}: {problem}" for problem in problems[:1]]
-        shutil.rmtree(place / str(at))
+        shutil.rmtree(directory / str(at))
     return Row(
         "every file loads and fits its schema, whatever was replaced in it",
         trials,

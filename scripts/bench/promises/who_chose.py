@@ -40,20 +40,20 @@ def measure(size: str, scratch: Path) -> list[Row]:
 
 def _row(promise: str, attempts: Iterator[tuple[str, bool]]) -> Row:
     all_attempts = list(attempts)
-    broken = tuple(what for what, held in all_attempts if not held)
+    broken = tuple(attempt for attempt, held in all_attempts if not held)
     return Row(promise, len(all_attempts), len(all_attempts) - len(broken), broken=broken)
 
 
 def _repository(scratch: Path, text: str) -> Path:
     """A directory within a new repository whose pyproject.toml has `text`."""
-    place = scratch / "repository"
-    if place.exists():
-        shutil.rmtree(place)
-    deep = place / "a" / "b"
+    directory = scratch / "repository"
+    if directory.exists():
+        shutil.rmtree(directory)
+    deep = directory / "a" / "b"
     deep.mkdir(parents=True)
-    (place / ".git").mkdir()
-    (place / "pyproject.toml").write_text(f"[tool.repro-kit]\n{text}\n")
-    for at in (place, deep.parent, deep):
+    (directory / ".git").mkdir()
+    (directory / "pyproject.toml").write_text(f"[tool.repro-kit]\n{text}\n")
+    for at in (directory, deep.parent, deep):
         at.chmod(0o755)
     return deep
 

@@ -1,7 +1,15 @@
-"""Which build was the first to fail: the search, and what is known of builds and of the answers. Pure."""
+"""Find the first build that fails: the search, the builds, and the judgements on them. The package is pure."""
 
 from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.search import JudgeNext, Question, SearchEnding, SearchOutcome, following, next_step, steps_left
+from repro_kit.bisect.next_build import (
+    JudgeNext,
+    Question,
+    SearchEnding,
+    SearchOutcome,
+    following,
+    next_step,
+    steps_left,
+)
 
 __all__ = [
     "Build",

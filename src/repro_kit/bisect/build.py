@@ -1,4 +1,4 @@
-"""A build, and what was found out about one."""
+"""A build, and the judgement on one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Mark(StrEnum):
-    """What a build is: without the failure, with it, or of no use to tell."""
+    """The kind of a build: without the failure, with it, or impossible to judge."""
 
     GOOD = "good"
     BAD = "bad"
@@ -16,7 +16,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Build:
-    """One build of the software under suspicion; `name` tells it from all others of its source.
+    """One build of the software under suspicion. `name` is unique within its source.
 
     A wheel has a `url`, an interpreter a `python`.
     """
@@ -29,11 +29,11 @@ class Build:
     sha256: str | None = None
     python: str | None = None
     title: str = ""  # of the commit
-    yanked: str = ""  # why its index has withdrawn it
+    yanked: str = ""  # why its index has withdrawn it (PEP 592)
 
     @property
     def shown(self) -> str:
-        """Name and what else tells a reader which one it is."""
+        """The name, with the date and the title where they add something."""
         dated = self.date and self.date.replace("-", "") not in self.name
         words = [self.name, f"({self.date})" if dated else "", self.title]
         return " ".join(word for word in words if word)
@@ -41,24 +41,24 @@ class Build:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found out about a build, and how."""
+    """The judgement on a build, and how it was made."""
 
     build: str
     mark: Mark
-    reason: str  # what was seen, in one sentence
-    step: str = ""  # why this build was looked at
+    reason: str  # the observation, in one sentence
+    step: str = ""  # why this build was chosen
     runs: int = 0
     failures: int = 0  # runs that failed with the signature
-    other: str = ""  # another failure that was met, in words
-    version: str | None = None  # that was installed
-    commit: str | None = None  # that the build says it was made from
+    other: str = ""  # another failure that occurred, in words
+    version: str | None = None  # the version that was installed
+    commit: str | None = None  # the commit that the build says it was made from
     install_seconds: float = 0.0
     oracle_seconds: float = 0.0
-    overhead_seconds: float = 0.0  # of the whole step, what was neither of both
+    overhead_seconds: float = 0.0  # the rest of the step
     by_hand: bool = False
     at: str = ""  # ISO 8601, UTC
 
     @property
     def seconds(self) -> float:
-        """The whole step."""
+        """The seconds of the whole step."""
         return self.install_seconds + self.oracle_seconds + self.overhead_seconds

@@ -1,4 +1,4 @@
-"""Which build a person means by a version, a day, a file, a commit or a path."""
+"""Find the build that a user means by a version, a day, a file, a commit or a path."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 class NoSuchBuildError(Exception):
-    """No build is meant; the message says what there is."""
+    """No build matches; the message says which builds there are."""
 
 
 def is_day(word: str) -> bool:
-    """Whether `word` is a day, ISO 8601."""
+    """Whether `word` is a day in ISO 8601 (YYYY-MM-DD)."""
     return bool(_DAY.fullmatch(word))
 
 
 def position(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> int:
-    """The index of the build that `word` means.
+    """The index of the build that `word` means. Raises NoSuchBuildError.
 
-    On a day without a build it is the nearest one within the range: the next for the older end, the one before for the
-    newer end. On a day with several it is the first for the older end, the last for the newer one.
+    For a day without a build, it is the nearest build within the range: the next one for the older end, the previous
+    one for the newer end. For a day with several builds, it is the first for the older end, the last for the newer.
     """
     if is_day(word):
         return _by_day(builds, word, side)
     for same in (_same_name, _same_version, _same_file, _same_commit):
-        found = [index for index, build in enumerate(builds) if same(build, word)]
-        if found:
-            return found[0] if side == "old" else found[-1]
+        matches = [index for index, build in enumerate(builds) if same(build, word)]
+        if matches:
+            return matches[0] if side == "old" else matches[-1]
     raise NoSuchBuildError(f"{word} is none of the {len(builds)} builds{_span(builds)}")
 
 
@@ -44,12 +44,12 @@ def _by_day(builds: Sequence[Build], day: str, side: Literal["old", "new"]) -> i
     if not dated:
         raise NoSuchBuildError(f"no build has a date; give versions in place of {day}")
     if side == "old":
-        found = [index for date, index in dated if date >= day]
+        matches = [index for date, index in dated if date >= day]
     else:
-        found = [index for date, index in dated if date <= day]
-    if not found:
+        matches = [index for date, index in dated if date <= day]
+    if not matches:
         raise NoSuchBuildError(f"no build is from {day} or {'later' if side == 'old' else 'before'}{_span(builds)}")
-    return min(found) if side == "old" else max(found)
+    return min(matches) if side == "old" else max(matches)
 
 
 def _span(builds: Sequence[Build]) -> str:
@@ -61,7 +61,7 @@ def _same_name(build: Build, word: str) -> bool:
 
 
 def _same_version(build: Build, word: str) -> bool:
-    """The same version; one without a local part (``+cpu``) means any."""
+    """Whether the versions are equal. A version without a local part (``+cpu``) matches any local part."""
     try:
         asked, version = Version(word), Version(build.version or "")
     except InvalidVersion:

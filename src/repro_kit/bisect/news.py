@@ -1,4 +1,4 @@
-"""What has changed for a set of cases between one build and the next."""
+"""What changed for a set of cases between one build and the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.model.run_outcome import RunOutcome
 SCHEMA = 1
 
 
-#: How a case does on a build, in words.
+#: The outcome of a case on a build, in words.
 WORDS = {
     RunOutcome.FAILS_ALIKE: "fails",
     RunOutcome.FAILS_OTHERWISE: "fails differently",
@@ -22,7 +22,7 @@ WORDS = {
 
 
 class NewsEvent(StrEnum):
-    """What has become of a case since the last build that could judge it; the most urgent first."""
+    """The change of a case since the last build that could judge it; most urgent first."""
 
     NEWLY_FAILS = "newly fails"
     CHANGED = "changed its signature"
@@ -33,33 +33,33 @@ class NewsEvent(StrEnum):
     CANNOT_TELL = "cannot run"
 
 
-#: What a person must look at.
+#: Changes that a person must look at.
 ALARMS = (NewsEvent.NEWLY_FAILS, NewsEvent.CHANGED)
-#: What a bisection can tell more about.
+#: Changes that a bisection can explain.
 TURNS = (NewsEvent.NEWLY_FAILS, NewsEvent.CHANGED, NewsEvent.FIXED)
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """One case on one build."""
+    """The outcome of one case on one build."""
 
     name: str
     state: RunOutcome
     signature: Signature | None = None
     detail: str = ""
     seconds: float = 0.0
-    note: str = ""  # on how sure it is
+    note: str = ""  # about the reliability of the outcome
 
     @property
     def shown(self) -> str:
-        """What was seen, in words."""
-        told = self.signature.summary() if self.signature else self.detail
-        return "; ".join(filter(None, [told, self.note]))
+        """The outcome in words."""
+        failure = self.signature.summary() if self.signature else self.detail
+        return "; ".join(filter(None, [failure, self.note]))
 
 
 @dataclass(frozen=True)
 class LastSeen:
-    """What the last build that could judge a case has shown."""
+    """The outcome of a case on the last build that could judge it."""
 
     build: str
     state: RunOutcome
@@ -68,16 +68,16 @@ class LastSeen:
 
 @dataclass(frozen=True)
 class NightlyMemory:
-    """What is kept between runs."""
+    """The outcomes that are kept between two nightly runs."""
 
     schema: int = SCHEMA
-    build: str | None = None  # the last one
+    build: str | None = None  # the last build
     cases: Mapping[str, LastSeen] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class News:
-    """One case, what has become of it, and since which build."""
+    """The change of one case, and since which build."""
 
     run: CaseRun
     event: NewsEvent
@@ -86,22 +86,22 @@ class News:
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that changed alike, with one signature: one regression is one report."""
+    """Cases that changed in the same way and with one signature: one regression gives one report."""
 
     event: NewsEvent
     news: tuple[News, ...]
-    bisected: str = ""  # the answer, in one sentence
+    bisected: str = ""  # the result of the bisection, in one sentence
     answer: str = ""  # the same as Markdown
-    facts: tuple[tuple[str, str], ...] = ()  # and in parts, each with its name
+    facts: tuple[tuple[str, str], ...] = ()  # the same in parts: (name, text)
 
     @property
     def names(self) -> list[str]:
-        """The cases."""
-        return [it.run.name for it in self.news]
+        """The names of the cases."""
+        return [item.run.name for item in self.news]
 
     @property
     def signature(self) -> str:
-        """The failure: the one now, or the one that is gone."""
+        """The failure's signature in one line; for a fixed case, that of the failure before."""
         first = self.news[0]
         gone = first.since.signature if first.since else None
         signature = first.run.signature or gone
@@ -109,26 +109,26 @@ class Group:
 
 
 def compare(memory: NightlyMemory, runs: Sequence[CaseRun]) -> list[News]:
-    """What has become of each case since it was last judged."""
+    """The change of each case since it was last judged."""
     return [News(run, _event(run, memory.cases.get(run.name)), memory.cases.get(run.name)) for run in runs]
 
 
 def grouped(news: Sequence[News]) -> list[Group]:
-    """The cases by what has become of them and by signature, the most urgent first."""
+    """The cases grouped by change and signature, most urgent first."""
     groups: list[list[News]] = []
-    for one in news:
-        place = next((group for group in groups if _belongs(one, group[0])), None)
-        if place is None:
-            groups.append([one])
+    for item in news:
+        group = next((group for group in groups if _belongs(item, group[0])), None)
+        if group is None:
+            groups.append([item])
         else:
-            place.append(one)
+            group.append(item)
     order = list(NewsEvent)
-    found = [Group(group[0].event, tuple(group)) for group in groups]
-    return sorted(found, key=lambda group: order.index(group.event))
+    result = [Group(group[0].event, tuple(group)) for group in groups]
+    return sorted(result, key=lambda group: order.index(group.event))
 
 
 def remembered(memory: NightlyMemory, runs: Sequence[CaseRun], build: str) -> NightlyMemory:
-    """What to keep after `build`: a case that could not run keeps what was known of it; one that is gone is dropped."""
+    """The memory after `build`. A case that could not run keeps its last outcome; a case that is gone is dropped."""
     cases = {}
     for run in runs:
         if run.state is not RunOutcome.CANNOT_TELL:
@@ -138,28 +138,28 @@ def remembered(memory: NightlyMemory, runs: Sequence[CaseRun], build: str) -> Ni
     return NightlyMemory(SCHEMA, build, cases)
 
 
-def _event(run: CaseRun, known: LastSeen | None) -> NewsEvent:
+def _event(run: CaseRun, last: LastSeen | None) -> NewsEvent:
     if run.state is RunOutcome.CANNOT_TELL:
         return NewsEvent.CANNOT_TELL
-    if known is None:
+    if last is None:
         return NewsEvent.FIRST
     if run.state is RunOutcome.PASSES:
-        return NewsEvent.STILL_PASSES if known.state is RunOutcome.PASSES else NewsEvent.FIXED
-    if known.state is RunOutcome.PASSES:
+        return NewsEvent.STILL_PASSES if last.state is RunOutcome.PASSES else NewsEvent.FIXED
+    if last.state is RunOutcome.PASSES:
         return NewsEvent.NEWLY_FAILS
-    return NewsEvent.STILL_FAILS if _alike(known.signature, run.signature) else NewsEvent.CHANGED
+    return NewsEvent.STILL_FAILS if _alike(last.signature, run.signature) else NewsEvent.CHANGED
 
 
-def _belongs(one: News, other: News) -> bool:
-    if one.event is not other.event or one.run.state is not other.run.state:
+def _belongs(first: News, second: News) -> bool:
+    if first.event is not second.event or first.run.state is not second.run.state:
         return False
-    mine, others = (it.run.signature or (it.since.signature if it.since else None) for it in (one, other))
-    since = (it.since.build if it.since else None for it in (one, other))
-    same_start = len(set(since)) == 1 or one.event not in TURNS
+    mine, others = (item.run.signature or (item.since.signature if item.since else None) for item in (first, second))
+    since = (item.since.build if item.since else None for item in (first, second))
+    same_start = len(set(since)) == 1 or first.event not in TURNS
     return same_start and _alike(mine, others)
 
 
-def _alike(one: Signature | None, other: Signature | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.matches(other, Strength.CROSS_VERSION)
+def _alike(first: Signature | None, second: Signature | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return first.matches(second, Strength.CROSS_VERSION)

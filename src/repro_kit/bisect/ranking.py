@@ -1,4 +1,4 @@
-"""Which of many commits are the likeliest culprits: the ones that touch what fails."""
+"""Rank commits by how likely they caused the failure: the ones that touch what fails come first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-#: Where each layer of torch.compile lives.
+#: The directories of each layer of torch.compile.
 LAYERS: dict[str, tuple[str, ...]] = {
     "dynamo": ("torch/_dynamo/", "torch/csrc/dynamo/", "torch/_guards.py", "torch/_higher_order_ops/", "torch/fx/"),
     "aot": ("torch/_functorch/", "torch/_subclasses/", "torch/fx/", "torch/csrc/autograd/"),
@@ -15,11 +15,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "inductor": ("torch/_inductor/", "torch/csrc/inductor/", "torch/_decomp/", ".ci/docker/"),
 }
 _KERNELS = "aten/src/ATen/"
-#: Nothing that is installed comes from here.
+#: Paths whose files are not installed.
 _UNSHIPPED = re.compile(r"(^|/)(tests?|docs?|benchmarks?|examples?|\.github|\.ci|ci)/|\.(md|rst)$")
-#: But for the triton that a nightly asks for.
+#: An exception: the version of triton that a nightly asks for.
 _TRITON = re.compile(r"^\.ci/docker/(ci_commit_pins/triton|triton_)")
-#: Operators named like words that any title may have: there, only ``aten.add``, ``torch.add`` and `` `add `` name them.
+#: Operators whose names are English words. In a title, only ``aten.add``, ``torch.add`` and `` `add `` name them.
 _ENGLISH = re.compile(
     r"add|all|any|bind|cat|clone|copy|detach|dot|equal|expand|fill|flip|gather|index|lift|"
     r"masked|max|mean|min|mode|mul|norm|pad|permute|prod|range|repeat|reshape|roll|round|"
@@ -30,7 +30,7 @@ _ENGLISH = re.compile(
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit, and the paths that it touches."""
+    """A commit, and the paths it touches."""
 
     sha: str
     title: str
@@ -39,7 +39,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Between:
-    """Commits after `old` up to `new`, oldest first; both as they are on the main branch."""
+    """The commits after `old` up to `new`, oldest first. Both ends are commits of the main branch."""
 
     old: str
     new: str
@@ -49,7 +49,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Clues:
-    """What is known of the failure: the layer at fault, files of its traceback, operators it is about."""
+    """Clues about the failure: the layer at fault, files of its traceback, operators that it names."""
 
     layer: str | None = None
     files: tuple[str, ...] = ()  # "codegen/cpp.py"
@@ -58,7 +58,7 @@ class Clues:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A commit with its score, and the reasons for it in words."""
+    """A commit with its score, and the reasons in words."""
 
     commit: Commit
     score: float
@@ -66,10 +66,10 @@ class Ranked:
 
 
 def rank(commits: Sequence[Commit], clues: Clues) -> list[Ranked]:
-    """The commits, the likeliest first; equally likely ones stay in their order."""
+    """The commits, likeliest first. Commits with equal scores keep their order."""
     ops = tuple(dict.fromkeys(stem for op in clues.ops if (stem := _stem(op))))
     ranked = [_ranked(commit, clues, ops) for commit in commits]
-    return sorted(ranked, key=lambda it: -it.score)
+    return sorted(ranked, key=lambda candidate: -candidate.score)
 
 
 def _ranked(commit: Commit, clues: Clues, ops: tuple[str, ...]) -> Ranked:
@@ -84,7 +84,7 @@ def _ranked(commit: Commit, clues: Clues, ops: tuple[str, ...]) -> Ranked:
     places = LAYERS.get(clues.layer or "", ())
     inside = _under(shipped, places)
     if inside:
-        # A commit that is all about the layer says more than one that also passes through it.
+        # A commit that touches only the layer says more than a commit that touches much else too.
         reasons.append((2 + len(inside) / len(commit.paths), f"touches {_shown(inside)}"))
     elif _under(shipped, (_KERNELS,)):
         reasons.append((1, "touches ATen"))
@@ -107,7 +107,7 @@ def _is_file(path: str, file: str) -> bool:
 
 
 def _mentions(commit: Commit, op: str) -> bool:
-    """Whether its title or a path names the operator, written with underscores, dashes, blanks or nothing between."""
+    """Whether the title or a path names the operator, with underscores, dashes, blanks or nothing between the words."""
     name = "[-_ ]?".join(map(re.escape, op.replace("_", ""))) + r"(?:s|[-_ ]?(?:backward|forward))?(?![a-z0-9])"
     bare = re.compile(r"(?<![a-z0-9])" + name)
     titled = re.compile(r"(?:aten(?:::|\.)|torch\.|`)_*" + name) if _ENGLISH.fullmatch(op) else bare
@@ -121,7 +121,7 @@ def _apart(text: str) -> str:
 
 
 def _stem(op: str) -> str:
-    """``aten._avg_pool2d_backward.default`` is about ``avg_pool2d``."""
+    """The base name of an operator: ``avg_pool2d`` for ``aten._avg_pool2d_backward.default``."""
     parts = [part for part in op.split(".") if part not in ("torch", "ops", "aten", "prims", "nn", "functional")]
     name = parts[0].strip("_").lower() if parts else ""
     name = re.sub(r"(_backward|_forward|_default|_out)+$", "", name)

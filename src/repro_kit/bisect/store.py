@@ -1,4 +1,4 @@
-"""The state of a bisection on disk, and the answer beside it."""
+"""The state of a bisection on disk, and the file names of a bisection in a case."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from repro_kit.plain_file import read_plain
 
 STATE = "state.json"
 
-_LARGEST = 64 << 20  # bytes of it
+_LARGEST = 64 << 20  # bytes of the state file
 
 
-def read_state(place: Path) -> BisectState | None:
-    """The state in `place`; None when there is none. Raises ReproKitError when it cannot be read."""
-    path = place / STATE
+def read_state(directory: Path) -> BisectState | None:
+    """The state in `directory`; None when there is none. Raises UsageError when it cannot be read."""
+    path = directory / STATE
     try:
         data = orjson.loads(read_plain(path, _LARGEST))
         if data["schema"] > SCHEMA:
@@ -31,9 +31,9 @@ def read_state(place: Path) -> BisectState | None:
         raise UsageError(f"{path} is damaged; start anew with --fresh.") from error
 
 
-def write_state(place: Path, state: BisectState) -> None:
-    """Write the state, whole or not at all."""
-    write_atomic(place / STATE, dumps(state))
+def write_state(directory: Path, state: BisectState) -> None:
+    """Write the state; a reader sees the old file or the new one."""
+    write_atomic(directory / STATE, dumps(state))
 
 
 DIRECTORY = "bisect"  # of a case

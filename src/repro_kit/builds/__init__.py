@@ -1,1 +1,1 @@
-"""Where builds come from, and how one is made ready to run: indexes, wheels, interpreters, commits."""
+"""Sources of builds, and how a build is made ready to run: indexes, wheels, interpreters, commits."""

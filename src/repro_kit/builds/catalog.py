@@ -1,4 +1,4 @@
-"""From what the user selects to builds: nightlies, releases, wheels of a directory, interpreters, commits."""
+"""List the builds that the user selects: nightlies, releases, wheels in a directory, interpreters, commits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 from repro_kit.bisect import Build
 from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.state import BisectState
+from repro_kit.builds.build_source import BuildCommand, BuildSource
 from repro_kit.builds.installed import installed
-from repro_kit.builds.source import BuildCommand, BuildSource
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants
 from repro_kit.builds.wheels.index import PYPI, index_files
@@ -26,12 +26,12 @@ from repro_kit.errors import UsageError
 
 _GIB = 1024**3
 
-_OLDEST_TORCH = "2.0"  # with torch.compile
+_OLDEST_TORCH = "2.0"  # the first version with torch.compile
 
 
 @dataclass(frozen=True)
 class PackageEnds:
-    """One package to vary, and the ends that the user names."""
+    """The package to vary, and the ends of the range that the user names."""
 
     package: str = "torch"
     good: str | None = None
@@ -40,9 +40,9 @@ class PackageEnds:
 
 @dataclass(frozen=True)
 class BuildSelection:
-    """Where builds come from; at most one of the first five is set."""
+    """The source of builds; at most one of the first five fields is set."""
 
-    nightly: str | None = None  # platform
+    nightly: str | None = None  # platform of the nightlies: "cpu", "cu126"
     index: str | None = None  # URL
     wheels: Path | None = None
     pythons: tuple[str, ...] = ()
@@ -59,21 +59,21 @@ class BuildSelection:
 
 
 def settle_source(axis: PackageEnds, where: BuildSelection, target: Target) -> BuildSelection:
-    """The source that the ends speak of where none was named: days and nightly versions are nightlies."""
+    """`where`, with nightlies as the source when no source is named and an end is a day or a nightly's version."""
     given = [where.nightly, where.index, where.wheels, where.clone, len(where.pythons) > 1 or None]
-    if sum(it is not None for it in given) > 1:
+    if sum(source is not None for source in given) > 1:
         raise UsageError("Give one source of builds: --nightly, --index-url, --wheels, --git or several --python.")
-    if any(it is not None for it in given) or axis.package != "torch":
+    if any(source is not None for source in given) or axis.package != "torch":
         return where
     words = [word for word in (axis.good, axis.bad) if word]
     if any(is_day(word) or (".dev" in word and day_of(word)) for word in words):
-        found = installed(target.python, "torch", os.environ)
-        return replace(where, nightly=platform_of(found.version if found else None))
+        torch = installed(target.python, "torch", os.environ)
+        return replace(where, nightly=platform_of(torch.version if torch else None))
     return where
 
 
 def source_in_words(axis: PackageEnds, where: BuildSelection) -> str:
-    """The source of builds, as it is shown."""
+    """The source of builds in words."""
     if where.nightly:
         return f"nightlies for {where.nightly}"
     if where.wheels:
@@ -86,23 +86,29 @@ def source_in_words(axis: PackageEnds, where: BuildSelection) -> str:
 
 
 def built_beside(where: BuildSelection) -> list[str]:
-    """What else a build is made of: judgements do not hold for another."""
-    told = [f"with {without_credentials(package)}" for package in where.packages]
-    told += [f"constraints {constraint}" for constraint in where.constraints]
-    return [*told, f"built by {where.build.command}"] if where.build.command else told
+    """What else belongs to every build, in words: judgements do not hold when it changes."""
+    parts = [f"with {without_credentials(package)}" for package in where.packages]
+    parts += [f"constraints {constraint}" for constraint in where.constraints]
+    return [*parts, f"built by {where.build.command}"] if where.build.command else parts
 
 
 def default_index() -> str:
-    """The index of releases: PyPI, or what uv's and pip's variables say."""
+    """The URL of the index of releases: PyPI, or the one that uv's and pip's variables name."""
     variables = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    found = next((value for name in variables if (value := os.environ.get(name))), PYPI)
-    return re.sub(r"^[\w.-]+=(?=\w+://)", "", found)  # uv takes NAME=URL as well
+    url = next((value for name in variables if (value := os.environ.get(name))), PYPI)
+    return re.sub(r"^[\w.-]+=(?=\w+://)", "", url)  # uv takes NAME=URL as well
 
 
 def open_source(
-    axis: PackageEnds, where: BuildSelection, target: Target, place: Path, *, find_fix: bool, known: BisectState | None
+    axis: PackageEnds,
+    where: BuildSelection,
+    target: Target,
+    directory: Path,
+    *,
+    find_fix: bool,
+    state: BisectState | None,
 ) -> BuildSource:
-    """The source that the selection names; `known` is the state of a search to go on from."""
+    """The source that `where` selects. `state` is that of a search to continue. Raises UsageError."""
     if len(where.pythons) > 1:
         return InterpreterSource(where.pythons, axis.package, os.environ)
     uv = Uv(where.cache / "uv", offline=where.offline)
@@ -121,7 +127,7 @@ def open_source(
             target=target,
             uv=uv,
             wants=wants,
-            place=place / "envs",
+            directory=directory / "envs",
             command=where.build,
             paths=where.paths,
             keep=where.keep,
@@ -129,7 +135,7 @@ def open_source(
     return WheelSource(
         f"{axis.package}, {source_in_words(axis, where)}",
         axis.package,
-        _wheels(axis, where, target, find_fix=find_fix, known=known),
+        _wheels(axis, where, target, find_fix=find_fix, state=state),
         target=target,
         cache=WheelCache(
             where.cache / "wheels",
@@ -139,26 +145,26 @@ def open_source(
         ),
         uv=uv,
         wants=wants,
-        place=place / "envs",
+        directory=directory / "envs",
         keep=where.keep,
     )
 
 
 def _wheels(
-    axis: PackageEnds, where: BuildSelection, target: Target, *, find_fix: bool, known: BisectState | None
+    axis: PackageEnds, where: BuildSelection, target: Target, *, find_fix: bool, state: BisectState | None
 ) -> Sequence[Build]:
-    """The builds, oldest first: those known from before, where both ends are among them, else listed anew."""
+    """The builds, oldest first: those of `state` when both ends are among them, else listed anew."""
     words = (axis.good, axis.bad)
-    if known is not None and (where.offline or all(word is None or _is_there(known.builds, word) for word in words)):
-        return known.builds
+    if state is not None and (where.offline or all(word is None or _is_there(state.builds, word) for word in words)):
+        return state.builds
     index = nightly_index(where.nightly) if where.nightly else where.index or default_index()
     if where.offline and not where.wheels and urlsplit(index).scheme != "file":
         raise UsageError(
-            f"The builds of {axis.package} were never listed here, which takes the network; leave out --offline once, "
-            "or give --wheels."
+            f"The builds of {axis.package} have not been listed here yet, which needs the network. Run once without "
+            "--offline, or give --wheels."
         )
     files = directory_files(where.wheels) if where.wheels else index_files(index, axis.package)
-    given = [WheelFile(unquote(it.rpartition("/")[2]), _as_url(it)) for it in words if it and is_wheel(it)]
+    given = [WheelFile(unquote(word.rpartition("/")[2]), _as_url(word)) for word in words if word and is_wheel(word)]
     listed = builds_of(axis.package, [*files, *given], target)
     pre = where.pre or bool(where.nightly or where.index or where.wheels)
     oldest = _OLDEST_TORCH if axis.package == "torch" else None
@@ -190,7 +196,7 @@ def _is_there(builds: Sequence[Build], word: str) -> bool:
 
 
 def is_wheel(word: str | None) -> bool:
-    """Whether an end is the file or URL of a wheel."""
+    """Whether `word` is the file name, path or URL of a wheel."""
     return bool(word) and (word or "").endswith(".whl")
 
 

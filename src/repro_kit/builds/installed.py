@@ -1,4 +1,4 @@
-"""What is installed in an environment: read off its files, nothing is imported."""
+"""Read what is installed in an environment from its files; the package is not imported."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ print("\n" + json.dumps(told))
 
 
 def github_url(url: str) -> str | None:
-    """``https://github.com/owner/name`` of a remote or a project's URL; None for another host."""
-    found = re.match(r"^(?:git@|ssh://git@)github\.com[:/](?P<path>[^/]+/[^/]+?)(?:\.git)?/?$", url)
-    if found:
-        return f"https://github.com/{found['path']}"
+    """``https://github.com/owner/name`` for a git remote or a project's URL; None for another host."""
+    remote = re.match(r"^(?:git@|ssh://git@)github\.com[:/](?P<path>[^/]+/[^/]+?)(?:\.git)?/?$", url)
+    if remote:
+        return f"https://github.com/{remote['path']}"
     parts = urlsplit(url)
     path = [part for part in parts.path.removesuffix(".git").split("/") if part]
     if (parts.hostname or "") not in ("github.com", "www.github.com") or len(path) != 2:
@@ -56,7 +56,7 @@ def github_url(url: str) -> str | None:
 
 @dataclass(frozen=True)
 class Installed:
-    """A package as an interpreter finds it."""
+    """A package, as an interpreter would import it."""
 
     version: str | None = None
     commit: str | None = None
@@ -65,12 +65,12 @@ class Installed:
 
 
 def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
-    """What `python` has of `package`; None when it does not answer."""
+    """The `package` of the interpreter `python`; None when the interpreter does not answer."""
     try:
         answer = kept.run([python, "-c", _ASK, package], cwd=Path(python).parent, env=env, timeout=120)
         answer.check_returncode()
-        told = json.loads(answer.stdout.rsplit("\n", 2)[-2])
-        repository = next(filter(None, map(github_url, told.pop("urls"))), None)
-        return Installed(**told, repository=repository)
+        facts = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+        repository = next(filter(None, map(github_url, facts.pop("urls"))), None)
+        return Installed(**facts, repository=repository)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, TypeError):
         return None

@@ -1,4 +1,4 @@
-"""Find the interpreter that a path, a name, an environment or a command stands for."""
+"""Find the interpreter that a path, a name, an environment or a command means."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from repro_kit.errors import UsageError
 
 
 def default_python(env: Mapping[str, str]) -> str:
-    """The active environment's interpreter: the virtual or conda one's, else ours with torch, else PATH's first."""
+    """The interpreter of the active virtual or conda environment; else ours if it has torch; else the first on PATH."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        place = env.get(variable)
-        found = _in_environment(Path(place)) if place else None
-        if found:
-            return found
-    if importlib.util.find_spec("torch") is not None:  # looks, and does not import
+        environment = env.get(variable)
+        interpreter = _in_environment(Path(environment)) if environment else None
+        if interpreter:
+            return interpreter
+    if importlib.util.find_spec("torch") is not None:  # finds torch without importing it
         return sys.executable
     return (
         shutil.which("python3", path=env.get("PATH")) or shutil.which("python", path=env.get("PATH")) or sys.executable
@@ -27,20 +27,20 @@ def default_python(env: Mapping[str, str]) -> str:
 
 
 def find_python(given: str | None, cwd: Path, env: Mapping[str, str]) -> str:
-    """The interpreter that `given` (a path, a name on PATH, an environment's directory, or None) stands for."""
+    """The interpreter that `given` means: a path, a name on PATH, an environment's directory, or None (the default)."""
     return interpreter_of(given, cwd, env)
 
 
 def interpreter_of(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
-    """As `find_python`; `guess` stands in for the active environment's where nothing was given."""
+    """As `find_python`, with `guess` as the default. Raises UsageError when there is no such interpreter."""
     if given is None:
         return guess or default_python(env)
-    place = cwd / Path(given).expanduser()
-    found = _in_environment(place) if place.is_dir() else executable(str(Path(given).expanduser()), cwd, env)
-    if found is None:
-        wrong = "is not executable" if place.is_file() else "does not exist" if not place.exists() else "has no python"
+    path = cwd / Path(given).expanduser()
+    interpreter = _in_environment(path) if path.is_dir() else executable(str(Path(given).expanduser()), cwd, env)
+    if interpreter is None:
+        wrong = "is not executable" if path.is_file() else "does not exist" if not path.exists() else "has no python"
         raise UsageError(f"--python {given} {wrong}; give the path of an interpreter that has torch.")
-    return found
+    return interpreter
 
 
 def _in_environment(directory: Path) -> str | None:
@@ -51,7 +51,7 @@ def _in_environment(directory: Path) -> str | None:
 
 
 def executable(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """The path of command `name`, None when there is none."""
+    """The path of command `name`; None when there is none."""
     if os.sep in name:
         path = cwd / name
         return str(path) if path.is_file() and os.access(path, os.X_OK) else None
@@ -59,7 +59,7 @@ def executable(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
 
 
 def interpreter_behind(program: str, env: Mapping[str, str]) -> str | None:
-    """The interpreter that the command `program` runs: itself, or the one of its first line; None when unknown."""
+    """The interpreter that runs `program`: itself, or the one in its ``#!`` line; None when unknown."""
     if Path(program).name.startswith("python"):
         return program
     with Path(program).open("rb") as file:

@@ -1,4 +1,4 @@
-"""An interpreter with the newest nightly of torch, in an environment of its own."""
+"""Install the newest nightly of torch into an environment of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
 from repro_kit.builds.installed import installed
 from repro_kit.builds.interpreters import default_python
-from repro_kit.builds.source import UnusableError
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.nightly_index import platform_of
 from repro_kit.builds.wheels.wheel_cache import default_cache
@@ -20,16 +20,16 @@ from repro_kit.ui import Ui
 
 @contextmanager
 def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
-    """The interpreter; its Python and its platform (CPU, CUDA) are those of `python`. Removed afterwards.
+    """The interpreter of a temporary environment, with the Python version and the platform (CPU, CUDA) of `python`.
 
-    Raises ReproKitError when the nightlies cannot be listed, or the newest one does not install.
+    Raises ReproKitError when the nightlies cannot be listed, or when the newest one cannot be installed.
     """
     base = python or default_python(os.environ)
     target = target_of(base)
-    found = installed(base, "torch", os.environ)
-    where = BuildSelection(nightly=platform_of(found.version if found else None), cache=default_cache().absolute())
-    with scratch() as place, ui.stage("nightly"):
-        source = open_source(PackageEnds(), where, target, place, find_fix=False, known=None)
+    torch = installed(base, "torch", os.environ)
+    where = BuildSelection(nightly=platform_of(torch.version if torch else None), cache=default_cache().absolute())
+    with scratch() as directory, ui.stage("nightly"):
+        source = open_source(PackageEnds(), where, target, directory, find_fix=False, state=None)
         build = source.builds()[-1]
         ui.progress(f"installing {build.shown}")
         try:

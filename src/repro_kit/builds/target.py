@@ -1,4 +1,4 @@
-"""The interpreter that builds are made for: every environment gets the same Python."""
+"""The interpreter that builds are installed for: every environment gets the same Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Target:
-    """A Python that environments are made with; `base` is the one outside of any virtual environment."""
+    """The Python of all environments; `base` is the interpreter outside of any virtual environment."""
 
     python: str
     base: str
@@ -35,16 +35,16 @@ class Target:
 
     @cached_property
     def tags(self) -> dict[Tag, int]:
-        """Tags of the wheels that it can use, each with its rank: the lowest is the best."""
+        """Tags of the wheels that this Python can install (PEP 425), each with its rank; the lowest is the best."""
         platforms = list(platform_tags())
         short = self.version[:2]
         interpreter = f"cp{short[0]}{short[1]}"
         abi = interpreter + ("t" if self.free_threaded else "")
-        known = [*cpython_tags(short, [abi], platforms), *compatible_tags(short, interpreter, platforms)]
-        return {tag: rank for rank, tag in reversed(list(enumerate(known)))}
+        supported = [*cpython_tags(short, [abi], platforms), *compatible_tags(short, interpreter, platforms)]
+        return {tag: rank for rank, tag in reversed(list(enumerate(supported)))}
 
     def allows(self, requires_python: str | None) -> bool:
-        """Whether it is among the versions that a wheel asks for; what cannot be read forbids nothing."""
+        """Whether a wheel's Requires-Python allows this Python. An unreadable one allows all."""
         try:
             return not requires_python or SpecifierSet(requires_python).contains(".".join(map(str, self.version)))
         except InvalidSpecifier:
@@ -52,14 +52,14 @@ class Target:
 
 
 def target_of(python: str) -> Target:
-    """What `python` is. Raises ReproKitError when it does not say, or is no CPython."""
+    """The target for interpreter `python`. Raises UsageError when it does not run, or is not CPython."""
     try:
         answer = kept.run([python, "-I", "-c", _ASK], timeout=60)
         answer.check_returncode()
-        told = json.loads(answer.stdout)
+        facts = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise UsageError(f"{python} does not work as a Python interpreter; give --python PATH.") from error
-    if told["implementation"] != "cpython":
-        raise UsageError(f"{python} is {told['implementation']}; builds are made for CPython, give --python PATH.")
-    major, minor, patch = told["version"]
-    return Target(python, told["base"], (major, minor, patch), told["free"])
+    if facts["implementation"] != "cpython":
+        raise UsageError(f"{python} is {facts['implementation']}; builds are made for CPython, give --python PATH.")
+    major, minor, patch = facts["version"]
+    return Target(python, facts["base"], (major, minor, patch), facts["free"])

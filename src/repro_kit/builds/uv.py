@@ -1,4 +1,4 @@
-"""Environments made with uv: one a build, each on its own, never the user's."""
+"""Environments made with uv: one for each build, and never the user's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.builds.source import UnusableError
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.errors import StageError
 from repro_kit.runner import kept
 
-#: Variables that would lead uv or an interpreter to the user's own environment.
+#: Variables that would direct uv or an interpreter to the user's own environment.
 _FOREIGN = ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "UV_PROJECT", "UV_PYTHON")
 _SECONDS = 3600  # for one installation
 _BARE = re.compile(r"[A-Za-z0-9._-]+")
@@ -26,17 +26,17 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 @dataclass(frozen=True)
 class Wants:
-    """What goes into every environment beside the build, and where it comes from."""
+    """The packages in every environment besides the build, and where they come from."""
 
     packages: tuple[str, ...] = ()  # requirements: "transformers==4.57"
     constraints: tuple[str, ...] = ()  # files
-    index: str | None = None  # asked beside the default one
-    links: str | None = None  # a directory of wheels, likewise
-    prereleases: bool = False  # of packages that are named without a version: companions of a nightly
+    index: str | None = None  # URL of an index, used besides the default one
+    links: str | None = None  # a directory of wheels, used besides the index
+    prereleases: bool = False  # allow pre-releases of packages without a version: companions of a nightly
 
 
 class Uv:
-    """The uv program, with a cache of its own in `cache`."""
+    """The uv program, with its cache in the directory `cache`."""
 
     def __init__(self, cache: Path, *, offline: bool = False, env: Mapping[str, str] | None = None) -> None:
         self.cache = cache
@@ -44,40 +44,42 @@ class Uv:
         self._program = _program()
         self._env = variables_of_uv(os.environ if env is None else env)
 
-    def make(self, place: Path, target: Target) -> str:
-        """A new, empty environment at `place` with the target's Python; its interpreter."""
-        shutil.rmtree(place, ignore_errors=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        self._run(["venv", "--quiet", "--python", target.base, "--no-project", str(place)], place.parent)
-        return str(interpreter_in(place))
+    def make(self, directory: Path, target: Target) -> str:
+        """Make a new, empty environment in `directory` with the target's Python. Returns its interpreter."""
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        self._run(["venv", "--quiet", "--python", target.base, "--no-project", str(directory)], directory.parent)
+        return str(interpreter_in(directory))
 
-    def install(self, python: str, requirement: str | None, wants: Wants, place: Path, *, cached: bool = False) -> None:
-        """Install `requirement` and what is wanted beside it; offline at first where the wheel is `cached`.
+    def install(
+        self, python: str, requirement: str | None, wants: Wants, directory: Path, *, cached: bool = False
+    ) -> None:
+        """Install `requirement` and the wanted packages; offline first where the wheel is `cached`.
 
-        What the user pins counts, even where the build asks for another version; where a pinned package asks for
-        another build, the build counts. Raises UnusableError with uv's own words when it cannot be done.
+        The versions that the user pins win, even where the build asks for others. Where a pinned package asks for
+        another build, the build wins. Raises UnusableError with uv's message when the installation fails.
         """
         command = ["pip", "install", "--quiet", "--python", python, *self._choices(wants)]
         direct = [requirement] if requirement else []
         requirements = [*direct, *(_written(package, wants) for package in wants.packages)]
         pinned = [package for package in wants.packages if "==" in package or "@" in package]
-        ways = [[*command, *_overrides(pinned, place / "overrides.txt"), *requirements]]
+        ways = [[*command, *_overrides(pinned, directory / "overrides.txt"), *requirements]]
         if pinned and direct:
-            ways.append([*command, *_overrides([*pinned, *direct], place / "overrides-all.txt"), *requirements])
+            ways.append([*command, *_overrides([*pinned, *direct], directory / "overrides-all.txt"), *requirements])
         if cached and not self.offline:
             ways = [[*way, *more] for way in ways for more in (["--offline"], [])]
         for way in ways[:-1]:
             with suppress(UnusableError):
-                self._run(way, place)
+                self._run(way, directory)
                 return
-        self._run(ways[-1], place)
+        self._run(ways[-1], directory)
 
     def trim(self, limit: int, package: str) -> None:
-        """Bring the cache below `limit` bytes: first goes `package`, of which each build leaves a copy, then all."""
-        for what in ([package], []):
+        """Bring the cache below `limit` bytes. `package` goes first, as every build leaves a copy of it; then all."""
+        for packages in ([package], []):
             if _size(self.cache) > limit:
                 with suppress(UnusableError):
-                    self._run(["cache", "clean", "--quiet", *what], Path.cwd())
+                    self._run(["cache", "clean", "--quiet", *packages], Path.cwd())
 
     def _choices(self, wants: Wants) -> list[str]:
         chosen: list[str] = []
@@ -100,7 +102,7 @@ class Uv:
         if done.returncode != 0:
             text = done.stderr or done.stdout
             _refuse_to_blame_the_build(text, cwd)
-            raise UnusableError(_told(text))
+            raise UnusableError(_complaint(text))
 
 
 def variables_of_uv(env: Mapping[str, str]) -> dict[str, str]:
@@ -111,20 +113,20 @@ def variables_of_uv(env: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def interpreter_in(place: Path) -> Path:
-    """The interpreter of the environment at `place`."""
-    windows = place / "Scripts" / "python.exe"
-    return windows if windows.exists() else place / "bin" / "python"
+def interpreter_in(directory: Path) -> Path:
+    """The interpreter of the environment in `directory`."""
+    windows = directory / "Scripts" / "python.exe"
+    return windows if windows.exists() else directory / "bin" / "python"
 
 
-def activated(place: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Variables that a process needs to be in the environment at `place`, as its activation would set them."""
-    bin_directory = str(interpreter_in(place).parent)
-    return {"VIRTUAL_ENV": str(place), "PATH": os.pathsep.join([bin_directory, env.get("PATH", os.defpath)])}
+def activated(directory: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that activating the environment in `directory` would set."""
+    bin_directory = str(interpreter_in(directory).parent)
+    return {"VIRTUAL_ENV": str(directory), "PATH": os.pathsep.join([bin_directory, env.get("PATH", os.defpath)])}
 
 
 def _overrides(requirements: Sequence[str], file: Path) -> list[str]:
-    """The options that make `requirements` count against what packages ask for."""
+    """The options that let `requirements` win over what packages ask for."""
     if not requirements:
         return []
     file.write_text("".join(f"{requirement}\n" for requirement in requirements), encoding="utf-8")
@@ -132,7 +134,7 @@ def _overrides(requirements: Sequence[str], file: Path) -> list[str]:
 
 
 def _size(directory: Path) -> int:
-    """Bytes below `directory`; a file that is there under several names counts once."""
+    """The bytes below `directory`. A file with several names (hard links) counts once."""
     sizes: dict[int, int] = {}
     for at, _, names in os.walk(directory):
         for name in names:
@@ -143,26 +145,26 @@ def _size(directory: Path) -> int:
 
 
 def _written(package: str, wants: Wants) -> str:
-    """How a wanted package is asked for: one without a version may be a pre-release where those are looked for."""
+    """The requirement for a wanted package; with `wants.prereleases`, one without a version may be a pre-release."""
     return f"{package}>=0.dev0" if wants.prereleases and _BARE.fullmatch(package) else package
 
 
-def _refuse_to_blame_the_build(text: str, place: Path) -> None:
-    """Raise ReproKitError for what would befall any build: no network, no space."""
+def _refuse_to_blame_the_build(text: str, directory: Path) -> None:
+    """Raise StageError for failures that every build would share: no network, no space on the disk."""
     if _NO_SPACE.search(text):
         raise StageError(
-            f"The disk is full at {place}; free some space (or lower --cache-size) and run it again to go on."
+            f"The disk is full at {directory}; free some space (or lower --cache-size) and run the command again."
         )
     if _NO_NETWORK.search(text):
-        raise StageError(f"The network does not answer ({_told(text)}); run it again to go on, or with --offline.")
+        raise StageError(f"The network does not answer ({_complaint(text)}); run the command again, or with --offline.")
 
 
-def _told(text: str) -> str:
-    """Uv's complaint, on one line."""
+def _complaint(text: str) -> str:
+    """The message of uv's failure, on one line."""
     lines = [line.strip(" ×╰─▶│├") for line in text.splitlines()]
-    told = [line for line in lines if line and not line.startswith(("warning:", "hint:"))]
-    causes = [line.removeprefix("cause:").strip() for line in told if line.startswith("cause:")]
-    return (causes[-1] if causes else " ".join(told))[:400] or "uv failed without a word"
+    complaint = [line for line in lines if line and not line.startswith(("warning:", "hint:"))]
+    causes = [line.removeprefix("cause:").strip() for line in complaint if line.startswith("cause:")]
+    return (causes[-1] if causes else " ".join(complaint))[:400] or "uv failed without a message"
 
 
 def _program() -> str:
@@ -171,7 +173,7 @@ def _program() -> str:
 
         return os.fsdecode(find_uv_bin())
     except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-    if found is None:
+        program = shutil.which("uv")
+    if program is None:
         raise StageError("uv is not installed; `pip install uv` (environments are made with it).")
-    return found
+    return program

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from repro_kit.bundle.story.story import seen_with
-from repro_kit.case.results import Capture, Environment, Reduction
+from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Failure, Kind, Layer
 from repro_kit.model.failure.signature import Signature

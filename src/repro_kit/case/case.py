@@ -1,4 +1,4 @@
-"""The case: a directory that holds everything known about one failure, and the one thing all stages share."""
+"""The case: a directory that holds everything known about one failure. It is all that the stages share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.owner import is_marked, mark_of
+from repro_kit.ownership import is_marked, mark_of
 from repro_kit.plain_file import check_tree, read_plain
 from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
 
@@ -25,22 +25,22 @@ T = TypeVar("T")
 SCHEMA = 1
 CASE_FILE = "case.toml"
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")
-_OF_THE_PROGRAM = ("minify", "ablate", "bundle")  # stages that work on what capture found
+_OF_THE_PROGRAM = ("minify", "ablate", "bundle")  # stages that use the captured program
 
-#: `stopped`: it did its work, and found that there is nothing for the rest to do (nothing failed, the user's own bug).
+#: `stopped`: the stage is done, and the later stages have nothing to do (nothing failed, or the bug is the user's).
 StageStatus = Literal["done", "failed", "skipped", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True)
 class StageRecord:
-    """What became of one stage; `note` is one sentence, shown to the user."""
+    """The end of one stage's run; `note` is one sentence, shown to the user."""
 
     name: str
     status: StageStatus
     note: str = ""
     seconds: float = 0.0
-    settings: str = ""  # the options and inputs that shaped the result, as text; other settings make it stale
-    about: str = ""  # `Case.about` when it was done; "" in cases of older versions
+    settings: str = ""  # the options and inputs of the result, as text; the result is stale when they change
+    about: str = ""  # `Case.about` at the end of the stage; "" in cases of older versions
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class CaseFile:
     schema: int
     subject: Subject
     created: str  # ISO 8601, UTC
-    failure_index: int = 0  # which of the failures that observe found this case is about
+    failure_index: int = 0  # which of the failures in observe's result this case is about
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
 
 
 @dataclass(frozen=True)
 class ResultFile(Generic[T]):
-    """The handle of a JSON file of a case: the stage that writes it, where it lies, and the class that it holds."""
+    """The handle of a JSON file of a case: the stage that writes it, its path in the case, and its class."""
 
     stage: str
     name: str
@@ -83,7 +83,7 @@ class Case:
 
     @classmethod
     def create(cls, path: Path, subject: Subject, created: str, failure: int = 0) -> Case:
-        """A new case at `path` (made, with parents). Raises ReproKitError when it cannot be written."""
+        """A new case at `path`, which is created with its parents. Raises UsageError when it cannot be written."""
         case = cls(path, CaseFile(schema=SCHEMA, subject=subject, created=created, failure_index=failure))
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ class Case:
 
     @classmethod
     def open(cls, path: Path) -> Case:
-        """The case at `path`. Raises ReproKitError when there is none, or it is damaged, or too new."""
+        """The case at `path`. Raises UsageError when there is none, or when it is damaged or too new."""
         try:
             data = tomllib.loads(read_plain(path / CASE_FILE, LARGEST >> 4).decode("utf-8"))
         except FileNotFoundError:
@@ -116,18 +116,18 @@ class Case:
 
     @property
     def is_own(self) -> bool:
-        """Whether this user made this very directory on this machine, or said yes to what it would run."""
+        """Whether this user made this very directory on this machine, or agreed to run its command."""
         return is_marked(self.path, self._asked)
 
     def accept(self) -> None:
-        """Note that this user made the case, or said yes to what it would run."""
+        """Record that this user made the case, or agreed to run its command."""
         mark = mark_of(self.path, self._asked)
         if mark:
             write_atomic(self.path / OWNER_FILE, mark.encode())
 
     @property
     def _asked(self) -> str:
-        """What a yes is to: the command, where it runs, and by which interpreter."""
+        """What the user agrees to: the command, its directory, and its interpreter."""
         return json.dumps(to_data(self.file.subject), sort_keys=True)
 
     def save(self) -> None:
@@ -140,18 +140,18 @@ class Case:
         self.save()
 
     def record(self, stage: StageRecord) -> None:
-        """Note what became of a stage, in place of what was known of it before."""
-        kept = tuple(known for known in self.file.stages if known.name != stage.name)
+        """Record the end of a stage, in place of an earlier record."""
+        kept = tuple(earlier for earlier in self.file.stages if earlier.name != stage.name)
         self.update(stages=(*kept, stage))
 
     def stage(self, name: str) -> StageRecord | None:
-        """What is known of stage `name`."""
+        """The record of stage `name`; None when the stage has not run."""
         return next((stage for stage in self.file.stages if stage.name == name), None)
 
     def about(self, stage: str) -> str:
-        """A digest of what a result of `stage` is about: the failure, the command, and the captured program.
+        """A digest of what a result of `stage` depends on: the failure, the command, and the captured program.
 
-        Nothing for observe, which finds the failure.
+        Empty for observe, which finds the failure.
         """
         if stage == STAGES[0]:
             return ""
@@ -164,16 +164,16 @@ class Case:
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
 
     def is_current(self, stage: str) -> bool:
-        """Whether the result of `stage` is there, and about the failure that this case is about now."""
+        """Whether `stage` is done, and its result is about the failure that this case is about now."""
         record = self.stage(stage)
         return record is not None and record.status == "done" and record.about in ("", self.about(stage))
 
     def current(self, file: ResultFile[T]) -> T | None:
-        """What its stage left in `file`; None where the stage failed, was left out, or was about another failure."""
+        """The content of `file`; None where the stage failed, was left out, or was about another failure."""
         return self.load(file) if self.is_current(file.stage) and self.holds(file) else None
 
     def load(self, file: ResultFile[T]) -> T:
-        """What is in `file`, whatever it is about. Raises ReproKitError when it is missing or damaged."""
+        """The content of `file`, even if it is stale. Raises UsageError when the file is missing or damaged."""
         return self.read(file.name, file.cls)
 
     def store(self, file: ResultFile[T], value: T) -> Path:
@@ -181,7 +181,7 @@ class Case:
         return self.write(file.name, value)
 
     def holds(self, file: ResultFile[T]) -> bool:
-        """Whether `file` is there, whatever it is about."""
+        """Whether `file` exists, even if it is stale."""
         return self.has(file.name)
 
     def write(self, name: str, value: Any) -> Path:
@@ -191,7 +191,7 @@ class Case:
         return path
 
     def read(self, name: str, cls: type[T]) -> T:
-        """Read JSON file `name` as `cls`. Raises ReproKitError when it is missing or damaged."""
+        """Read JSON file `name` as `cls`. Raises UsageError when it is missing or damaged."""
         path = self.path / name
         try:
             return from_data(orjson.loads(read_plain(path, LARGEST)), cls)
@@ -201,7 +201,7 @@ class Case:
             raise UsageError(f"{path} is damaged; run its stage again.") from error
 
     def has(self, name: str) -> bool:
-        """Whether file `name` is there."""
+        """Whether file `name` exists."""
         return (self.path / name).exists()
 
 

@@ -1,4 +1,4 @@
-"""The files that a case's command names, each with a digest: an edited script is another failure."""
+"""Fingerprints of the files that a case's command names: an edited script is another failure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 
-_HASHED = 64 << 20  # bytes of a file of the command that are looked at for changes
+_HASHED = 64 << 20  # bytes: larger files of the command are not checked for changes
 
 
 def command_files(case: Case) -> list[str]:
-    """The files named on the command line, each with a digest: an edited script is another failure."""
-    found = []
+    """``NAME:DIGEST`` for each file of at most 64 MiB that is named on the command line."""
+    fingerprints = []
     for word in case.file.subject.argv:
         path = Path(case.file.subject.cwd) / word
         with suppress(OSError, ValueError):
             if path.is_file() and path.stat().st_size <= _HASHED:
-                found.append(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}")
-    return found
+                fingerprints.append(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}")
+    return fingerprints

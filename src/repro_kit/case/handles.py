@@ -1,9 +1,9 @@
-"""The result files of a case, each with the stage that writes it and the class that it holds."""
+"""The handles of a case's result files: the stage that writes each one, its path, and its class."""
 
 from __future__ import annotations
 
 from repro_kit.case.case import ResultFile
-from repro_kit.case.results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.measure.symptom import Symptom
 

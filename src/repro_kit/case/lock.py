@@ -1,4 +1,4 @@
-"""The lock of a case: two processes that write one case would mix their results."""
+"""The lock of a case: two processes that wrote to one case would mix their results."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from repro_kit.errors import UsageError
 
 LOCK = ".lock"
 
-#: Directories that this process has locked already: whoever asks again within may go on.
+#: Directories that this process has locked already: it may enter them again.
 _ours: set[Path] = set()
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
-    """Hold the lock of the directory `place`, which is there.
+def alone(directory: Path) -> Iterator[None]:
+    """Hold the lock of the directory `directory`, which must exist.
 
-    Raises ReproKitError when another process holds it, or `place` cannot be written; nothing has changed then.
+    Raises UsageError when another process holds the lock, or when the directory cannot be written; nothing has changed
+    then.
     """
-    real = place.resolve()
+    real = directory.resolve()
     if real in _ours:
         yield
         return
     try:
-        descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise UsageError(
-            f"Cannot write {place}: {error.strerror}; make it writable, or choose another place with --output."
+            f"Cannot write {directory}: {error.strerror}; make it writable, or choose another place with --output."
         ) from error
     try:
-        _lock(descriptor, place)
+        _lock(descriptor, directory)
         _ours.add(real)
         yield
     finally:
@@ -42,11 +43,11 @@ def alone(place: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, place: Path) -> None:
+def _lock(descriptor: int, directory: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise UsageError(f"Another repro-kit is at work on {place}; wait for it, or use --output.") from None
+        raise UsageError(f"Another repro-kit is working on {directory}; wait for it, or use --output.") from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
             raise

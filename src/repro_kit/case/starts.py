@@ -7,7 +7,7 @@ import time
 import orjson
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Start
+from repro_kit.case.stage_results import Start
 from repro_kit.model.serialize import from_data, to_data
 
 _STARTS = "starts.jsonl"

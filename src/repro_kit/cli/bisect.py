@@ -121,8 +121,8 @@ def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -
 
 
 def _builds(values: dict[str, Any]) -> BuildSelection:
+    from repro_kit.builds.build_source import BuildCommand
     from repro_kit.builds.catalog import BuildSelection
-    from repro_kit.builds.source import BuildCommand
     from repro_kit.builds.wheels.wheel_cache import default_cache
 
     for file in values["constraint"]:

@@ -12,7 +12,7 @@ from repro_kit.cli.common import options as shared
 from repro_kit.cli.common.command import ReproCommand
 
 if TYPE_CHECKING:
-    from repro_kit.case.results import Environment
+    from repro_kit.case.stage_results import Environment
     from repro_kit.ui import Ui
 
 

@@ -29,9 +29,9 @@ from repro_kit.bisect.news import (
     grouped,
     remembered,
 )
+from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import Ready, UnusableError
 from repro_kit.builds.target import Target, target_of
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.builds.wheels.web import without_credentials

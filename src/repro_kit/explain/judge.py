@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from repro_kit.explain.results import Results, compare
 from repro_kit.explain.suggestion import Aim, Suggestion
-from repro_kit.model.measure.calls import MeasuredRun, Steady, steady
+from repro_kit.model.measure.measured_run import MeasuredRun, Steady, steady
 
 _SLOWER = 1.5  # times the steady-state time: less is noise on most machines
 _FASTER_COMPILE = 0.8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.model.measure.calls import MeasuredCall, MeasuredRun
+from repro_kit.model.measure.measured_run import MeasuredCall, MeasuredRun
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import OverviewState
 

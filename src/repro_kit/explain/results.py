@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.explain.context import counted
-from repro_kit.model.measure.calls import Digest, MeasuredCall, MeasuredRun
+from repro_kit.model.measure.measured_run import Digest, MeasuredCall, MeasuredRun
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro_kit.explain.judge import Trial
-from repro_kit.model.measure.calls import MeasuredRun
+from repro_kit.model.measure.measured_run import MeasuredRun
 
 
 @dataclass(frozen=True)

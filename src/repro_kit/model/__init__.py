@@ -1,1 +1,1 @@
-"""The words of the project as typed, frozen, serializable data."""
+"""The data of repro-kit: typed, frozen and serializable."""

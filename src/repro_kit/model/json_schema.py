@@ -1,4 +1,4 @@
-"""JSON Schemas of the dataclasses that are written to files, so that other tools can read and check them."""
+"""JSON Schemas of the dataclasses that are written to files, so that other tools can read and check these files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _PLAIN = {str: "string", bool: "boolean", type(None): "null"}
-#: What JSON cannot hold of these is an object of one key (model/serialize.py).
+#: Values of these types that JSON cannot hold are written as an object with one key (model/serialize.py).
 _NUMBERS: dict[Any, tuple[str, str, dict[str, Any]]] = {
     int: ("integer", "$int", {"type": "string", "pattern": "^-?0x[0-9a-f]+$"}),
     float: ("number", "$float", {"enum": ["inf", "-inf", "nan"]}),
@@ -16,7 +16,7 @@ _NUMBERS: dict[Any, tuple[str, str, dict[str, Any]]] = {
 
 
 def schema_of(cls: type, *, name: str, title: str) -> dict[str, Any]:
-    """The schema (draft 2020-12) of files that hold one `cls`. A field with a default may be left out."""
+    """The schema (JSON Schema draft 2020-12) of a file that holds one `cls`. Fields with a default are optional."""
     definitions: dict[str, Any] = {}
     _define(cls, definitions)
     return {
@@ -31,7 +31,7 @@ def schema_of(cls: type, *, name: str, title: str) -> dict[str, Any]:
 def _define(cls: type, definitions: dict[str, Any]) -> None:
     if cls.__name__ in definitions:
         return
-    definitions[cls.__name__] = {}  # it may hold itself
+    definitions[cls.__name__] = {}  # entered first, because the class may contain itself
     hints = get_type_hints(cls)
     fields = dataclasses.fields(cls)
     needed = [
@@ -63,11 +63,11 @@ def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is dict:
         return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return {"enum": [it.value for it in hint]}
+        return {"enum": [member.value for member in hint]}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         _define(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}
-    return {}  # anything that JSON can hold
+    return {}  # any JSON value
 
 
 def _number(kind: str, mark: str, text: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from repro_kit.probe.repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe import RECIPE_DEFAULTS as DEFAULTS
 
-#: Backends of torch whose order names a layer. Any other backend is a user's own.
+#: Backends of torch in an order where each adds one layer. Any other backend is the user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
@@ -23,7 +23,7 @@ class Autocast:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything besides the program's text that decides how it is compiled, run and judged.
+    """Everything besides the program's text that decides how the program is compiled, run and judged.
 
     A field at its default is not written to files. `config` keys are ``<module>.<name>`` with module one of
     ``inductor``, ``dynamo``, ``functorch``, ``compiler``, ``shapes`` (torch.fx.experimental._config); values are

@@ -1,8 +1,8 @@
 """Typed dataclasses to JSON and back: orjson for the bytes, cattrs for the types.
 
-JSON has no infinity, no NaN, no integer beyond 64 bits that every reader keeps, and no lone surrogate (a byte of a file
-name that is no UTF-8). `to_data` writes these as ``{"$float": "inf"}``, ``{"$int": "0x…"}`` and text with an escape;
-`from_data` reads them back.
+JSON has no infinity, no NaN, no lone surrogate (an undecodable byte of a file name), and no integer beyond 64 bits that
+every reader keeps. `to_data` writes these as ``{"$float": "inf"}``, ``{"$int": "0x…"}`` and escaped text; `from_data`
+reads them back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _FLOAT, _INT, _DICT = "$float", "$int", "$dict"
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1  # integer that TOML and orjson hold
-#: A noncharacter that no text is expected to have stands before the four hexadecimal digits of what it replaces.
+#: This noncharacter, which no text should hold, marks an escape; four hexadecimal digits of the character follow.
 _ESCAPE = "\ufdd0"
 _UNWRITABLE = re.compile(f"[\ud800-\udfff{_ESCAPE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([0-9a-f]{{4}})")
@@ -31,37 +31,37 @@ _converter = make_converter()
 
 
 def _lean(cls: type) -> Any:
-    """Leave out fields that stand at their default: files stay readable."""
+    """Leave out fields that have their default value, so that files stay readable."""
     return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
 def _number(value: Any, _: type) -> float:
-    """A float; versions before this one wrote null for what JSON cannot hold."""
+    """A float. Earlier versions wrote null for a value that JSON cannot hold."""
     return math.nan if value is None else float(value)
 
 
-# A field of type `object` holds whatever JSON can hold (values of torch's settings).
+# A field of type `object` holds any JSON value (values of torch's settings).
 _converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
 _converter.register_structure_hook(float, _number)
 _converter.register_unstructure_hook_factory(dataclasses.is_dataclass, _lean)
 
 
 def plain(value: Any) -> Any:
-    """`value` (dataclasses, enums, containers) as plain dicts, lists and scalars, for Python to read."""
+    """`value` (dataclasses, enums, containers) as plain dicts, lists and scalars, for use in Python."""
     return _converter.unstructure(value)
 
 
 class DamagedError(ValueError):
-    """Data that is no instance of what it should be."""
+    """Data does not fit the class that it is read as."""
 
 
 def to_data(value: Any) -> Any:
-    """As `plain`, for JSON and TOML to hold."""
+    """`value` as plain data that JSON and TOML can hold (see the module docstring)."""
     return _encoded(plain(value))
 
 
 def from_data(data: Any, cls: type[T]) -> T:
-    """`data` as an instance of `cls`; raises DamagedError when it does not fit, whatever `data` is."""
+    """`data` as an instance of `cls`. Raises DamagedError when `data` does not fit, whatever it holds."""
     if dataclasses.is_dataclass(cls) and not isinstance(data, dict):  # cattrs takes a list for an empty dict
         raise DamagedError(f"not the data of a {cls.__name__}")
     try:
@@ -84,7 +84,7 @@ def dumps(value: Any) -> bytes:
 
 
 def encoded(data: Any, option: int = 0) -> bytes:
-    """Plain `data` as JSON; text that is not valid Unicode (a file's name, a variable) has ``?`` for what is not."""
+    """Plain `data` as JSON. In text that is not valid Unicode (a file name), ``?`` replaces each invalid character."""
     try:
         return orjson.dumps(data, option=option)
     except orjson.JSONEncodeError:
@@ -100,9 +100,9 @@ def _valid(data: Any) -> Any:
 
 
 def loads(data: bytes | str) -> Any:
-    """What the probe wrote with the standard library's json, which has NaN, infinities, surrogates and any integer.
+    """Data that the probe wrote with the standard library's json: NaN, infinities, surrogates, integers of any size.
 
-    Raises ValueError for anything else.
+    Raises ValueError for text that is not such JSON.
     """
     try:
         return json.loads(data)
@@ -113,7 +113,7 @@ def loads(data: bytes | str) -> Any:
 def _encoded(data: Any) -> Any:
     match data:
         case str():
-            return _UNWRITABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", data)
+            return _UNWRITABLE.sub(lambda match: f"{_ESCAPE}{ord(match[0]):04x}", data)
         case float() if not math.isfinite(data):
             return {_FLOAT: repr(data)}
         case int() if not isinstance(data, bool) and not _SMALLEST <= data <= _LARGEST:
@@ -127,7 +127,7 @@ def _encoded(data: Any) -> Any:
 
 
 def _is_marked(data: Any) -> bool:
-    """Whether anything in `data` was written as JSON cannot hold it: most data is read as it is, without a copy."""
+    """Whether `data` holds an escaped value. Most data does not, and is read without a copy."""
     match data:
         case str():
             return _ESCAPE in data
@@ -141,7 +141,7 @@ def _is_marked(data: Any) -> bool:
 def _decoded(data: Any) -> Any:
     match data:
         case str():
-            return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), data)
+            return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), data)
         case dict():
             match _tag(data):
                 case "$float":
@@ -157,6 +157,6 @@ def _decoded(data: Any) -> Any:
 
 
 def _tag(data: dict[Any, Any]) -> str:
-    """The mark of a value that JSON cannot hold; empty for a plain dict."""
+    """The tag of a dict that stands for a value JSON cannot hold; "" for a plain dict."""
     name = next(iter(data)) if len(data) == 1 else ""
     return name if name in (_FLOAT, _INT, _DICT) else ""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from repro_kit.case.case import Case, ResultFile, StageRecord
 from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION
-from repro_kit.case.results import BundleResult, ObservedFailure, Reduction
+from repro_kit.case.stage_results import BundleResult, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import Layer

@@ -1,4 +1,4 @@
-"""One tensor graph as straight-line Python: parse, render, edit. Pure text; torch is not needed."""
+"""One tensor graph as straight-line Python: parse, render and edit it. The package works on text, without torch."""
 
 from repro_kit.program.inputs import Data, DynamicMark, Input, OpaqueInput, ScalarInput, Strided, TensorInput
 from repro_kit.program.parse import parse

@@ -1,4 +1,4 @@
-"""Evaluate the size expressions that torch writes (sympy's printing of symbolic ints), without running code."""
+"""Evaluate the size expressions that torch prints (sympy's text of symbolic ints), without running code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
-    """The value of an expression over `symbols`. Raises ReproKitError for what is neither number nor arithmetic."""
+    """The value of an expression over `symbols`. Raises StageError when the expression is not arithmetic."""
     match node:
         case ast.Constant(value=int() | float() as value):
             return value

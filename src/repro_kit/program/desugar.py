@@ -1,7 +1,6 @@
-"""Rewrite what Dynamo writes for itself into what a user may write.
+"""Replace raw higher-order operators by the public functions that Dynamo traced.
 
-A few higher-order operators cannot be called, or not traced again, in the raw form that stands in a graph. Each has a
-public function that Dynamo turns into it.
+In the raw form that stands in a graph, a few higher-order operators cannot be called, or cannot be traced again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 _PREFIX = "torch.ops.higher_order."
 
-#: What Dynamo took apart, put together again: {name that desugared code calls: its definition}.
+#: Definitions that undo what Dynamo took apart: {name that desugared code calls: its definition}.
 #: Sources: torch/_functorch/autograd_function.py (`AutogradFunctionApply`), torch/_higher_order_ops/scan.py,
 #: torch/nn/attention/flex_attention.py (`BlockMask.as_tuple`; the raw operator's logsumexp is in base 2).
 _HELPERS = {
@@ -52,18 +51,18 @@ _HELPERS = {
 
 
 def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`statements` with raw higher-order operators in public form; those without one are left as they are."""
+    """`statements` with raw higher-order operators in public form. Other statements stay unchanged."""
     rewrite = _HigherOrder()
     return [ast.fix_missing_locations(rewrite.visit(statement)) for statement in statements]
 
 
 def helpers(code: str) -> str:
-    """Definitions that desugared `code` needs."""
+    """The definitions that desugared `code` needs."""
     return "\n\n\n".join(text for name, text in _HELPERS.items() if f"{name}(" in code or f"{name}.apply(" in code)
 
 
 def regions(statements: Iterable[ast.stmt]) -> set[str]:
-    """Names of the bodies that `statements` (raw) call by `invoke_subgraph`: these are marked by a decorator."""
+    """Names of the bodies that raw `statements` call by `invoke_subgraph`; a program marks them with a decorator."""
     calls = [part for statement in statements for part in ast.walk(statement) if isinstance(part, ast.Call)]
     return {ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func) == _PREFIX + "invoke_subgraph"}
 
@@ -78,8 +77,8 @@ class _HigherOrder(ast.NodeTransformer):
 
 def _checkpoint(node: ast.Call) -> ast.AST:
     # torch/_higher_order_ops/wrap.py: tag_activation_checkpoint(body, *arguments, **checkpoint's keywords)
-    known = {"use_reentrant", "preserve_rng_state", "determinism_check", "debug"}
-    keywords = [keyword for keyword in node.keywords if keyword.arg in known]
+    allowed = {"use_reentrant", "preserve_rng_state", "determinism_check", "debug"}
+    keywords = [keyword for keyword in node.keywords if keyword.arg in allowed]
     if not any(keyword.arg == "use_reentrant" for keyword in keywords):
         keywords.append(ast.keyword(arg="use_reentrant", value=ast.Constant(value=False)))
     return ast.Call(func=_dotted("torch.utils.checkpoint.checkpoint"), args=node.args, keywords=keywords)
@@ -104,7 +103,7 @@ def _autograd_function(node: ast.Call) -> ast.AST:
 
 
 def _calls(name: str) -> Callable[[ast.Call], ast.AST]:
-    """The helper of that name, with the operator's own arguments."""
+    """A rule that replaces the operator by the helper `name`, with the same arguments."""
     return lambda node: ast.Call(func=_dotted(name), args=node.args, keywords=node.keywords)
 
 

@@ -1,6 +1,7 @@
-"""Which statements of a graph matter beyond the value they make: mutation, state of the framework, paired regions.
+"""The effects of statements beyond their value: mutation, state of the framework, paired regions.
 
-Judged from the text. What is not known to be harmless counts as an effect; the reducer's oracle has the last word.
+Effects are judged from the text. A statement that is not known to be harmless counts as effective; the reducer's oracle
+decides in the end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from repro_kit.program.statement import Statement
 
-#: Results of these may share memory with an operand (torch/_C/_VariableFunctions.pyi, native_functions.yaml).
+#: Results of these operators may share memory with an operand (torch/_C/_VariableFunctions.pyi, native_functions.yaml).
 _VIEW_NAMES = """
     view view_as reshape reshape_as transpose permute t T mT H mH swapaxes swapdims movedim moveaxis expand expand_as
     unsqueeze squeeze chunk split split_with_sizes tensor_split hsplit vsplit dsplit unbind narrow select slice
@@ -22,7 +23,7 @@ _VIEW_NAMES = """
     _reshape_alias checkpoint getattr
 """
 _VIEWS = frozenset(_VIEW_NAMES.split())
-#: `inplace` by position in torch.nn.functional; elsewhere it comes by keyword.
+#: Functions of torch.nn.functional that take `inplace` by position; all others take it by keyword.
 _INPLACE_NAMES = """
     relu relu6 elu selu celu leaky_relu silu mish hardtanh hardswish hardsigmoid threshold rrelu dropout dropout1d
     dropout2d dropout3d alpha_dropout feature_alpha_dropout
@@ -32,7 +33,7 @@ _STATE = re.compile(
     r"^_?(set|enter|exit|push|pop|increment|decrement|assert|check|unset|clear)_|_(increment|decrement)_nesting$"
     r"|^_assert|^_check|manual_seed|log_api_usage|_hooks_(disable|enable)$|_grad_enabled$|^_?(inference_mode|record_)"
 )
-#: (what opens a region, what closes it): the rest of the name must agree.
+#: (start of a region, its end), as parts of names; the rest of both names must agree.
 _REGIONS = (
     ("increment_nesting", "decrement_nesting"),
     ("enter_", "exit_"),
@@ -68,7 +69,7 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class Effects:
-    """What a statement does: values it mutates in place, whether it sets state, whether its result may be a view."""
+    """The effects of a statement: the values it mutates, whether it sets state, whether its result may be a view."""
 
     mutates: tuple[str, ...] = ()
     state: bool = False
@@ -102,7 +103,7 @@ def _bare(callee: str) -> str:
 
 
 def effects_of(statement: Statement) -> Effects:
-    """The effects of one statement, by itself."""
+    """The effects of one statement, seen alone."""
     node = statement.node
     match node:
         case ast.AugAssign(target=target) | ast.Assign(targets=[target]):
@@ -123,7 +124,7 @@ def _mutated(call: ast.Call, callee: str, name: str) -> Iterable[str]:
         yield from _names(options["out"])
     inplace = options.get("inplace")
     if inplace is None and callee.startswith("torch.nn.functional.") and name in _INPLACE_FUNCTIONS:
-        last = call.args[3:] if "dropout" in name else call.args[1:]  # dropout's third is `training`
+        last = call.args[3:] if "dropout" in name else call.args[1:]  # the third argument of dropout is `training`
         inplace = last[-1] if last else None
     if isinstance(inplace, ast.Constant) and inplace.value is True:
         yield from _names(call.args[0] if call.args else options.get("input"))
@@ -155,12 +156,12 @@ def _root(node: ast.expr) -> str:
 
 
 def groups(statements: Sequence[Statement], states: Iterable[int]) -> list[tuple[int, ...]]:
-    """The statements at indices `states`, which set state, in groups that belong together: enter with exit.
+    """Group the state-setting statements at indices `states`: an enter with its exit.
 
-    An exit belongs to the enter whose handle it takes, else to the last open one of its name. A setter
-    (``_set_grad_enabled``) belongs with the next call of itself, which sets the old state again.
+    An exit belongs to the enter whose handle it takes, else to the last open enter of its name. A setter
+    (``_set_grad_enabled``) belongs to the next call of itself, which restores the old state.
     """
-    found: list[list[int]] = []
+    groups_found: list[list[int]] = []
     handles: dict[str, list[int]] = {}
     open_: dict[str, list[list[int]]] = {}
     for at in states:
@@ -176,16 +177,16 @@ def groups(statements: Sequence[Statement], states: Iterable[int]) -> list[tuple
                 waiting.remove(group)
         else:
             group = [at]
-            found.append(group)
+            groups_found.append(group)
             if opens is not False and key:
                 waiting.append(group)
         if statement.target is not None:
             handles[statement.target] = group
-    return [tuple(group) for group in found]
+    return [tuple(group) for group in groups_found]
 
 
 def _region(name: str) -> tuple[str, bool | None]:
-    """(what region, whether `name` opens it; None for a setter, which does both)."""
+    """(the name of the region, whether `name` opens it; None for a setter, which opens and closes)."""
     if "set_" in name or name.endswith("_grad_enabled"):
         return name, None
     for start, end in _REGIONS:
@@ -197,12 +198,12 @@ def _region(name: str) -> tuple[str, bool | None]:
 
 
 def is_transform(statement: Statement) -> bool:
-    """Whether the statement opens or closes a functorch level: values inside it mean nothing outside."""
+    """Whether the statement opens or closes a functorch level. Values inside a level have no meaning outside."""
     return bool(_FUNCTORCH.search(op_name(statement)))
 
 
 def families(statements: Sequence[Statement], effects: Sequence[Effects]) -> dict[str, str]:
-    """For every name that may share memory with another: the representative of its group (union by views)."""
+    """For every name that may share memory with another: the representative of its group (union-find over views)."""
     parent: dict[str, str] = {}
 
     def find(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The fixed parts of a program's text."""
+"""The fixed parts of a program's text (docs/explanation/program-format.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOAD = """def load(name):
 #: Config modules that are not called ``torch._NAME.config``.
 _IRREGULAR = {short: module for short, module in CONFIG_MODULES.items() if module != f"torch._{short}.config"}
 
-#: Runs the program by hand. The judge proper is the zygote; this is the same in short, and exits 1 on a difference.
+#: Runs the program by hand, and exits 1 on a difference. It is a short form of the zygote, which judges queries.
 FOOTER = """if __name__ == "__main__":
     import contextlib
     import importlib

@@ -23,17 +23,17 @@ _PROVIDED = {"torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree",
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to write the same graph down; the first that fails like the original is taken."""
+    """One way to write a graph as a program. The first variant that fails like the original is used."""
 
-    sizes: Literal["carried", "arguments"] = "carried"  # symbolic sizes: read off a tensor's shape, or passed as ints
+    sizes: Literal["carried", "arguments"] = "carried"  # symbolic sizes: read from a tensor's shape, or passed as ints
     preamble: str = ""
-    calls: tuple[tuple[InputRecord, ...], ...] = ()  # of the same frame; empty: the graph's own first call
+    calls: tuple[tuple[InputRecord, ...], ...] = ()  # calls of the same frame; empty: only the graph's own first call
 
 
 def build_program(graph: GraphRecord, recipe: Recipe, variant: Variant) -> str:
     """The text of a program (docs/explanation/program-format.md).
 
-    Raises ReproKitError when the graph holds something that a program cannot carry; the message says what.
+    Raises StageError when the graph contains something that a program cannot hold; the message names it.
     """
     builder = _Builder(graph, variant)
     functions = {path: builder.function(path, code) for path, code in {**graph.modules, "": graph.code}.items()}
@@ -61,13 +61,13 @@ class _Builder:
         self.variant = variant
         self.call_inputs = variant.calls or (graph.inputs,)
         self.taken = (set(_FIXED) | _names_in(graph)) - {path.rsplit(".", 1)[-1] for path in graph.modules}
-        # Not the names that Dynamo gave them: it looks those up among its own when the program is traced again.
+        # Not Dynamo's names: when the program is traced again, Dynamo would confuse them with its own.
         self.body_names = {path: self._fresh(f"body_{number}") for number, path in enumerate(graph.modules)}
         self.renames = {record.name: self._input_name(record) for record in graph.inputs}
         self.constants = {path: self._fresh("constant_" + _identifier(path)) for path in graph.constants}
         self.carried = self._carriers() if variant.sizes == "carried" else {}
         self.drop = set(self.carried)
-        self.regions: set[str] = set()  # bodies that are compiled once for all their calls
+        self.regions: set[str] = set()  # bodies that are compiled once for all calls
 
     def _fresh(self, wanted: str) -> str:
         name, count = wanted, 0
@@ -86,24 +86,24 @@ class _Builder:
         return self._fresh(wanted if wanted.isidentifier() else record.name.lower())
 
     def _carriers(self) -> dict[str, str]:
-        """Symbolic int inputs that are a dimension of a tensor input: {placeholder: "x.size(0)"}."""
-        found: dict[str, str] = {}
+        """Symbolic int inputs that equal a dimension of a tensor input: {placeholder: "x.size(0)"}."""
+        carriers: dict[str, str] = {}
         for record in self.graph.inputs:
             if record.kind == "tensor" or not record.symbolic:
                 continue
             for tensor in self.graph.inputs:
                 if tensor.kind == "tensor" and record.symbol in tensor.symbols:
-                    found[record.name] = f"{self.renames[tensor.name]}.size({tensor.symbols.index(record.symbol)})"
+                    carriers[record.name] = f"{self.renames[tensor.name]}.size({tensor.symbols.index(record.symbol)})"
                     break
-        return found
+        return carriers
 
     def function(self, path: str, code: str) -> str:
-        """One function of the program: `graph` for the root, else the body of a higher-order op."""
+        """One function of the program: `graph` for path "", else the body of a higher-order operator."""
         node = _only_function(code)
         parameters = [argument.arg for argument in node.args.args if argument.arg != "self"]
         node = Attributes(path, self.body_names, self.constants).visit(node)
         self.regions |= regions(node.body)
-        statements = desugar([it for it in node.body if not is_rename_of_body(it)])
+        statements = desugar([statement for statement in node.body if not is_rename_of_body(statement)])
         if path:
             lines, kept = body_lines(statements, parameters), parameters
             head = self.body_names[path]
@@ -118,14 +118,14 @@ class _Builder:
         own = without_renames(statements, renames)
         floats = {renames[record.name] for record in self.graph.inputs if record.as_tensor}
         rename = Rename(renames, floats)
-        lines = [ast.unparse(rename.visit(it)) for it in own]
+        lines = [ast.unparse(rename.visit(statement)) for statement in own]
         used = {part.id for line in lines for part in ast.walk(ast.parse(line)) if isinstance(part, ast.Name)}
         sizes = [f"{renames[name]} = {text}" for name, text in self.carried.items() if renames[name] in used]
         kept = [renames[name] for name in parameters if name not in self.drop]
         return sizes + lines, [*kept, *self.constants.values()]
 
     def calls(self) -> str:
-        """The `calls` function: every input of every call, each tensor once."""
+        """The `calls` function: the inputs of all calls, each tensor once."""
         lines: list[str] = []
         written: dict[tuple[Any, ...], str] = {}
         tuples = []
@@ -190,7 +190,7 @@ class _Builder:
         return self._tensor(self.constants[path], "", record, None, lines, written)
 
     def imports(self) -> list[str]:
-        """Import lines for further names of the generated code."""
+        """Import lines for other names in the generated code."""
         lines = []
         for name, record in self.graph.names.items():
             if name in _PROVIDED or not _mentions(self.graph, name):
@@ -202,7 +202,7 @@ class _Builder:
 def _import_line(name: str, record: NameRecord) -> str:
     if record.module == "__main__" or record.module is None or (record.name and "." in record.name):
         raise StageError(
-            f"The graph calls {record.name or name}, which is defined in the user's code and cannot be carried."
+            f"The graph calls {record.name or name}, which the user's code defines; a program cannot contain it."
         )
     if record.name is None:
         return f"import {record.module} as {name}"
@@ -210,7 +210,7 @@ def _import_line(name: str, record: NameRecord) -> str:
 
 
 def tensor_expression(record: InputRecord, base: str | None = None) -> str:
-    """One tensor as an expression of the program format's input grammar."""
+    """One tensor as an expression in the input grammar of the program format."""
     strided = base is not None or record.span is not None
     text = base if base is not None else _source(record, flat=record.span is not None)
     if strided:
@@ -239,7 +239,7 @@ def _source(record: InputRecord, *, flat: bool) -> str:
 
 def _scalar(record: InputRecord) -> str:
     if record.kind == "other":
-        raise StageError(f"Input {record.name} is {record.value}, which a program cannot carry.")
+        raise StageError(f"Input {record.name} is {record.value}, which a program cannot hold.")
     return repr(record.value)
 
 

@@ -1,8 +1,9 @@
-"""Read the `fx_graph_runnable` artifacts of a trace, and what PyTorch's minifier leaves, as programs.
+"""Read `fx_graph_runnable` artifacts of a trace, and scripts of PyTorch's minifier, as programs.
 
-Their writers are torch/_dynamo/repro/after_aot.py and, of Dynamo's graphs, after_dynamo.py; the calls in ``load_args``
-are those of ``InputWriter`` in torch/_dynamo/debug_utils.py. Values are not in them, but may lie beside what the
-minifier leaves; else, like ``InputReader`` without a save_dir, floats become random, and integers zero.
+Sources of the formats: torch/_dynamo/repro/after_aot.py, torch/_dynamo/repro/after_dynamo.py (for Dynamo's graphs), and
+``InputWriter`` in torch/_dynamo/debug_utils.py for the calls in ``load_args``. An artifact holds no values, but the
+minifier may leave them beside it. Missing values become random floats and zero integers, as with an ``InputReader``
+without a save_dir.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorIn
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.submodules import bodies, inlined, modules
-from repro_kit.program.values import contiguous, span
+from repro_kit.program.value_records import contiguous, span
 
 
 def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     """The program in an artifact (an aten graph, compiled by Inductor without gradients) or in a Dynamo graph's script.
 
-    `storages` are the names (hashes) of those whose values are at hand: what is in them is loaded, from a file named
-    ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises ReproKitError when the text is no such
-    artifact, or when it holds what it cannot carry itself (bodies of higher-order operators that are not in the text,
-    arguments that are no tensors).
+    `storages` are the names (hashes) of storages whose values are available: these are loaded from a file named
+    ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises StageError when the text is no such artifact,
+    or lacks something that the graph needs (bodies of higher-order operators, arguments other than tensors).
     """
     try:
         tree = ast.parse(text)
@@ -59,29 +59,31 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
 
 
 def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
-    """What the script's ``run_repro`` does with its graph."""
-    calls = [it for it in ast.walk(tree) if isinstance(it, ast.Call) and ast.unparse(it.func).endswith("run_repro")]
+    """The recipe of the script's ``run_repro``."""
+    calls = [
+        call for call in ast.walk(tree) if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("run_repro")
+    ]
     given = {keyword.arg: keyword.value for call in calls for keyword in call.keywords if keyword.arg}
-    told = {name: it.value for name, it in given.items() if isinstance(it, ast.Constant)}
-    homes = [it.module or "" for it in ast.walk(tree) if isinstance(it, ast.ImportFrom)]
+    settings = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
+    homes = [statement.module or "" for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
     recipe = Recipe(
-        dynamic=True if reader.symbolic else None, config=_config(tree.body), check=bool(told.get("accuracy"))
+        dynamic=True if reader.symbolic else None, config=_config(tree.body), check=bool(settings.get("accuracy"))
     )
     if not any(home.endswith("repro.after_dynamo") for home in homes):
         return recipe.with_(grad_mode="no_grad")
     trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
     return recipe.with_(
-        backend=str(told.get("backend") or "inductor"),
+        backend=str(settings.get("backend") or "inductor"),
         backward="sum" if trains else "none",
-        autocast=Autocast() if told.get("autocast") else None,
+        autocast=Autocast() if settings.get("autocast") else None,
     )
 
 
 def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tuple[Function, list[Input]]:
-    """`graph`, with the module's own tensors as further parameters, and the inputs for these."""
+    """`graph` with the module's own tensors as more parameters, and the inputs for these parameters."""
     used: dict[str, str] = {}
 
-    class Rewrite(ast.NodeTransformer):
+    class SelfAttributes(ast.NodeTransformer):
         def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
             self.generic_visit(node)
             if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
@@ -91,7 +93,7 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
             used[node.attr] = f"constant{node.attr}" if node.attr.startswith("_") else f"constant_{node.attr}"
             return ast.copy_location(ast.Name(id=used[node.attr], ctx=ast.Load()), node)
 
-    node = Rewrite().visit(forward)
+    node = SelfAttributes().visit(forward)
     names = [arg for arg in node.args.args if arg.arg != "self"]
     node.args.args = [*names, *(ast.arg(arg=name) for name in used.values())]
     node.name, node.returns = "graph", None
@@ -102,17 +104,17 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
 
 
 def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.expr]:
-    """Tensors that ``__init__`` gives the module. Sub-modules print as ``<lambda>()`` or the like, and are left out."""
-    found: dict[str, ast.expr] = {}
+    """Tensors that ``__init__`` sets on the module. Sub-modules, printed as ``<lambda>()`` or similar, are left out."""
+    tensors: dict[str, ast.expr] = {}
     for node in init.body if init is not None else ():
         match node:
             case ast.Expr(
-                value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), it])
+                value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), value])
             ):
-                found[str(name)] = it
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=it) if ast.unparse(it).startswith("torch."):
-                found[name] = it
-    return found
+                tensors[str(name)] = value
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if ast.unparse(value).startswith("torch."):
+                tensors[name] = value
+    return tensors
 
 
 def _symbols(nodes: Sequence[ast.stmt]) -> dict[str, int]:
@@ -128,23 +130,23 @@ def _symbols(nodes: Sequence[ast.stmt]) -> dict[str, int]:
 
 
 def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for node in nodes:
         if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)):
             continue
         name = short_name(ast.unparse(node.targets[0]))
         if name is not None:
             try:
-                found[name] = ast.literal_eval(node.value)
+                config[name] = ast.literal_eval(node.value)
             except ValueError:
-                continue  # a function: no text can carry it
-    return found
+                continue  # a function, which has no literal
+    return config
 
 
 def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
-    """Import lines that the graph's names need, and the one that registers Inductor's own operators."""
-    reads = {name for it in (*graph.statements, graph.returns) for name in it.reads}
-    found = []
+    """Import lines that the graph's names need, and the import that registers Inductor's own operators."""
+    reads = {name for statement in (*graph.statements, graph.returns) for name in statement.reads}
+    lines = []
     for node in nodes:
         if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in STANDARD_IMPORTS:
             continue
@@ -153,20 +155,20 @@ def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
             "prims." in statement.text for statement in graph.statements
         )
         if registers or (bound & reads) - {"device", "inf", "nan", "torch"}:
-            found.append(ast.unparse(node))
-    return tuple(dict.fromkeys(found))
+            lines.append(ast.unparse(node))
+    return tuple(dict.fromkeys(lines))
 
 
 @dataclass
 class _Storage:
     name: str
     device: str | None
-    file: str | None = None  # with its values
+    file: str | None = None  # the file with its values
     tensors: list[TensorInput] = field(default_factory=list)
 
 
 class _Reader:
-    """Does what ``InputReader`` does, on text: collects the lines and names of inputs."""
+    """Interprets ``load_args`` like ``InputReader``, on text: collects the lines and names of the inputs."""
 
     def __init__(self, symbols: dict[str, int], stored: Collection[str]) -> None:
         self.symbols = symbols
@@ -177,7 +179,7 @@ class _Reader:
         self.symbolic = False
 
     def read(self, function: ast.FunctionDef, params: Sequence[str]) -> None:
-        """Follow the calls of ``load_args``; each but ``storage`` makes the argument for the next parameter."""
+        """Follow the calls in ``load_args``. Each call but ``storage`` makes the argument for the next parameter."""
         for node in function.body:
             call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
@@ -203,7 +205,7 @@ class _Reader:
             case "const":
                 self.scalars.append(ScalarInput(param, None))
             case kind:
-                raise StageError(f"Input {param} of the artifact is of kind {kind}, not carried.")
+                raise StageError(f"Input {param} of the artifact is of kind {kind}, which a program cannot hold.")
         self.arguments.append(param)
 
     def _tensor(self, args: Sequence[ast.expr], param: str, options: Mapping[str, ast.expr]) -> None:
@@ -239,8 +241,11 @@ class _Reader:
 
 
 def _lines(storage: _Storage) -> list[Input]:
-    """The tensors of one storage: alone as itself, several as views of a flat base."""
-    spans = [it.offset + span(it.shape or (), it.stride or ()) for it in storage.tensors]
+    """The tensors of one storage: a single one as itself, several as views of a flat base."""
+    spans = [
+        tensor_input.offset + span(tensor_input.shape or (), tensor_input.stride or ())
+        for tensor_input in storage.tensors
+    ]
     if len(storage.tensors) == 1:
         (tensor,) = storage.tensors
         assert tensor.strided is not None
@@ -252,16 +257,16 @@ def _lines(storage: _Storage) -> list[Input]:
                 tensor.name, data, None if plain else tensor.strided, tensor.dtype, tensor.device, tensor.requires_grad
             )
         ]
-    if len({it.dtype for it in storage.tensors}) > 1:
-        names = ", ".join(it.name for it in storage.tensors)
+    if len({tensor_input.dtype for tensor_input in storage.tensors}) > 1:
+        names = ", ".join(tensor_input.name for tensor_input in storage.tensors)
         raise StageError(f"Inputs {names} of the artifact share memory under several dtypes.")
     if not storage.tensors:
         return []
     first = storage.tensors[0]
     base = TensorInput(storage.name, replace(first.data, sizes=(max(spans),)), None, first.dtype, first.device)
     views = [
-        TensorInput(it.name, Data("view", None, (storage.name,)), it.strided, requires_grad=it.requires_grad)
-        for it in storage.tensors
+        TensorInput(view.name, Data("view", None, (storage.name,)), view.strided, requires_grad=view.requires_grad)
+        for view in storage.tensors
     ]
     return [base, *views]
 

@@ -1,4 +1,4 @@
-"""What the probe wrote down of a graph at Dynamo's border (probe/repro_probe/record/capture.py)."""
+"""The record of a graph that the probe wrote at Dynamo's border (probe/repro_probe/record/capture.py)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class NameRecord:
-    """A global of generated code, and where it can be had again."""
+    """A global name in generated code, and where to import it from."""
 
     module: str | None = None
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Calls of bodies: the higher-order operators of a program, and smaller programs that take them apart."""
+"""Calls of bodies by higher-order operators, and smaller programs without them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from repro_kit.program.statement import Statement, canonical
 
 @dataclass(frozen=True)
 class BodyKind:
-    """How an operator passes its operands on. Positions are those of its arguments.
+    """How an operator passes operands to its bodies. Positions are those of its arguments.
 
-    `groups`: arguments that hold operands, as tuples or lists; None: every argument after the `leading` bodies is one.
-    `carried`: the group whose operands are also results, in order. `sliced`: the group of which a body gets one slice.
+    `groups`: arguments that are tuples or lists of operands; None: every argument after the `leading` bodies is an
+    operand. `carried`: the group whose operands are also the first results, in order. `sliced`: the group of which a
+    body gets one slice.
     """
 
     groups: tuple[int, ...] | None
     carried: int | None = None
     sliced: int | None = None
-    body: int | None = None  # which of the bodies makes the results, where not each of them does
+    body: int | None = None  # index of the body that makes the results, where not every body does
     leading: int = 1
-    nested: bool = False  # the body returns the results, and beside them what is kept for the backward
+    nested: bool = False  # the body returns (results, values saved for the backward)
 
 
-#: What `_Call.kind` knows, by the called name (torch/_higher_order_ops, and what program/desugar.py makes of it).
+#: Kinds by the called name (torch/_higher_order_ops, and the helpers of program/desugar.py).
 _KINDS = {
     "torch.ops.higher_order.cond": BodyKind((3,)),
     "torch.cond": BodyKind((3,)),
@@ -41,7 +42,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """One statement of the graph that calls bodies."""
+    """A statement of the graph that calls bodies."""
 
     at: int  # index of the statement
     node: ast.Call
@@ -53,18 +54,18 @@ class OperatorCall:
         return [operand for _, operand in self._placed()]
 
     def slices(self) -> list[bool]:
-        """For each operand: whether a body gets a slice of it."""
+        """For each operand: whether the body gets a slice of it."""
         return [group is not None and group == self.kind.sliced for group, _ in self._placed()]
 
     def _placed(self) -> Iterator[tuple[int | None, ast.expr]]:
         if self.kind.groups is None:
-            for it in self.node.args[self.kind.leading :]:
-                yield None, it
+            for operand in self.node.args[self.kind.leading :]:
+                yield None, operand
             return
         for group in self.kind.groups:
             holder = self.node.args[group] if group < len(self.node.args) else None
-            for it in holder.elts if isinstance(holder, ast.Tuple | ast.List) else ():
-                yield group, it
+            for operand in holder.elts if isinstance(holder, ast.Tuple | ast.List) else ():
+                yield group, operand
 
     @property
     def makers(self) -> tuple[str, ...]:
@@ -72,16 +73,16 @@ class OperatorCall:
         return self.bodies if self.kind.body is None else self.bodies[self.kind.body : self.kind.body + 1]
 
     def without_operand(self, position: int) -> ast.Call:
-        """The call less one operand."""
+        """The call without one operand."""
         if self.kind.groups is None:
-            args = [it for at, it in enumerate(self.node.args) if at != self.kind.leading + position]
+            args = [argument for at, argument in enumerate(self.node.args) if at != self.kind.leading + position]
             return ast.Call(self.node.func, args, self.node.keywords)
         args = list(self.node.args)
         for group in self.kind.groups:
             holder = args[group] if group < len(args) else None
             elements = holder.elts if isinstance(holder, ast.Tuple | ast.List) else []
             if position < len(elements):
-                kept = [it for at, it in enumerate(elements) if at != position]
+                kept = [element for at, element in enumerate(elements) if at != position]
                 make = ast.List if isinstance(holder, ast.List) else ast.Tuple
                 args[group] = make(elts=kept, ctx=ast.Load())
                 break
@@ -89,7 +90,7 @@ class OperatorCall:
         return ast.Call(self.node.func, args, self.node.keywords)
 
     def carried(self) -> int:
-        """How many of the first operands are results too."""
+        """The number of first operands that are results too."""
         if self.kind.carried is None:
             return 0
         holder = self.node.args[self.kind.carried]
@@ -97,9 +98,9 @@ class OperatorCall:
 
 
 def calls(program: Program) -> list[OperatorCall]:
-    """The statements of the graph that call bodies in a way that is understood, in order."""
+    """The statements of the graph that call bodies in a known way, in order."""
     names = {body.name for body in program.bodies}
-    found = []
+    operator_calls = []
     for at, statement in enumerate(program.graph.statements):
         node = statement.expression
         if not isinstance(node, ast.Call) or names.isdisjoint(statement.reads):
@@ -108,14 +109,14 @@ def calls(program: Program) -> list[OperatorCall]:
         bodies = [argument.id for argument in node.args if isinstance(argument, ast.Name) and argument.id in names]
         kind = BodyKind(None, leading=0) if callee in names else _KINDS.get(callee)
         if kind is not None:
-            found.append(OperatorCall(at, node, tuple(bodies) or (callee,), kind))
-    return found
+            operator_calls.append(OperatorCall(at, node, tuple(bodies) or (callee,), kind))
+    return operator_calls
 
 
 def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
-    """`program` with the statements of `body`, once, in place of `call`; None when they do not fit.
+    """`program` with the statements of `body` in place of `call`; None when they do not fit.
 
-    Of what `call` slices, the first slice is taken: the result need not have the shape of before.
+    Of a sliced operand, the first slice is used, so results may have another shape than before.
     """
     function = _body(program, body)
     operands = call.operands()
@@ -130,11 +131,11 @@ def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
         names[param] = text if text.isidentifier() else fresh(param)
         if not text.isidentifier():
             statements.append(Statement(names[param], text))
-    for it in function.statements:
-        moved = it.substitute(names)
-        if it.target is not None:
-            names[it.target] = fresh(it.target)
-            moved = Statement(names[it.target], moved.text)
+    for statement in function.statements:
+        moved = statement.substitute(names)
+        if statement.target is not None:
+            names[statement.target] = fresh(statement.target)
+            moved = Statement(names[statement.target], moved.text)
         statements.append(moved)
     made = [canonical(None, result).substitute(names).text for result in results]
     whole = _whole(function, made, nested=call.kind.nested)
@@ -142,7 +143,7 @@ def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
 
 
 def _results(function: Function | None, *, nested: bool = False) -> list[ast.expr] | None:
-    """What a body returns, each result by itself."""
+    """The results that a body returns, as separate expressions."""
     expression = function.returns.expression if function is not None else None
     if nested:
         expression = expression.elts[0] if isinstance(expression, ast.Tuple | ast.List) else None
@@ -152,7 +153,7 @@ def _results(function: Function | None, *, nested: bool = False) -> list[ast.exp
 
 
 def _whole(function: Function, made: Sequence[str], *, nested: bool) -> str:
-    """What the call itself stands for: its results as the body returns them."""
+    """An expression for the value of the whole call: its results in the form that the body returns."""
     several = nested or isinstance(function.returns.expression, ast.Tuple | ast.List)
     return f"({', '.join(made)}{',' if len(made) == 1 else ''})" if several else made[0]
 
@@ -162,16 +163,16 @@ def _spliced(program: Program, at: int, new: Sequence[Statement], made: Sequence
     target = graph.statements[at].target or ""
     names: dict[str, str] = {}
     before, after = list(graph.statements[:at]), []
-    for it in graph.statements[at + 1 :]:
-        part = it.getitem
+    for statement in graph.statements[at + 1 :]:
+        part = statement.getitem
         if part is not None and part[0] == target and part[1] < len(made) and made[part[1]].isidentifier():
-            names[it.target or ""] = made[part[1]]
+            names[statement.target or ""] = made[part[1]]
         else:
-            after.append(it.substitute(names))
+            after.append(statement.substitute(names))
     returns = graph.returns.substitute(names)
-    if any(target in it.reads for it in (*after, returns)):
+    if any(target in statement.reads for statement in (*after, returns)):
         if whole.isidentifier():
-            after = [it.substitute({target: whole}) for it in after]
+            after = [statement.substitute({target: whole}) for statement in after]
             returns = returns.substitute({target: whole})
         else:
             after.insert(0, canonical(target, ast.parse(whole, mode="eval").body))
@@ -180,13 +181,13 @@ def _spliced(program: Program, at: int, new: Sequence[Statement], made: Sequence
 
 
 def inlinings(program: Program, call: OperatorCall) -> Iterator[Program | None]:
-    """`program` with one of the bodies in place of `call`, each that makes its results."""
+    """`program` with one body in place of `call`, for each body that makes the call's results."""
     for body in dict.fromkeys(call.makers):
         yield inlined(program, call, body)
 
 
 def all_inlined(program: Program, *, last: bool = False) -> Program | None:
-    """`program` without calls of bodies, as far as they can be inlined; with `last`, of several bodies the last one."""
+    """`program` without the calls of bodies that can be inlined; of several bodies the first, or the `last`."""
     changed: Program | None = None
     done = 0
     while True:
@@ -194,14 +195,14 @@ def all_inlined(program: Program, *, last: bool = False) -> Program | None:
         left = [call for call in calls(current) if call.at >= done]
         if not left:
             return changed
-        found = [inlining for inlining in inlinings(current, left[0]) if inlining is not None]
-        done = left[0].at + (not found)
-        if found:
-            changed = found[-1 if last else 0]
+        candidates = [inlining for inlining in inlinings(current, left[0]) if inlining is not None]
+        done = left[0].at + (not candidates)
+        if candidates:
+            changed = candidates[-1 if last else 0]
 
 
 def alike(program: Program, call: OperatorCall) -> Iterator[Program | None]:
-    """`program` with one body of `call` in place of all others that take as much (the branches of a `cond`)."""
+    """`program` with one body of `call` in place of all its bodies (the branches of a `cond`)."""
     if call.kind.body is not None or call.kind.carried is not None or len(set(call.bodies)) < 2:
         return
     for body in call.bodies:
@@ -217,9 +218,9 @@ def _with_statement(program: Program, at: int, statement: Statement) -> Program:
 
 
 def without_operand(program: Program, call: OperatorCall, position: int) -> Program | None:
-    """`program` with one operand less, and the parameter that takes it; None while a body needs it.
+    """`program` without one operand and its parameter; None while a body needs it.
 
-    What is carried from step to step goes with its result, which nobody may read then.
+    An operand that is carried from step to step goes with its result, which nobody may read.
     """
     if call.kind.nested:  # the backward has a result for every operand
         return None
@@ -235,15 +236,16 @@ def without_operand(program: Program, call: OperatorCall, position: int) -> Prog
             return None
         param = body.params[position]
         kept = _without_dead(body)
-        if any(param in it.reads for it in (*kept.statements, kept.returns)):
+        if any(param in statement.reads for statement in (*kept.statements, kept.returns)):
             return None
         changed[body.name] = kept.with_(params=(*body.params[:position], *body.params[position + 1 :]))
-    return _edited(program, call.bodies, lambda it: it.without_operand(position), changed)
+    return _edited(program, call.bodies, lambda operator_call: operator_call.without_operand(position), changed)
 
 
 def without_result(program: Program, call: OperatorCall, position: int, instead: int = -1) -> Program | None:
-    """`program` with one result less; whoever reads it reads the one at `instead`. None where there is none, or while
-    it is carried on.
+    """`program` without the result at `position`; its readers read the result at `instead`.
+
+    None where there is no such result, where a reader would be left without a result, or while the result is carried.
     """
     return None if position < call.carried() else _without_result(program, call, position, instead)
 
@@ -256,23 +258,23 @@ def _without_result(program: Program, call: OperatorCall, position: int, instead
         results = _results(body)
         if body is None or results is None or len(results) < 2 or position >= len(results):
             return None
-        kept = [ast.unparse(it) for at, it in enumerate(results) if at != position]
+        kept = [ast.unparse(result) for at, result in enumerate(results) if at != position]
         changed[name] = _without_dead(body.with_(returns=_returning(body, kept)))
     if not changed:
         return None
     graph = program.graph
-    targets = {graph.statements[it.at].target for it in calls(program) if set(it.bodies) & set(makers)}
+    targets = {graph.statements[other.at].target for other in calls(program) if set(other.bodies) & set(makers)}
     statements = []
-    for it in graph.statements:
-        part = it.getitem
+    for statement in graph.statements:
+        part = statement.getitem
         if part is None or part[0] not in targets:
-            statements.append(it)
+            statements.append(statement)
         else:
             index = instead if part[1] == position else part[1]
-            statements.append(Statement(it.target, f"{part[0]}[{index - (index > position)}]"))
+            statements.append(Statement(statement.target, f"{part[0]}[{index - (index > position)}]"))
             if index < 0:
                 return None
-    bodies = tuple(changed.get(it.name, it) for it in program.bodies)
+    bodies = tuple(changed.get(body.name, body) for body in program.bodies)
     return program.with_(graph=graph.with_(statements=tuple(statements)), bodies=bodies)
 
 
@@ -287,13 +289,15 @@ def _edited(
 ) -> Program | None:
     """`program` with every call of `bodies` changed; None where a body is called in another way too."""
     touched = [call for call in calls(program) if set(call.bodies) & set(bodies)]
-    if any(not set(it.bodies) <= set(bodies) for it in touched):
+    if any(not set(operator_call.bodies) <= set(bodies) for operator_call in touched):
         return None
     statements = list(program.graph.statements)
-    for it in touched:
-        statements[it.at] = canonical(statements[it.at].target, ast.fix_missing_locations(change(it)))
-    known = {it.at for it in touched}
-    others = [it for at, it in enumerate(statements) if at not in known]
+    for operator_call in touched:
+        statements[operator_call.at] = canonical(
+            statements[operator_call.at].target, ast.fix_missing_locations(change(operator_call))
+        )
+    changed_at = {operator_call.at for operator_call in touched}
+    others = [statement for at, statement in enumerate(statements) if at not in changed_at]
     if any(not set(bodies).isdisjoint(other.reads) for other in others):
         return None
     graph = program.graph.with_(statements=tuple(statements))
@@ -305,14 +309,14 @@ def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | No
     function = _body(program, body)
     if function is None:
         return None
-    known = {*function.params, *(statement.target for statement in function.statements)}
-    current = {old: new for old, new in names.items() if old in known and new in known}
+    local = {*function.params, *(statement.target for statement in function.statements)}
+    current = {old: new for old, new in names.items() if old in local and new in local}
     if not current:
         return None
     followed = {old: _end(current, old) for old in current}
     statements = tuple(statement.substitute(followed) for statement in function.statements)
     lesser = _without_dead(function.with_(statements=statements, returns=function.returns.substitute(followed)))
-    bodies = tuple(lesser if it.name == body else it for it in program.bodies)
+    bodies = tuple(lesser if other.name == body else other for other in program.bodies)
     return program.with_(bodies=reached(bodies, program.graph))
 
 
@@ -342,7 +346,7 @@ class _Fresh:
 
     def __init__(self, graph: Function) -> None:
         self.taken = {*graph.params, *(statement.target for statement in graph.statements)}
-        self.taken |= {name for it in (*graph.statements, graph.returns) for name in it.reads}
+        self.taken |= {name for statement in (*graph.statements, graph.returns) for name in statement.reads}
 
     def __call__(self, wanted: str) -> str:
         name, count = wanted, 0

@@ -1,4 +1,4 @@
-"""The lines of `calls()`: how the arguments of a program are built."""
+"""The lines of `calls()`, which build the arguments of a program's graph."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SIZED = ("randn", "rand", "zeros", "ones", "empty")
 
 @dataclass(frozen=True)
 class Data:
-    """Where the values of a tensor come from.
+    """The source of a tensor's values.
 
-    `sizes` are those of the source itself, before any ``as_strided``; None where the text does not tell (`load`,
-    `view`). `args`: ``(value,)`` of `full`, ``(low, high)`` of `randint`, ``(literal,)`` of `tensor` (as text),
-    ``(file,)`` of `load`, ``(name,)`` of `view`.
+    `sizes`: the shape of the source, before any ``as_strided``; None where the text has none (`load`, `view`). `args`:
+    ``(value,)`` of `full`, ``(low, high)`` of `randint`, ``(literal,)`` of `tensor` (as text), ``(file,)`` of `load`,
+    ``(name,)`` of `view`.
     """
 
     kind: DataKind
@@ -27,18 +27,18 @@ class Data:
 
     @property
     def file(self) -> str | None:
-        """The stored file's name."""
+        """The name of the stored file; None for other kinds."""
         return self.args[0] if self.kind == "load" else None
 
     @property
     def base(self) -> str | None:
-        """The input that this is a view of."""
+        """The input that this is a view of; None for other kinds."""
         return self.args[0] if self.kind == "view" else None
 
 
 @dataclass(frozen=True)
 class Strided:
-    """``.as_strided(shape, stride, offset)`` of the source."""
+    """``.as_strided(shape, stride, offset)`` of the source; `stride` and `offset` in elements."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -47,7 +47,7 @@ class Strided:
 
 @dataclass(frozen=True)
 class TensorInput:
-    """``name = torch.nn.Parameter(SOURCE.as_strided(…))`` and the like."""
+    """A tensor: ``name = torch.nn.Parameter(SOURCE.as_strided(…))`` or a part of this form."""
 
     name: str
     data: Data
@@ -59,17 +59,17 @@ class TensorInput:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Final shape; None where only the stored file knows."""
+        """The final shape; None where only the stored file has it."""
         return self.strided.shape if self.strided else self.data.sizes
 
     @property
     def stride(self) -> tuple[int, ...] | None:
-        """Strides in elements, None for a contiguous tensor."""
+        """Strides in elements; None for a contiguous tensor."""
         return self.strided.stride if self.strided else None
 
     @property
     def offset(self) -> int:
-        """First element within the source."""
+        """The offset of the first element within the source, in elements."""
         return self.strided.offset if self.strided else 0
 
     @property
@@ -79,12 +79,12 @@ class TensorInput:
 
     @property
     def elements(self) -> int | None:
-        """Number of elements, None where unknown."""
+        """The number of elements; None where unknown."""
         return None if self.shape is None else math.prod(self.shape)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Inputs that this one needs."""
+        """The inputs that this one needs."""
         return (self.base,) if self.base else ()
 
     @property
@@ -136,7 +136,7 @@ class ScalarInput:
 
 @dataclass(frozen=True)
 class OpaqueInput:
-    """Any other statement that binds names, kept as it is (canonical text)."""
+    """Any other statement that binds names, kept as canonical text."""
 
     names: tuple[str, ...]
     text: str
@@ -150,7 +150,7 @@ class OpaqueInput:
 
 @dataclass(frozen=True)
 class DynamicMark:
-    """A statement about inputs that binds none: ``torch._dynamo.mark_dynamic(x, 0)``."""
+    """A statement about inputs that binds no name: ``torch._dynamo.mark_dynamic(x, 0)``."""
 
     text: str
     reads: tuple[str, ...]
@@ -165,7 +165,7 @@ Input = TensorInput | ScalarInput | OpaqueInput | DynamicMark
 
 
 def names_of(line: Input) -> tuple[str, ...]:
-    """Names that a line binds."""
+    """The names that a line binds."""
     match line:
         case OpaqueInput():
             return line.names
@@ -175,14 +175,14 @@ def names_of(line: Input) -> tuple[str, ...]:
 
 
 def number(value: Any) -> str:
-    """A literal as Python, with ``inf`` and ``nan`` by name (both are in a program's scope)."""
+    """A literal as Python text, with ``inf`` and ``nan`` as names (both are in a program's scope)."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return repr(value)
 
 
 def parse_input(node: ast.stmt) -> Input:
-    """The input that a statement of `calls()` stands for; what the grammar does not know comes back opaque."""
+    """The input for a statement of `calls()`. A statement outside the grammar becomes an `OpaqueInput`."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             scalar = _scalar(value)
@@ -250,19 +250,19 @@ def _strided(args: list[ast.expr]) -> Strided | None:
 
 
 def _source(node: ast.expr) -> tuple[Data, str | None, str | None] | None:
-    """(data, dtype, device) of a SOURCE of the grammar."""
-    found: tuple[Data, str | None, str | None] | None = None
+    """(data, dtype, device) of a SOURCE in the grammar."""
+    source: tuple[Data, str | None, str | None] | None = None
     match node:
         case ast.Name(id=name):
-            found = Data("view", None, (name,)), None, None
+            source = Data("view", None, (name,)), None, None
         case ast.Call(func=ast.Name(id="load"), args=[ast.Constant(value=str(file))], keywords=[]):
-            found = Data("load", None, (file,)), None, None
+            source = Data("load", None, (file,)), None, None
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="reshape"), args=args, keywords=[]):
-            found = _reshaped(_source(inner), _sizes(args))
+            source = _reshaped(_source(inner), _sizes(args))
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=args, keywords=keywords):
             options, data = _options(keywords), _data(attr, args)
-            found = (data, *options) if data is not None and options is not None else None
-    return found
+            source = (data, *options) if data is not None and options is not None else None
+    return source
 
 
 def _reshaped(
@@ -325,7 +325,7 @@ def _options(keywords: list[ast.keyword]) -> tuple[str | None, str | None] | Non
             case ast.keyword(arg="device", value=ast.Constant(value=str(name))):
                 device = name
             case ast.keyword(arg="device", value=ast.Call() as call) if ast.unparse(call.func) in _DEVICE:
-                parts = [_literal(part) for part in (*call.args, *(it.value for it in call.keywords))]
+                parts = [_literal(part) for part in (*call.args, *(option.value for option in call.keywords))]
                 device = ":".join(str(part) for part in parts)
             case _:
                 return None

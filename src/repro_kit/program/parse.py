@@ -1,4 +1,4 @@
-"""Text to `Program`."""
+"""Parse a program's text (docs/explanation/program-format.md)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from repro_kit.program.inputs import Input, names_of, parse_input
 from repro_kit.program.program import REGION, Function, Program
 from repro_kit.program.statement import Statement, canonical
 
-_NEWLINE = re.compile(r"\r\n?|\n")  # as Python counts lines; str.splitlines knows more
+_NEWLINE = re.compile(r"\r\n?|\n")  # Python's line ends; str.splitlines has more
 
 
 def parse(text: str) -> Program:
-    """The program that `text` is. Raises ReproKitError, with the line, when it is none."""
+    """The program in `text`. Raises UsageError, with the line, when `text` is not a program."""
     try:
         return _parsed(text)
-    except (RecursionError, MemoryError) as error:  # ast's words for what is nested too deeply
+    except (RecursionError, MemoryError) as error:  # how ast reports code that is nested too deeply
         raise UsageError("The program is nested too deeply to be read.") from error
 
 
@@ -49,7 +49,9 @@ def _parsed(text: str) -> Program:
         inputs=inputs,
         calls=calls,
         recipe=_recipe(before[recipe_at]) if recipe_at is not None else Recipe(),
-        imports=tuple(dict.fromkeys(it for it in map(ast.unparse, imports) if it not in STANDARD_IMPORTS)),
+        imports=tuple(
+            dict.fromkeys(statement for statement in map(ast.unparse, imports) if statement not in STANDARD_IMPORTS)
+        ),
         preamble=_verbatim(text, preamble),
         doc=ast.get_docstring(tree, clean=False) or "",
     )
@@ -58,8 +60,8 @@ def _parsed(text: str) -> Program:
 def _tree(text: str) -> ast.Module:
     for line in text.splitlines():
         if line.startswith(MARK) and line.removeprefix(MARK).strip() != VERSION:
-            found = line.removeprefix(MARK).strip()
-            raise UsageError(f"The program has format {found}, this repro-kit knows {VERSION}; upgrade repro-kit.")
+            version = line.removeprefix(MARK).strip()
+            raise UsageError(f"The program has format {version}; this repro-kit reads {VERSION}. Upgrade repro-kit.")
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError) as error:
@@ -68,7 +70,7 @@ def _tree(text: str) -> ast.Module:
 
 
 def _content(tree: ast.Module) -> list[ast.stmt]:
-    """Top-level statements less docstring, `load` and footer, which belong to the format."""
+    """Top-level statements without docstring, `load` and footer, which belong to the format."""
     nodes = tree.body
     if nodes and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Constant):
         nodes = nodes[1:]
@@ -93,8 +95,8 @@ def _recipe(node: ast.stmt) -> Recipe:
 
 
 def _bodies(before: Sequence[ast.stmt], graph: Function) -> list[Function]:
-    """The run of plain functions right before `graph` that `graph` reaches by name, in the order of the text."""
-    found: list[Function] = []
+    """The plain functions directly before `graph` that `graph` reaches by name, in the order of the text."""
+    result: list[Function] = []
     plain = {}
     for node in reversed(before):
         if not (isinstance(node, ast.FunctionDef) and _is_plain(node)):
@@ -103,22 +105,24 @@ def _bodies(before: Sequence[ast.stmt], graph: Function) -> list[Function]:
     reached, queue = set(), [graph]
     while queue:
         function = queue.pop()
-        names = {name for it in (*function.statements, function.returns) for name in it.reads}
+        names = {name for statement in (*function.statements, function.returns) for name in statement.reads}
         fresh = [name for name in names if name in plain and name not in reached]
         reached.update(fresh)
         queue += [plain[name] for name in fresh]
     for name, function in plain.items():
         if name not in reached:
             break
-        found.insert(0, function)
-    return found
+        result.insert(0, function)
+    return result
 
 
 def _is_plain(node: ast.FunctionDef) -> bool:
     args = node.args
-    marked = any(ast.unparse(it) != REGION for it in node.decorator_list)
+    marked = any(ast.unparse(decorator) != REGION for decorator in node.decorator_list)
     simple = not (marked or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg)
-    straight = all(isinstance(it, _STRAIGHT) for it in node.body) and isinstance(node.body[-1], ast.Return)
+    straight = all(isinstance(statement, _STRAIGHT) for statement in node.body) and isinstance(
+        node.body[-1], ast.Return
+    )
     return simple and not args.defaults and straight
 
 
@@ -126,9 +130,9 @@ _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast
 
 
 def parse_function(node: ast.FunctionDef) -> Function:
-    """One function of a program. Raises ReproKitError when it is not straight-line."""
+    """One function of a program. Raises UsageError when it is not straight-line."""
     if not _is_plain(node):
-        odd = next((it for it in node.body if not isinstance(it, _STRAIGHT)), node)
+        odd = next((statement for statement in node.body if not isinstance(statement, _STRAIGHT)), node)
         raise _error(
             odd, f"`{node.name}` must be straight-line: plain parameters, assignments, calls and a final return"
         )
@@ -136,7 +140,7 @@ def parse_function(node: ast.FunctionDef) -> Function:
     last = node.body[-1]
     assert isinstance(last, ast.Return)
     returns = canonical(None, last.value if last.value is not None else ast.Constant(value=None))
-    decorators = tuple(ast.unparse(it) for it in node.decorator_list)
+    decorators = tuple(ast.unparse(decorator) for decorator in node.decorator_list)
     return Function(node.name, params, tuple(_statements(node.body[:-1], params)), returns, decorators)
 
 
@@ -172,26 +176,28 @@ def _calls(node: ast.FunctionDef, params: Sequence[str]) -> tuple[tuple[Input, .
     last = node.body[-1]
     if node.args.args or not (isinstance(last, ast.Return) and isinstance(last.value, ast.List)):
         raise _error(last, "`calls()` must take nothing and end in `return [(…), …]`")
-    inputs = [parse_input(it) for it in node.body[:-1] if not isinstance(it, ast.Pass)]
+    inputs = [parse_input(statement) for statement in node.body[:-1] if not isinstance(statement, ast.Pass)]
     calls = []
     for call in last.value.elts:
         if not isinstance(call, ast.Tuple) or len(call.elts) != len(params):
             raise _error(call, f"every call must be a tuple of {len(params)} arguments, as many as `graph` takes")
-        calls.append(tuple(_argument(it, param, inputs) for it, param in zip(call.elts, params, strict=True)))
-    known = {name for input_ in inputs for name in names_of(input_)}
+        calls.append(
+            tuple(_argument(argument, param, inputs) for argument, param in zip(call.elts, params, strict=True))
+        )
+    bound = {name for input_ in inputs for name in names_of(input_)}
     for name in (name for call in calls for name in call):
-        if name not in known:
+        if name not in bound:
             raise _error(last, f"`calls()` passes `{name}`, which it does not define")
     return tuple(inputs), tuple(calls)
 
 
 def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
-    """The name of an argument; one that is written in place becomes an input of its own."""
+    """The name of an argument. An argument that is written in place becomes an input of its own."""
     if isinstance(node, ast.Name):
         return node.id
-    known = {name for input_ in inputs for name in names_of(input_)}
+    bound = {name for input_ in inputs for name in names_of(input_)}
     name = param
-    while name in known:
+    while name in bound:
         name += "_"
     assign = ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=node)
     parsed = parse_input(ast.fix_missing_locations(assign))
@@ -200,11 +206,11 @@ def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
 
 
 def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
-    """The source of `nodes`, with the comments above each, one blank line or two between as they stand."""
+    """The source of `nodes`, each with the comments above it."""
     lines = _NEWLINE.split(text)
     pieces = []
     for node in nodes:
-        first = min([node.lineno, *(it.lineno for it in getattr(node, "decorator_list", []))]) - 1
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))]) - 1
         while first > 0 and lines[first - 1].startswith("#") and not lines[first - 1].startswith(MARK):
             first -= 1
         pieces.append("\n".join(lines[first : node.end_lineno]))

@@ -11,7 +11,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput
 from repro_kit.program.statement import Statement
 
-#: Marks a body that is compiled once for all its calls (`invoke_subgraph` in a graph).
+#: Decorator of a body that is compiled once for all its calls (`invoke_subgraph` in a graph).
 REGION = "torch.compiler.nested_compile_region"
 
 
@@ -27,7 +27,7 @@ class Function:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Names that the returned expression reads, each once."""
+        """The names that the returned expression reads, each once."""
         return self.returns.reads
 
     def with_(self, **changes: Any) -> Function:
@@ -37,14 +37,14 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """A program. Equal programs render to equal text."""
+    """A program: equal programs render to equal text."""
 
     graph: Function
     bodies: tuple[Function, ...] = ()
     inputs: tuple[Input, ...] = ()  # lines of `calls()`, in order
-    calls: tuple[tuple[str, ...], ...] = ((),)  # names of inputs, one tuple a call
+    calls: tuple[tuple[str, ...], ...] = ((),)  # names of inputs, one tuple per call
     recipe: Recipe = field(default_factory=Recipe)
-    imports: tuple[str, ...] = ()  # beyond the standard ones, one statement each
+    imports: tuple[str, ...] = ()  # besides the standard ones, one statement each
     preamble: str = ""
     doc: str = ""
 
@@ -67,10 +67,10 @@ class Program:
 
 
 def without_marks(program: Program) -> Program:
-    """`program` without ``mark_dynamic`` and the like: what a static compile needs."""
+    """`program` without ``mark_dynamic`` and similar marks, as a static compile needs it."""
     return program.with_(inputs=tuple(input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)))
 
 
 def size(program: Program) -> int:
-    """Number of compute statements, bodies included: all but plain getitems, names and literals."""
+    """The number of compute statements, bodies included: all but plain getitems, names and literals."""
     return sum(statement.is_compute for function in program.functions() for statement in function.statements)

@@ -1,4 +1,4 @@
-"""Make the program of a plan: from the outputs backwards, so that nothing dead is ever in it."""
+"""Make the program of a plan: from the outputs backwards, so that the program contains no dead code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput, names_of
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import tuple_of
-from repro_kit.program.values import Metadata, input_for
+from repro_kit.program.value_records import Metadata, input_for
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to change in a base program; the sum of edits (see edits.py)."""
+    """The changes to a base program: the sum of edits (see program_edits.py)."""
 
     removed: frozenset[int] = frozenset()  # statements of the graph
     bypass: Mapping[str, str] = field(default_factory=dict)
@@ -26,30 +26,30 @@ class Plan:
     calls: tuple[int, ...] | None = None
     preamble: str | None = None
     imports: tuple[str, ...] | None = None
-    rewrites: tuple[Callable[[Program], Program | None], ...] = ()  # of what the rest makes, in order
+    rewrites: tuple[Callable[[Program], Program | None], ...] = ()  # applied to the result of the rest, in order
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program, and which statements of the base's graph are in it."""
+    """The program of a plan, and the statements of the base's graph that it contains."""
 
     program: Program
     live: tuple[int, ...]
-    names: Mapping[str, str]  # what stands for a name of the base that was bypassed
+    names: Mapping[str, str]  # bypassed name of the base -> the name that replaces it
 
 
 def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
-    """The program of `plan`; None when it needs an input of which nothing usable was recorded."""
-    gone = plan.removed | {base.index[it] for it in plan.bypass if it in base.index}
-    found = _reached(base, gone, base.outputs if plan.outputs is None else plan.outputs, plan.bypass)
-    fresh = [base.statements[at].target or "" for at in sorted(found.missing)]
+    """The program of `plan`; None when a new input has no usable metadata."""
+    gone = plan.removed | {base.index[name] for name in plan.bypass if name in base.index}
+    reach = _reached(base, gone, base.outputs if plan.outputs is None else plan.outputs, plan.bypass)
+    fresh = [base.statements[at].target or "" for at in sorted(reach.missing)]
     made = {name: input_for(_free(name, base.taken), metadata.get(name)) for name in fresh}
     if any(line is None for line in made.values()):
         return None
     new = {name: line for name, line in made.items() if line is not None}
-    params = (*(parameter for parameter in base.program.graph.params if parameter in found.needed), *new)
-    graph = _graph(base, plan, found, params)
-    inputs, calls = _calls(base, plan, found.needed, new)
+    params = (*(parameter for parameter in base.program.graph.params if parameter in reach.needed), *new)
+    graph = _graph(base, plan, reach, params)
+    inputs, calls = _calls(base, plan, reach.needed, new)
     program = base.program
     made_of = Program(
         graph=graph,
@@ -66,30 +66,30 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
         if rewritten is None:
             return None
         made_of = rewritten
-    return Built(made_of, tuple(found.live), found.names)
+    return Built(made_of, tuple(reach.live), reach.names)
 
 
 @dataclass(frozen=True)
 class _Reached:
-    """What matters for the outputs of a plan."""
+    """The statements and values that the outputs of a plan need."""
 
     live: list[int]  # statements, in order
-    needed: set[str]  # what they and the outputs read
-    missing: list[int]  # statements that are gone but whose values are read
-    changed: set[int]  # statements that read something else than in the base
-    names: dict[str, str]  # what they read for what
+    needed: set[str]  # names that they and the outputs read
+    missing: list[int]  # removed statements whose values are read
+    changed: set[int]  # statements that read another name than in the base
+    names: dict[str, str]  # name in the base -> name read instead
 
 
 def _reached(
     base: Base, gone: frozenset[int] | set[int], outputs: Sequence[str], bypass: Mapping[str, str]
 ) -> _Reached:
-    """Go from the outputs backwards.
+    """Go backwards from the outputs.
 
-    A statement for its effect matters; a mutation only while something that may share the memory is read later, or the
-    memory is that of an input (the caller sees it).
+    A statement with an effect on state is always needed. A mutation is needed only while a value that may share its
+    memory is read later, or when the memory is an input's (the caller sees it).
     """
-    found = _Reached([], set(), [], set(), {})
-    needed, index, wanted = found.needed, base.index, bytearray(len(base.statements))
+    reach = _Reached([], set(), [], set(), {})
+    needed, index, wanted = reach.needed, base.index, bytearray(len(base.statements))
     for at in base.effective - gone:
         wanted[at] = True
     at, reads = len(wanted), outputs
@@ -97,27 +97,27 @@ def _reached(
         for name in reads:
             read = name
             if name in bypass:
-                read = _resolved(name, bypass, found.names)
-                found.changed.add(at)
+                read = _resolved(name, bypass, reach.names)
+                reach.changed.add(at)
             if read not in needed:
                 needed.add(read)
                 made_at = index.get(read)
                 if made_at is not None and made_at in gone:
-                    found.missing.append(made_at)
+                    reach.missing.append(made_at)
                 elif made_at is not None:
                     wanted[made_at] = True
         at = wanted.rfind(True, 0, at)
         while at in base.effective and not _matters(base, at, needed):
             at = wanted.rfind(True, 0, at)
         if at >= 0:
-            found.live.append(at)
+            reach.live.append(at)
             reads = base.reads[at]
-    found.live.reverse()
-    return found
+    reach.live.reverse()
+    return reach
 
 
 def _resolved(name: str, bypass: Mapping[str, str], names: dict[str, str]) -> str:
-    """What stands for `name`, bypasses of bypassed values followed to the end; noted in `names` if another."""
+    """The name that replaces `name`, after all bypasses; stored in `names` when it differs."""
     chain = []
     while name in bypass and name not in names:
         chain.append(name)
@@ -151,18 +151,18 @@ def _graph(base: Base, plan: Plan, reached: _Reached, params: tuple[str, ...]) -
 
 
 def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
-    """Bodies that the graph still reaches, in their order."""
+    """The bodies that `graph` reaches, in their order."""
     if not bodies:
         return ()
-    known = {body.name: body for body in bodies}
-    found: set[str] = set()
+    by_name = {body.name: body for body in bodies}
+    reachable: set[str] = set()
     queue = [graph]
     while queue:
         function = queue.pop()
-        fresh = {name for statement in function.statements for name in statement.reads if name in known} - found
-        found |= fresh
-        queue += [known[name] for name in fresh]
-    return tuple(body for body in bodies if body.name in found)
+        fresh = {name for statement in function.statements for name in statement.reads if name in by_name} - reachable
+        reachable |= fresh
+        queue += [by_name[name] for name in fresh]
+    return tuple(body for body in bodies if body.name in reachable)
 
 
 def _calls(

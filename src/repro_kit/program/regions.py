@@ -12,14 +12,14 @@ from repro_kit.program.statement import Statement
 _ENTER = "torch.amp.autocast_mode._enter_autocast"
 _EXIT = "torch.amp.autocast_mode._exit_autocast"
 _GRAD = "torch._C._set_grad_enabled"
-#: Parameters of torch.autocast in their order, and the values that need not be written.
+#: Parameters of torch.autocast in their order, with the defaults that need not be written.
 _AUTOCAST = (("device_type", ...), ("dtype", None), ("enabled", True), ("cache_enabled", None))
 _INDENT = "    "
 
 
 @dataclass(frozen=True)
 class _Region:
-    """From statement `first` to statement `last`, which stand for what is between ``with`` and the colon."""
+    """The statements `first` to `last` as one ``with`` block; `item` is the text between ``with`` and the colon."""
 
     first: int
     last: int
@@ -27,7 +27,7 @@ class _Region:
 
 
 def with_regions(function: Function) -> str:
-    """The text of `function`, with autocast and no-grad regions as `with` blocks where they are nested properly."""
+    """The text of `function`, with properly nested autocast and no-grad regions as `with` blocks."""
     statements = function.statements
     regions = _regions(statements)
     opened = {region.first: region for region in regions}
@@ -48,32 +48,34 @@ def with_regions(function: Function) -> str:
 
 
 def has_regions(function: Function) -> bool:
-    """Whether `with_regions` changes anything."""
+    """Whether `with_regions` writes any `with` block."""
     return bool(_regions(function.statements))
 
 
 def _regions(statements: Sequence[Statement]) -> list[_Region]:
-    """The regions, if all that opens or closes one is of a known form and properly nested; else none."""
-    found, open_ = [], []
+    """The regions, if every statement that opens or closes one has a known form and all nest properly; else none."""
+    regions, open_ = [], []
     for at, statement in enumerate(statements):
         match _step(statement):
             case ("open", item, name):
                 open_.append((at, item, name))
             case ("close", _, name) if open_ and open_[-1][2] == name:
                 first, item, _ = open_.pop()
-                found.append(_Region(first, at, item))
+                regions.append(_Region(first, at, item))
             case None:
                 continue
             case _:
                 return []
-    names = {statements[it.first].target for it in found} | {statements[it.last].target for it in found}
-    inside = {at for it in found for at in (it.first, it.last)}
-    read = {name for at, it in enumerate(statements) if at not in inside for name in it.reads}
-    return found if not open_ and names.isdisjoint(read) else []
+    names = {statements[region.first].target for region in regions} | {
+        statements[region.last].target for region in regions
+    }
+    inside = {at for region in regions for at in (region.first, region.last)}
+    read = {name for at, statement in enumerate(statements) if at not in inside for name in statement.reads}
+    return regions if not open_ and names.isdisjoint(read) else []
 
 
 def _step(statement: Statement) -> tuple[str, str, str] | None:
-    """(``open`` or ``close``, the item of the `with`, which region it is of) of a statement; None for any other."""
+    """(``open``, ``close`` or ``unknown``; the item of the `with`; the region's key) of a statement, or None."""
     call = statement.expression
     if not isinstance(call, ast.Call) or statement.callee not in (_ENTER, _EXIT, _GRAD):
         return None
@@ -92,6 +94,6 @@ def _autocast(values: Sequence[ast.expr]) -> Iterator[str]:
     for (name, usual), value in zip(_AUTOCAST, values, strict=False):
         text = ast.unparse(value)
         if isinstance(value, ast.Constant) and text[1:-1].isidentifier() and isinstance(value.value, str):
-            text = f'"{text[1:-1]}"'  # as the rest of a script has strings
+            text = f'"{text[1:-1]}"'  # double quotes, as in the rest of a script
         if text != repr(usual):
             yield text if usual is ... else f"{name}={text}"

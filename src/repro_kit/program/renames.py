@@ -1,4 +1,4 @@
-"""Rewrite the code of a captured graph: plain names for its inputs, sub-modules and constants."""
+"""Rename in the code of a captured graph: plain names for inputs, sub-modules and constants."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from repro_kit.errors import StageError
 
 
-def _plain_rename(statement: ast.stmt, known: Mapping[str, str]) -> tuple[str, str] | None:
-    """(new, old) when the statement only gives an input another name, as Dynamo does on entry."""
+def _plain_rename(statement: ast.stmt, inputs: Mapping[str, str]) -> tuple[str, str] | None:
+    """(new, old) when the statement only gives an input another name, as Dynamo does on entry; else None."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)) if old in known and new not in known:
+        case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)) if old in inputs and new not in inputs:
             return new, old
     return None
 
 
 def without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> list[ast.stmt]:
-    """`statements` less those that only rename an input; `renames` learns their names."""
+    """`statements` without those that only rename an input. Their names are added to `renames`."""
     own = []
     for statement in statements:
         renamed = _plain_rename(statement, renames)
@@ -29,15 +29,15 @@ def without_renames(statements: Sequence[ast.stmt], renames: dict[str, str]) -> 
 
 
 def body_lines(statements: Sequence[ast.stmt], parameters: Sequence[str]) -> list[str]:
-    """`statements` as text, less those that only rename one of `parameters`."""
+    """`statements` as text, without those that only rename one of `parameters`."""
     renames = {name: name for name in parameters}
     own = without_renames(statements, renames)
     rename = Rename(renames, set())
-    return [ast.unparse(rename.visit(it)) for it in own]
+    return [ast.unparse(rename.visit(statement)) for statement in own]
 
 
 def is_rename_of_body(statement: ast.stmt) -> bool:
-    """`cond_true_0 = cond_true_0`, which is what is left of a sub-module's look-up."""
+    """Whether this is `cond_true_0 = cond_true_0`, the rest of a sub-module's look-up, or a clean-up (`x = None`)."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=new)], value=ast.Name(id=old)):
             return new == old
@@ -47,7 +47,7 @@ def is_rename_of_body(statement: ast.stmt) -> bool:
 
 
 class Attributes(ast.NodeTransformer):
-    """`self.<path>` becomes the function or input that stands for it, and so does the local name it is bound to."""
+    """Replaces `self.<path>`, and a local name bound to it, by the program's function or input for it."""
 
     def __init__(self, path: str, bodies: Mapping[str, str], constants: Mapping[str, str]) -> None:
         self.prefix = path + "." if path else ""
@@ -56,7 +56,7 @@ class Attributes(ast.NodeTransformer):
         self.locals: dict[str, str] = {}
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """A sub-module bound to a local name goes by its own."""
+        """Replace the local name of a sub-module by the sub-module's own name."""
         node.value = self.visit(node.value)
         match node.targets, node.value:
             case [ast.Name(id=local)], ast.Name(id=name) if name in self.bodies.values():
@@ -65,11 +65,11 @@ class Attributes(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """The name that stands for it."""
+        """Replace the name of a sub-module."""
         return ast.copy_location(ast.Name(id=self.locals.get(node.id, node.id), ctx=node.ctx), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """A constant or a sub-module by its name in the program."""
+        """Replace a constant or a sub-module by its name in the program."""
         dotted = ast.unparse(node)
         if not dotted.startswith("self."):
             self.generic_visit(node)
@@ -77,23 +77,23 @@ class Attributes(ast.NodeTransformer):
         path = self.prefix + dotted.removeprefix("self.")
         name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
         if name is None:
-            raise StageError(f"The graph reads {dotted}, which a program cannot carry.")
+            raise StageError(f"The graph reads {dotted}, which a program cannot hold.")
         return ast.Name(id=name, ctx=ast.Load())
 
 
 class Rename(ast.NodeTransformer):
-    """New names for inputs; `x.item()` of an input that is a plain float is the float."""
+    """Renames inputs, and replaces `x.item()` by `x` for an input that is a plain float."""
 
     def __init__(self, renames: Mapping[str, str], floats: set[str]) -> None:
         self.renames = renames
         self.floats = floats
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """The name that stands for it."""
+        """Replace the name of an input."""
         return ast.copy_location(ast.Name(id=self.renames.get(node.id, node.id), ctx=node.ctx), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """`x.item()` of a float."""
+        """Replace `x.item()` of a float."""
         self.generic_visit(node)
         match node.func:
             case ast.Attribute(value=ast.Name(id=name), attr="item") if name in self.floats:

@@ -1,4 +1,4 @@
-"""`Program` to text."""
+"""Render a `Program` as text (docs/explanation/program-format.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOADS = re.compile(r"(?<![\w.])load\(")
 
 
 def render(program: Program, *, footer: bool = True) -> str:
-    """The text of `program`: a script that runs by itself. Without `footer` it only defines (shorter, same meaning)."""
+    """The text of `program`: a script that can be run. Without `footer` it only defines functions, and is shorter."""
     body = [
         _head(program),
         *([LOAD] if _loads(program) else []),
@@ -36,12 +36,12 @@ def _head(program: Program) -> str:
 
 
 def render_recipe(recipe: Recipe) -> str:
-    """The literal dict of the fields that are not at their default."""
+    """The recipe as a literal dict, without the fields at their default."""
     return _literal(plain(recipe))
 
 
 def _literal(value: Any) -> str:
-    """Python that ``ast.literal_eval`` reads: `repr`, but for the infinities, which have no literal of their own."""
+    """Python text that ``ast.literal_eval`` reads: `repr`, except for infinities, which have no literal."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

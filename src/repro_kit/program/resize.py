@@ -1,4 +1,4 @@
-"""Other sizes for a program: one number for another, in its inputs and in what its code says of sizes."""
+"""Change the sizes in a program: replace a number by another in its inputs and in its code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _GENERATED = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")
 
 
 def sizes_of(program: Program) -> list[int]:
-    """Sizes beyond 1 of the inputs whose sizes can be changed, the largest first."""
-    found = {size for line in program.inputs if _is_plain(line) for size in line.data.sizes or ()}
-    return sorted((size for size in found if size > 1), reverse=True)
+    """The sizes above 1 of those inputs whose sizes can be changed, largest first."""
+    sizes = {size for line in program.inputs if _is_plain(line) for size in line.data.sizes or ()}
+    return sorted((size for size in sizes if size > 1), reverse=True)
 
 
 def numbers_in(program: Program) -> set[int]:
     """Every integer in inputs and statements."""
-    found = {size for line in program.inputs if isinstance(line, TensorInput) for size in line.data.sizes or ()}
-    found |= {line.value for line in program.inputs if isinstance(line, ScalarInput) and type(line.value) is int}
-    return found | {
+    numbers = {size for line in program.inputs if isinstance(line, TensorInput) for size in line.data.sizes or ()}
+    numbers |= {line.value for line in program.inputs if isinstance(line, ScalarInput) and type(line.value) is int}
+    return numbers | {
         part.value
         for function in program.functions()
         for statement in function.statements
@@ -34,11 +34,11 @@ def numbers_in(program: Program) -> set[int]:
 
 
 def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Program:
-    """`program` with each number in `sizes` replaced by another in the sizes of generated inputs.
+    """`program` with each number in `sizes` replaced in the sizes of generated inputs.
 
-    Bounds of random integers are replaced too, since they may index what gets smaller. With `code`, so are integers
-    that are passed as arguments, and those in the statements, whatever they mean there: whether the program still makes
-    sense is for others to find out.
+    Bounds of random integers are replaced too, since these may index a dimension that shrinks. With `code`, integers
+    that are passed as arguments and integers in statements are replaced too, whatever they mean. The result may be
+    invalid: the caller must try it.
     """
     inputs = tuple(_input(line, sizes, code=code) for line in program.inputs)
     if not code:
@@ -80,7 +80,7 @@ class _Numbers(ast.NodeTransformer):
         self.changed = False
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """Another number for this one."""
+        """Replace the number."""
         if type(node.value) is int and node.value in self.sizes:
             self.changed = True
             return ast.copy_location(ast.Constant(self.sizes[node.value]), node)

@@ -1,9 +1,9 @@
-"""Cut out of a user's file the definitions that a captured graph cannot carry.
+"""Extract from a user's file the definitions that a captured graph cannot hold.
 
-A graph holds operators. What the user's file does to the compiler beside it (registers a backend, a custom operator,
-a lowering or a decomposition, patches a pass, sets a config) lives in top-level statements, which a program takes
-along verbatim as its preamble. This is a static slice in the sense of Weiser (1981) over top-level statements, with
-names as the only dependence.
+A graph holds operators. Other code of the user's file can change the compiler: it registers a backend, a custom
+operator, a lowering or a decomposition, patches a pass, or sets a config. A program takes such top-level statements
+along verbatim, as its preamble. The extraction is a static slice (Weiser, "Program slicing", 1981) over top-level
+statements, with names as the only dependence.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from repro_kit.program.names import reads_of
-from repro_kit.program.source import text_of
+from repro_kit.program.global_names import reads_of
+from repro_kit.program.source_text import text_of
 
-#: Packages of torch that a statement must touch to be able to change what the compiler does.
+#: Packages of torch that a statement must mention to be able to change the compiler.
 COMPILER_NAMESPACES = (
     "torch._inductor",
     "torch._dynamo",
@@ -33,10 +33,10 @@ COMPILER_NAMESPACES = (
     "torch.utils._pytree",
 )
 
-#: A statement that reaches one of these is the user's main work, not a customisation.
+#: A statement that mentions one of these is the user's main work, not a customisation.
 _MAIN_WORK = ("torch.compile", "torch._dynamo.optimize", "torch.export")
 
-#: These reset, ask or annotate where they stand; they do not change what the compiler does elsewhere.
+#: Functions that reset, query or annotate only; they do not change what the compiler does elsewhere.
 _IGNORED_CALLS = (
     "torch._dynamo.reset",
     "torch.compiler.reset",
@@ -56,20 +56,24 @@ _IGNORED_CALLS = (
 
 
 def customisations(source: str, names: Collection[str] = ()) -> str:
-    """Statements of `source` that change the compiler or define `names`, and all that they need; empty for none.
+    """The statements of `source` that change the compiler or define `names`, with all that they need; "" for none.
 
     Raises SyntaxError when `source` is not Python.
     """
     statements = _statements(source)
-    roots = [at for at, it in enumerate(statements) if it.binds & set(names) or _customises(it, statements)]
+    roots = [
+        at
+        for at, statement in enumerate(statements)
+        if statement.binds & set(names) or _customises(statement, statements)
+    ]
     return _sliced(source, statements, roots)
 
 
 def definitions(source: str, names: Iterable[str]) -> str:
-    """The statements of `source` that define `names`, and all that they need; empty when a name is not at top level."""
+    """The statements of `source` that define `names`, with all they need; "" when a name is not at the top level."""
     statements = _statements(source)
     wanted = set(names)
-    chosen = [at for at, it in enumerate(statements) if wanted & it.binds]
+    chosen = [at for at, statement in enumerate(statements) if wanted & statement.binds]
     if wanted - set().union(*(statements[at].binds for at in chosen), set()):
         return ""
     return _sliced(source, statements, chosen)
@@ -102,7 +106,7 @@ def _statements(source: str) -> list[_Statement]:
 
 
 def _entered(flat: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`flat`, and the bodies of the functions that it starts without arguments (``main()``)."""
+    """`flat`, and the bodies of functions that it calls without arguments (``main()``)."""
     functions = {node.name: node for node in flat if isinstance(node, ast.FunctionDef)}
     entered = list(flat)
     for statement in flat:
@@ -124,7 +128,7 @@ def _import_aliases(node: ast.AST) -> dict[str, str]:
 
 
 def _mentions(node: ast.AST, aliases: dict[str, str]) -> Iterable[str]:
-    """Dotted names, each as a whole: ``torch._dynamo.reset`` does not mention ``torch._dynamo``."""
+    """Dotted names, each in full: ``torch._dynamo.reset`` does not mention ``torch._dynamo``."""
     dotted = _dotted(node) if isinstance(node, ast.Attribute | ast.Name) else None
     if dotted:
         head, _, rest = dotted.partition(".")
@@ -154,7 +158,7 @@ def _bound(node: ast.stmt) -> set[str]:
 
 
 def _reach(statement: _Statement, statements: Sequence[_Statement]) -> set[str]:
-    """Dotted names that running `statement` mentions, through the functions of the file that it calls."""
+    """Dotted names that running `statement` mentions, including the functions of the file that it calls."""
     seen: set[int] = set()
     mentions: set[str] = set()
     queue = [statement]
@@ -184,12 +188,14 @@ def _below(name: str, packages: Iterable[str]) -> bool:
 
 
 def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int]) -> str:
-    """Source text of the statements `roots` depend on, in the order of the file."""
+    """The source text of the statements that `roots` depend on, in the order of the file."""
     chosen = set(roots)
     while True:
         needed = set().union(*(statements[at].uses for at in chosen), set())
         bound = set().union(*(statements[at].binds for at in chosen), set())
-        more = {at for at, it in enumerate(statements) if at not in chosen and _belongs(it, needed, bound)}
+        more = {
+            at for at, statement in enumerate(statements) if at not in chosen and _belongs(statement, needed, bound)
+        }
         if not more:
             break
         chosen |= more
@@ -198,7 +204,7 @@ def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int])
 
 
 def _belongs(statement: _Statement, needed: set[str], bound: set[str]) -> bool:
-    """Whether the slice needs this statement, or it completes one of its definitions (``@op.register_fake``)."""
+    """Whether the slice needs this statement, or the statement completes a definition (``@op.register_fake``)."""
     if statement.binds & needed and (statement.is_import or statement.is_definition or not _calls_compile(statement)):
         return True
     completes = getattr(statement.node, "decorator_list", None)

@@ -1,4 +1,4 @@
-"""One statement of a program: canonical text, and what can be told from it."""
+"""One statement of a program: its canonical text, and facts derived from it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _OPERATION = (ast.Call, ast.BinOp, ast.Compare, ast.Name, ast.Subscript, ast.Att
 
 @dataclass(frozen=True)
 class Statement:
-    """``target = text``, or `text` alone: a statement for its effect, or (as a function's `returns`) an expression.
+    """``target = text``, or `text` alone: a statement with an effect, or (as a function's `returns`) an expression.
 
-    `text` is canonical (``ast.unparse``) and one line. What is derived from it is computed once and kept, so that
-    programs that share statements share the work.
+    `text` is canonical (``ast.unparse``) and one line long. Derived facts are computed once and cached, so that
+    programs that share statements share this work.
     """
 
     target: str | None
@@ -24,7 +24,7 @@ class Statement:
 
     @cached_property
     def line(self) -> str:
-        """The statement as it stands in the program."""
+        """The line of the statement in the program."""
         return self.text if self.target is None else f"{self.target} = {self.text}"
 
     @cached_property
@@ -39,7 +39,7 @@ class Statement:
 
     @cached_property
     def callee(self) -> str:
-        """Text of what is called; empty when the statement is no call."""
+        """The text of the called function; "" when the statement is no call."""
         call = self.expression
         if not isinstance(call, ast.Call):
             return ""
@@ -47,12 +47,12 @@ class Statement:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """Names that the statement reads, each once, in the order of the text (globals such as ``torch`` too)."""
+        """The names that the statement reads, each once, in the order of the text (globals such as ``torch`` too)."""
         return tuple(dict.fromkeys(name for _, _, name in self._slots))
 
     @cached_property
     def getitem(self) -> tuple[str, int] | None:
-        """(value, index) of a plain ``x[<int>]``, else None."""
+        """(value, index) of a plain ``x[<int>]``; None for any other statement."""
         text = self.text
         if self.target is None or text[-1:] != "]":
             return None
@@ -61,22 +61,24 @@ class Statement:
 
     @cached_property
     def is_compute(self) -> bool:
-        """Whether it counts in the size of a program: all but plain getitems, names and literals."""
+        """Whether the statement counts in the size of a program: all but plain getitems, names and literals."""
         if self.target is None:
             return True
         if self.getitem is not None or self.text.isidentifier():
             return False
-        literal = self.text[:1] in _LITERAL_START and not any(isinstance(it, _OPERATION) for it in ast.walk(self.node))
+        literal = self.text[:1] in _LITERAL_START and not any(
+            isinstance(part, _OPERATION) for part in ast.walk(self.node)
+        )
         return not literal
 
     @cached_property
     def constants(self) -> int:
-        """Number of literals."""
+        """The number of literals."""
         return sum(isinstance(part, ast.Constant) for part in ast.walk(self.node))
 
     @cached_property
     def _slots(self) -> tuple[tuple[int, int, str], ...]:
-        """Where names are read: (start, end, name), offsets in bytes of the UTF-8 text."""
+        """The positions of the names that are read: (start, end, name), in bytes of the UTF-8 text."""
         nodes = list(ast.walk(self.node))
         names = [part for part in nodes if isinstance(part, ast.Name)]
         own = {part.id for part in names if not isinstance(part.ctx, ast.Load)}
@@ -88,34 +90,34 @@ class Statement:
         )
 
     def substitute(self, names: Mapping[str, str]) -> Statement:
-        """This statement with names that it reads replaced; itself when none is concerned."""
+        """This statement with some of its names replaced; itself when it reads none of `names`."""
         if names.keys().isdisjoint(self.reads):
             return self
         reads = tuple(names.get(name, name) for name in self.reads)
-        known = self._substituted.get(reads)
-        if known is None:
+        statement = self._substituted.get(reads)
+        if statement is None:
             data = self.text.encode()
             pieces, at = [], 0
             for start, end, name in self._slots:
                 pieces += [data[at:start], names.get(name, name).encode()]
                 at = end
-            known = Statement(self.target, b"".join([*pieces, data[at:]]).decode())
-            self._substituted[reads] = _told(known, reads, self.constants)
-        return known
+            statement = Statement(self.target, b"".join([*pieces, data[at:]]).decode())
+            self._substituted[reads] = _with_facts(statement, reads, self.constants)
+        return statement
 
     @cached_property
     def _substituted(self) -> dict[tuple[str, ...], Statement]:
-        """Statements that `substitute` made, by what they read."""
+        """The statements that `substitute` made, by the names that they read."""
         return {}
 
 
 def tuple_of(names: Sequence[str]) -> Statement:
     """The expression ``(a, b)``."""
-    return _told(Statement(None, f"({', '.join(names)}{',' if len(names) == 1 else ''})"), names, 0)
+    return _with_facts(Statement(None, f"({', '.join(names)}{',' if len(names) == 1 else ''})"), names, 0)
 
 
-def _told(statement: Statement, reads: Sequence[str], constants: int) -> Statement:
-    """`statement`, with what need not be read off its text: the reducer makes thousands of these."""
+def _with_facts(statement: Statement, reads: Sequence[str], constants: int) -> Statement:
+    """`statement` with its facts filled in instead of derived: the reducer makes thousands of these."""
     statement.__dict__.update(reads=tuple(dict.fromkeys(reads)), constants=constants)
     return statement
 

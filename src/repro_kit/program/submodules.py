@@ -1,4 +1,4 @@
-"""The bodies of higher-order operators in a module's text: classes there, functions in a program."""
+"""Bodies of higher-order operators in a module's text: turn their classes into functions of a program."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from repro_kit.program.program import Function
 
 
 def modules(init: ast.FunctionDef | None, classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
-    """The attributes that ``__init__`` makes modules of a class in the text, each with the name of its function."""
-    found = {}
+    """The attributes that ``__init__`` sets to an instance of one of `classes`: {attribute: function name}."""
+    function_names = {}
     for node in init.body if init is not None else ():
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=attr)], value=ast.Call(func=ast.Name(id=name), args=[])):
                 if name in classes:
-                    found[attr] = _function_name(name)
-    return found
+                    function_names[attr] = _function_name(name)
+    return function_names
 
 
 def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Function, ...]:
-    """Every class but `outermost` as a function. Raises ReproKitError where one needs more than its arguments."""
-    found = []
+    """Every class but `outermost` as a function. Raises StageError where one needs more than its arguments."""
+    functions = []
     for name, node in classes.items():
-        methods = {it.name: it for it in node.body if isinstance(it, ast.FunctionDef)}
+        methods = {method.name: method for method in node.body if isinstance(method, ast.FunctionDef)}
         if name == outermost or "forward" not in methods:
             continue
         forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
-        left = next((it for it in ast.walk(forward) if isinstance(it, ast.Name) and it.id == "self"), None)
+        left = next((part for part in ast.walk(forward) if isinstance(part, ast.Name) and part.id == "self"), None)
         if left is not None:
-            raise StageError(f"The body {name} of the artifact uses tensors of its own, not carried.")
+            raise StageError(f"The body {name} of the artifact has tensors of its own, which a program cannot hold.")
         forward.name, forward.returns = _function_name(name), None
         forward.args.args = [ast.arg(arg=arg.arg) for arg in forward.args.args if arg.arg != "self"]
-        found.append(parse_function(forward))
-    return tuple(found)
+        functions.append(parse_function(forward))
+    return tuple(functions)
 
 
 def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.FunctionDef:
-    """`forward` with `functions` in place of modules of its own: ``a = self.body; op(a)`` becomes ``op(body)``."""
+    """`forward` with `functions` in place of its sub-modules: ``a = self.body; op(a)`` becomes ``op(body)``."""
     names: dict[str, str] = {}
     statements: list[ast.stmt] = []
     for node in forward.body:
@@ -51,7 +51,7 @@ def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.Funct
             case _:
                 statements.append(node)
 
-    class Rename(ast.NodeTransformer):
+    class SubmoduleNames(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return ast.copy_location(ast.Name(id=names.get(node.id, node.id), ctx=node.ctx), node)
 
@@ -62,7 +62,7 @@ def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.Funct
             return node
 
     forward.body = statements
-    renamed = Rename().visit(forward)
+    renamed = SubmoduleNames().visit(forward)
     assert isinstance(renamed, ast.FunctionDef)
     return renamed
 

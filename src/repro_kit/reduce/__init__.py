@@ -1,14 +1,15 @@
-"""Shrink a program while it fails alike. Pure: the oracle, the clock and the journal's place are handed in.
+"""Shrink a program while it keeps failing with the same failure.
 
-`minify` is the one entry. A pass (`passes/`) only proposes edits; `Search` judges, accepts and remembers.
+The package is pure: the caller passes in the oracle, the clock and the journal. `minify` is the entry point. A pass
+(`passes/`) only proposes edits; `Search` judges them, accepts one and keeps the state.
 """
 
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.journal import Journal
-from repro_kit.reduce.minify import CannotReduce, Result, minify
+from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import measure
-from repro_kit.reduce.search import Accepted, Event
+from repro_kit.reduce.reducer import CannotReduce, Result, minify
+from repro_kit.reduce.search_state import Accepted, Event
 
 __all__ = [
     "Accepted",

@@ -1,4 +1,4 @@
-"""Drop as many items of a list as possible, in few tries."""
+"""Drop as many items of a list as possible, with few queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 T = TypeVar("T")
 
@@ -18,15 +18,16 @@ def sweep(
     *,
     width: int | None = None,
 ) -> None:
-    """Try to drop runs of `items` from left to right; the first is `width` long, everything if that is None.
+    """Try to drop runs of consecutive `items`, from left to right. The first run has `width` items (None: all of them).
 
-    A run doubles as long as it can go; the item to blame when it cannot is found by halving; the next is expected as
-    far away as that one was from the one before. With k items that must stay among n, about k·(log2(n/k) + 2) tries
-    (galloping search, Bentley and Yao 1976, with a guess of the distance).
+    After each success the run doubles. After a failure, halving finds the item that must stay; the next run ends where
+    an item that must stay is expected, from the distance of the last two. If k of n items must stay, a sweep makes
+    about k·(log2(n/k) + 2) queries (galloping search: Bentley and Yao, "An almost optimal algorithm for unbounded
+    searching", 1976; the guessed distance is an addition).
 
-    While the search is coarse, an item is taken to be needed when a run must not go and all of it but this one item
-    may; and a sweep gives up where most items are needed, since another pass may do better there. Otherwise, when
-    nothing can be dropped, every single item has been tried.
+    While `search.coarse` is set, an item counts as needed as soon as its run cannot go but the run without this item
+    can; and a sweep gives up where most items are needed, because another pass may do better there. Otherwise, when a
+    sweep drops nothing, every single item has been tried. With `fake`, see `Search.first`.
     """
     coarse = search.coarse
     run = _Run(0, width or len(items))
@@ -34,11 +35,11 @@ def sweep(
         path = list[_Run]()
 
         def proposals(run: _Run = run, path: list[_Run] = path) -> Iterator[Proposal]:
-            for it in _failing(run, len(items)):
-                if coarse and it.crowded:
+            for next_run in _failing(run, len(items)):
+                if coarse and next_run.crowded:
                     return
-                path.append(it)
-                yield propose(items[it.at : it.at + it.width])
+                path.append(next_run)
+                yield propose(items[next_run.at : next_run.at + next_run.width])
 
         won = search.first(proposals())
         if won is None:
@@ -48,13 +49,13 @@ def sweep(
 
 @dataclass(frozen=True)
 class _Run:
-    """Items from `at` on, `width` of them, are tried next."""
+    """The next items to try: `width` of them, from index `at` on."""
 
     at: int
     width: int
-    end: int | None = None  # not all items before this one can go
-    needed: int = -1  # the last item that cannot go
-    count: int = 0  # of items that cannot go
+    end: int | None = None  # some item before this index must stay
+    needed: int = -1  # index of the last item that must stay
+    count: int = 0  # number of items that must stay
 
     @property
     def crowded(self) -> bool:
@@ -62,7 +63,7 @@ class _Run:
         return self.count >= 3 and self.at < 4 * self.count
 
     def dropped(self, *, infer: bool) -> _Run:
-        """What is tried next when these could go."""
+        """The next run to try, after these items were dropped."""
         at = self.at + self.width
         if self.end is None:
             return replace(self, at=at, width=2 * self.width)
@@ -71,14 +72,14 @@ class _Run:
         return replace(self, at=at, width=max(1, (self.end - at) // 2))
 
     def failed(self) -> _Run:
-        """What is tried next when these cannot go."""
+        """The next run to try, after these items could not be dropped."""
         if self.width > 1:
             return replace(self, width=self.width // 2, end=self.at + self.width)
         return _Run(self.at + 1, self.at - self.needed, None, self.at, self.count + 1)
 
 
 def _failing(run: _Run, length: int) -> Iterator[_Run]:
-    """`run`, and what is tried after it, one after the other, as long as nothing can go."""
+    """`run`, and the runs to try after it if nothing can be dropped."""
     while run.at < length:
         run = replace(run, width=min(run.width, length - run.at))
         yield run

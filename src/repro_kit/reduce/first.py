@@ -1,4 +1,4 @@
-"""Searches over numbered parts of something: the first that makes it fail, and the few that it needs."""
+"""Searches over numbered parts: the first part that makes a subject fail, and the few parts that a failure needs."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 
 from repro_kit.model.run_outcome import RunOutcome
 
-#: Answers for a batch of questions. An outcome that neither passes nor fails alike tells nothing.
+#: Answers for a batch of questions. An outcome other than PASSES and FAILS_ALIKE decides nothing.
 AskNumbers = Callable[[Sequence[int]], Sequence[RunOutcome]]
 AskSets = Callable[[Sequence[Sequence[int]]], Sequence[RunOutcome]]
 _FAILS, _PASSES = RunOutcome.FAILS_ALIKE, RunOutcome.PASSES
 
-_PATIENCE = 6  # answers in a row that tell nothing before a search gives up
+_PATIENCE = 6  # undecided answers in a row after which a search gives up
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """`good` passes, `bad` fails, and nothing in between told anything."""
+    """`good` passes, `bad` fails, and no number in between could be decided."""
 
     good: int
     bad: int
 
     @property
     def sharp(self) -> bool:
-        """Whether the two are neighbours."""
+        """Whether `good` and `bad` are neighbours."""
         return self.bad == self.good + 1
 
 
 def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Boundary:
-    """Where between `good`, which passes, and `bad`, which fails, it begins to fail; `width` questions at a time.
+    """Bisect between `good` (passes) and `bad` (fails) for the first failing number, `width` questions at a time.
 
-    Where failing is not monotone, some place where a number that fails follows one that passes.
+    If failing is not monotone, the result is some failing number that follows a passing one.
     """
     silent: set[int] = set()
     in_a_row = 0
@@ -39,33 +39,34 @@ def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Bound
         points = _spread(good, bad, silent, width)
         if not points:
             break
-        told = False
+        decided = False
         answers = dict(zip(points, ask(points), strict=True))
         for at in sorted(answers):
             if answers[at] not in (_FAILS, _PASSES):
                 silent.add(at)
                 continue
-            told = True
+            decided = True
             if answers[at] is _FAILS:
                 bad = at
                 break
             good = at
-        in_a_row = 0 if told else in_a_row + len(points)
+        in_a_row = 0 if decided else in_a_row + len(points)
     return Boundary(good, bad)
 
 
 def _spread(good: int, bad: int, silent: set[int], width: int) -> list[int]:
-    """Up to `width` numbers between the two, evenly spread, as near as can be where some told nothing."""
+    """Up to `width` numbers between `good` and `bad`, evenly spread over those that are not `silent` (undecided)."""
     free = [at for at in range(good + 1, bad) if at not in silent]
     count = min(width, len(free))
     return sorted({free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)})
 
 
 def needed(items: Sequence[int], ask: AskSets, width: int = 1, budget: int = 1 << 30) -> tuple[list[int], bool]:
-    """Items that must all be there for it to fail, and whether each of them was seen to be needed.
+    """(the items that the failure needs, whether every one of them was tried alone).
 
-    All of `items` together fail. Runs of items are left out, halved where that passes (ddmin's complements); at most
-    `budget` questions.
+    All `items` together must fail. Runs of items are left out, and the run length is halved when nothing more can go:
+    the complements of ddmin (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). At most
+    `budget` questions are asked.
     """
     kept = list(items)
     size = max(1, len(kept) // 2)
@@ -90,21 +91,21 @@ def needed(items: Sequence[int], ask: AskSets, width: int = 1, budget: int = 1 <
 
 
 def curing(groups: Sequence[Sequence[int]], ask: AskSets, budget: int = 1 << 30) -> tuple[list[int], bool]:
-    """Items each of which alone makes it pass, and whether all were looked at; at most `budget` questions.
+    """(the items each of which alone makes the subject pass, whether all were tried). At most `budget` questions.
 
-    A group that fails as before is taken to hold none; any other one is halved (group testing).
+    A group that fails alike is taken to contain no such item. Any other group is halved (group testing).
     """
-    found: list[int] = []
+    passing: list[int] = []
     waiting = [list(group) for group in groups]
     while waiting:
         if len(waiting) > budget:
-            return sorted(found), False
+            return sorted(passing), False
         budget -= len(waiting)
         split = []
         for group, outcome in zip(waiting, ask(waiting), strict=True):
             if len(group) > 1 and outcome is not _FAILS:
                 split += [group[: len(group) // 2], group[len(group) // 2 :]]
             elif outcome is _PASSES:
-                found += group
+                passing += group
         waiting = split
-    return sorted(found), True
+    return sorted(passing), True

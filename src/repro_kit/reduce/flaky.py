@@ -1,21 +1,21 @@
-"""How often something is run before a failure that comes and goes counts as absent, or one as coming every time."""
+"""How often to run a flaky program before its failure counts as absent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Runs that must all fail alike, those of earlier stages among them, before a failure is said to come every time: one
-#: that comes in half of the runs is taken for such a one with a chance of 3 %.
+#: So many runs must fail alike, runs of earlier stages included, before a failure is said to occur in every run. A
+#: failure that occurs in half of the runs does so by chance with a probability of 3 %.
 ALIKE = 5
-MEASURE = 10  # runs that tell how often a flaky failure comes
-MISSED = 0.05  # the chance to take a program that fails as often as the original for one that passes
+MEASURE = 10  # runs that measure the rate of a flaky failure
+MISSED = 0.05  # accepted probability that all runs of a program pass although it fails as often as the original
 
 
 def chance_to_miss(failed: int, runs: int, repeats: int) -> float:
-    """The chance that `repeats` runs all pass, of a program that fails as often as one that did in `failed` of `runs`.
+    """The probability that `repeats` runs of a program all pass, if it fails as often as the original.
 
-    The rate is not known but for these runs; each is as likely beforehand (Laplace's rule of succession), so that few
-    runs of the original mean more runs of a candidate.
+    The original failed in `failed` of `runs` runs. Its rate has a uniform prior (Laplace's rule of succession), so that
+    fewer runs of the original demand more runs of a candidate.
     """
     chance = 1.0
     for at in range(repeats):
@@ -24,7 +24,7 @@ def chance_to_miss(failed: int, runs: int, repeats: int) -> float:
 
 
 def repeats_for(failed: int, runs: int) -> int:
-    """The fewest runs that miss a failure with a chance of at most `MISSED`; one for what failed every time."""
+    """The fewest runs that keep `chance_to_miss` at or below `MISSED`; 1 for a program that failed in every run."""
     if failed == runs:
         return 1
     repeats = 1
@@ -35,14 +35,14 @@ def repeats_for(failed: int, runs: int) -> int:
 
 @dataclass(frozen=True)
 class Tally:
-    """Runs of the same thing, and how many of them failed with the signature."""
+    """The runs of one program, and how many of them failed with the signature."""
 
     failed: int = 0
     runs: int = 0
 
     @property
     def flaky(self) -> bool:
-        """Whether it failed in some runs only."""
+        """Whether only some of the runs failed."""
         return 0 < self.failed < self.runs
 
     @property

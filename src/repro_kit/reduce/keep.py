@@ -1,20 +1,20 @@
-"""Cut a set of statements out of the current program, alive on both sides."""
+"""Keep a set of statements of the current program, and cut off the rest on both sides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from repro_kit.program.edits import Edit, Outputs, Remove
-from repro_kit.program.values import ScalarRecord
-from repro_kit.reduce.search import Search
+from repro_kit.program.program_edits import Edit, Outputs, Remove
+from repro_kit.program.value_records import ScalarRecord
+from repro_kit.reduce.search_state import Search
 
 
 def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:
-    """Edits that keep only `statements` (and the state they run in); None when nothing would be left to return.
+    """Edits that keep only `statements`, with the state that they run in; None when nothing would be returned.
 
-    What they read from others becomes an input; what others read of them, an output, so that no culprit dies with its
-    reader (XLA's hlo_bisect cuts like this).
+    A value that they read from other statements becomes an input. A value that other statements read becomes an output,
+    so that no statement dies with its reader (XLA's hlo_bisect cuts in the same way).
     """
     live = set(search.live)
     wanted = live.intersection(statements)
@@ -27,7 +27,7 @@ def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:
 
 
 def _state(search: Search, kept: set[int], live: set[int]) -> set[int]:
-    """State-setting statements in force at `kept`; a group that only surrounds nothing of it goes."""
+    """State-setting statements in force at `kept`. A group that encloses none of `kept` is dropped."""
     if not kept or not search.base.states:
         return set()
     low, high = min(kept), max(kept)
@@ -39,23 +39,23 @@ def _outputs(search: Search, kept: Sequence[int], gone: set[int]) -> tuple[str, 
     returned = dict.fromkeys(search.outputs)
     asked_for = _read(search, gone).union(returned)
     defined = [base.statements[at].target or "" for at in kept]
-    found = [name for name in defined if name in asked_for and _is_value(search, name)]
-    found += [name for name in returned if name in base.params]
-    if not found or all(name in base.params for name in found):
+    outputs = [name for name in defined if name in asked_for and _is_value(search, name)]
+    outputs += [name for name in returned if name in base.params]
+    if not outputs or all(name in base.params for name in outputs):
         read_by_kept = _read(search, kept)
-        found += [name for name in defined if name not in read_by_kept and _is_value(search, name)]
-        found += [name for at in kept for name in base.effects[at].mutates if name not in base.params]
-    return tuple(dict.fromkeys(found))
+        outputs += [name for name in defined if name not in read_by_kept and _is_value(search, name)]
+        outputs += [name for at in kept for name in base.effects[at].mutates if name not in base.params]
+    return tuple(dict.fromkeys(outputs))
 
 
 def _read(search: Search, statements: Iterable[int]) -> set[str]:
-    """Names that statements read, as they stand now."""
+    """The names that `statements` read, after bypasses."""
     read = set(chain.from_iterable(search.base.reads[at] for at in statements))
     return {search.names.get(name, name) for name in read}
 
 
 def _is_value(search: Search, name: str) -> bool:
-    """Whether a graph can return `name`: not a number, nor the handle of a state."""
+    """Whether a graph can return `name`: it is a tensor, not a number or the handle of a state."""
     at = search.base.index.get(name)
     state = at is None or search.base.effects[at].state
     return not state and not isinstance(search.metadata.get(name), ScalarRecord)

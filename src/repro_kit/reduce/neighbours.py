@@ -1,4 +1,4 @@
-"""What lies next to the result: every single removal, and the nearest program that passes."""
+"""The neighbours of the result: every single removal, and the nearest variant that passes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
-from repro_kit.program.edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
+from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.passes.settings import reset, special
+from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
-from repro_kit.reduce.search import Search, key_of
+from repro_kit.reduce.search_state import Search, key_of
 
-_MOST = 40  # removals that are looked at; beyond, too much is left to call the result minimal
-_MOST_TWINS = 10  # further programs that are tried in search of one that passes
-_FIXED = ("load", "tensor", "view")  # data whose dtype the line does not choose
+_MOST = 40  # removals to judge; a result with more is not called minimal
+_MOST_TWINS = 10  # variants to try in search of one that passes
+_FIXED = ("load", "tensor", "view")  # kinds of data whose dtype the input line cannot choose
 _OTHER_DTYPE = {
     None: "torch.float64",
     "torch.float64": None,
@@ -28,22 +28,22 @@ _OTHER_DTYPE = {
 
 @dataclass(frozen=True)
 class Removal:
-    """One thing less, and what became of the failure. `outcome` None: there is no such program."""
+    """The result with one part removed (`what`), and its outcome; None: this removal gives no valid program."""
 
     what: str
     outcome: RunOutcome | None
     note: str = ""
-    equivalent: bool = False  # the failure shows in another form
+    equivalent: bool = False  # the same failure, in another form
 
     @property
     def keeps_the_failure(self) -> bool:
-        """Whether the failure is still there without it, in whatever form, or nobody can tell."""
+        """Whether the failure is still there without this part (in any form), or could not be judged."""
         return self.equivalent or self.outcome in (RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL)
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A program that passes, one edit away from the result: it tells what matters."""
+    """A variant that passes and differs from the result by one edit (`what`)."""
 
     what: str
     program: Program
@@ -51,20 +51,20 @@ class Twin:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The result's neighbours, as far as they were looked at."""
+    """The neighbours of the result that were judged."""
 
     removals: tuple[Removal, ...] = ()
-    complete: bool = False  # every single removal was looked at
+    complete: bool = False  # every single removal was judged
     twin: Twin | None = None
 
     @property
     def minimal(self) -> bool:
-        """Whether the result is 1-minimal: no single removal fails alike, in whatever form, or could not be judged."""
+        """Whether the result is 1-minimal: every single removal was judged, and none shows the failure in any form."""
         return self.complete and not any(removal.keeps_the_failure for removal in self.removals)
 
 
 def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
-    """Every single removal from the search's program: (in words, edits)."""
+    """Every single removal from the search's program: (a description, edits)."""
     base, live = search.base, set(search.live)
     for unit in search.units():
         line = base.statements[unit[0]].substitute(search.names).line
@@ -84,48 +84,48 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
 
 
 def look_around(search: Search) -> Iterator[Neighbours]:
-    """What is known of the neighbours, more with each step, so that a limit costs no more than the rest."""
-    found: list[Removal] = []
+    """The neighbours judged so far, after each query, so that a limit loses only the rest."""
+    removals_judged: list[Removal] = []
     passing: list[Twin] = []
     proposals = list(removals(search))
-    for what, edits in proposals[:_MOST]:
+    for description, edits in proposals[:_MOST]:
         program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
-        removal = _judged(search, what, program)
-        found.append(removal)
+        removal = _judged(search, description, program)
+        removals_judged.append(removal)
         if removal.outcome is RunOutcome.PASSES and program is not None and size(program):
-            passing.append(Twin(what, program))  # that a program which computes nothing passes, tells nothing
-        yield Neighbours(tuple(found), twin=_nearest(search.program, passing))
+            passing.append(Twin(description, program))  # a variant that computes nothing would prove nothing
+        yield Neighbours(tuple(removals_judged), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
     nearest = _nearest(search.program, passing)
     text = render(search.program, footer=False)
-    for what, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
+    for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
-            break  # all that follow are further away
-        yield Neighbours(tuple(found), complete, nearest)
-        if _judged(search, what, program).outcome is RunOutcome.PASSES:
-            nearest = Twin(what, program)
-    yield Neighbours(tuple(found), complete, nearest)
+            break  # all later variants differ more
+        yield Neighbours(tuple(removals_judged), complete, nearest)
+        if _judged(search, description, program).outcome is RunOutcome.PASSES:
+            nearest = Twin(description, program)
+    yield Neighbours(tuple(removals_judged), complete, nearest)
 
 
 def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> list[tuple[str, Program]]:
-    made = [(what, program) for what, program in tweaks if program is not None]
-    return sorted(made, key=lambda it: _distance_to(text, it[1]))
+    made = [(description, program) for description, program in tweaks if program is not None]
+    return sorted(made, key=lambda tweak: _distance_to(text, tweak[1]))
 
 
 def _distance_to(text: str, program: Program) -> int:
     return distance(text, render(program, footer=False))
 
 
-def _judged(search: Search, what: str, program: Program | None) -> Removal:
+def _judged(search: Search, description: str, program: Program | None) -> Removal:
     if program is None or program == search.program:
-        return Removal(what, None)
+        return Removal(description, None)
     (answer,) = search.ask([program], [key_of(render(program, footer=False))])
     note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
-    return Removal(what, answer.outcome, note, answer.equivalent)
+    return Removal(description, answer.outcome, note, answer.equivalent)
 
 
 def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
-    """Programs of the same size in which one property is another one: a setting, a dtype, a shape, a layout."""
+    """Variants of the same size that differ in one property: a setting, a dtype, a shape, a layout."""
     program = search.program
     for edit in reset(special(search)):
         yield f"{edit.field} at its default", _with(search, [edit])
@@ -146,12 +146,12 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
         for new in (old - 1, old + 1):
             if new > 0:
                 yield f"size {new} for {old}", _with(search, [resize({old: new}, code=True)])
-    if any(it == 1 for line in tensors for it in line.data.sizes or ()):
+    if any(extent == 1 for line in tensors for extent in line.data.sizes or ()):
         yield "size 2 for 1", _with(search, [resize({1: 2}, code=False)])
 
 
 def _other_dtype(line: TensorInput) -> str | None:
-    """The default dtype (None), or of inputs that have it the one next to it."""
+    """The default dtype (None); for an input that has the default already, its usual alternative."""
     if line.dtype is not None:
         return None
     return "torch.int32" if line.data.kind in ("randint", "arange") else "torch.float64"
@@ -162,12 +162,12 @@ def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
 
 
 def _nearest(program: Program, passing: Sequence[Twin]) -> Twin | None:
-    """The one whose text differs least."""
+    """The variant whose text differs least from the program's."""
     text = render(program, footer=False)
-    return min(passing, key=lambda it: _distance_to(text, it.program), default=None)
+    return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)
 
 
-def distance(one: str, other: str) -> int:
-    """Characters that are not common to the two texts (by their longest matching blocks, `difflib`)."""
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    return len(one) + len(other) - 2 * sum(block.size for block in matcher.get_matching_blocks())
+def distance(text: str, other_text: str) -> int:
+    """The number of characters that the two texts do not share (longest matching blocks, `difflib`)."""
+    matcher = difflib.SequenceMatcher(None, text, other_text, autojunk=False)
+    return len(text) + len(other_text) - 2 * sum(block.size for block in matcher.get_matching_blocks())

@@ -1,20 +1,20 @@
-"""The one total order that decides which of two programs is smaller."""
+"""The total order that decides which of two programs is smaller."""
 
 from __future__ import annotations
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
-from repro_kit.program.values import Metadata, TensorRecord
+from repro_kit.program.value_records import Metadata, TensorRecord
 
 Measure = tuple[int, ...]
 
 
 def measure(program: Program, metadata: Metadata, text: str) -> Measure:
-    """What is compared, first things first.
+    """The criteria, most important first; tuples compare lexicographically, and smaller is better.
 
-    Compute statements, calls, inputs, outputs; whether stored values are needed; input elements; what is special about
-    inputs (strides, aliasing, gradients, marks); recipe settings; threads; literals; length of the text.
+    Compute statements, calls, inputs, outputs; number of stored inputs; elements of inputs; special properties of
+    inputs (strides, aliasing, gradients, marks); recipe settings; threads; literals; length of `text`.
     """
     functions = list(program.functions())
     lines = [input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)]
@@ -28,13 +28,13 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
         sum(map(_special, program.inputs)),
         settings(program.recipe),
         program.recipe.threads or 0,
-        sum(it.constants for function in functions for it in (*function.statements, function.returns)),
+        sum(statement.constants for function in functions for statement in (*function.statements, function.returns)),
         len(text),
     )
 
 
 def settings(recipe: Recipe) -> int:
-    """Number of settings that are not at their default, entries of dicts and lists counted one by one."""
+    """The number of settings that are not at their default; each entry of a dict or list counts."""
     return sum(len(value) if isinstance(value, dict | list) else 1 for value in to_data(recipe).values())
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import StageError
-from repro_kit.model.measure.calls import MeasuredCall
+from repro_kit.model.measure.measured_run import MeasuredCall
 from repro_kit.probe.repro_probe.protocol.findings import TIMELINE
 from repro_kit.runner.probe_files import read_files
 

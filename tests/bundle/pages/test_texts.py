@@ -17,7 +17,7 @@ from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.bundle.repro.script_repro import pattern, render_script
 from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe

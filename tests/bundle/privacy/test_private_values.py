@@ -24,7 +24,7 @@ from repro_kit.bundle.privacy.private_values import Private, arguments, teach, v
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
-from repro_kit.case.results import Environment, GitState
+from repro_kit.case.stage_results import Environment, GitState
 from repro_kit.session.options import BundleOptions
 
 GRAPH = PROGRAM.replace("TENSOR0", "a").replace("TENSOR1", "b")

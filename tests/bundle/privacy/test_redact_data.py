@@ -15,7 +15,7 @@ from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.redact_data import redact_typed
 from repro_kit.bundle.privacy.redact_files import redact_file
 from repro_kit.bundle.story.story import Story, read_story, write_story
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe

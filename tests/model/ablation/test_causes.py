@@ -130,7 +130,7 @@ def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause:
     ]
     found = diagnose(cells, Recipe())
     assert (found.layer, found.cause) == (layer, cause)
-    assert "mine.scale.default promises what the operator does not keep" in found.sentence
+    assert "mine.scale.default does not describe what the operator returns" in found.sentence
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from repro_kit.bundle.pages.ablation_markdown import markdown
 from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.diff import CellChange, changes
+from repro_kit.model.ablation.cell_changes import CellChange, changes
 from repro_kit.model.ablation.expectation import parse_expectation
 from repro_kit.model.ablation.grid import counts, layout
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
@@ -42,7 +42,7 @@ def test_expectations_that_hold(text: str) -> None:
     [
         ("layer=aot", "found inductor"),
         ("fails=other", "fails differently"),
-        ("passes=inductor", "it: fails"),
+        ("passes=inductor", "its verdict is: fails"),
         ("passes=gone", "no such cell"),
     ],
 )

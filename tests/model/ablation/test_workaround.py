@@ -46,5 +46,5 @@ def test_markdown_has_the_lines_of_what_works_alone():
     text = markdown([PART, USELESS, BACKEND])
     assert "@torch.compiler.disable\n  def inner(…):" in text
     assert "def outer" not in text
-    assert text.endswith("Tried, and no help: leave outer (a.py:9) to eager.")
+    assert text.endswith("Tried without success: leave outer (a.py:9) to eager.")
     assert markdown([USELESS]) == ""

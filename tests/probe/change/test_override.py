@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.ablation.witness import parting
+from repro_kit.model.ablation.parting import parting
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.recorded import Recorded, read_recorded

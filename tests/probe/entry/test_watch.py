@@ -10,7 +10,7 @@ import pytest
 
 import repro_kit
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture, Observation
+from repro_kit.case.stage_results import Capture, Observation
 from repro_kit.commands.intake.watched_case import take_up
 from repro_kit.errors import ReproKitError
 from repro_kit.program import parse

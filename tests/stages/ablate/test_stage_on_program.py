@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment
+from repro_kit.case.stage_results import Capture, Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.case.results import Environment, Observation, Reduction, TwinFound
+from repro_kit.case.stage_results import Environment, Observation, Reduction, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature

@@ -6,7 +6,7 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.run_output import read_run
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome

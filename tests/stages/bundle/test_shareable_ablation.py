@@ -8,7 +8,7 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict

@@ -11,7 +11,7 @@ from programs import FAILING
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
+from repro_kit.case.stage_results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind

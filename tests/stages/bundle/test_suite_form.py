@@ -9,7 +9,7 @@ import pytest
 from programs import FAILING
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_test, source_of
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import Recipe

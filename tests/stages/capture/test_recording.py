@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.results import Observation
+from repro_kit.case.stage_results import Observation
 from repro_kit.case.starts import starts
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.stages.capture.recording import of_another_run, of_observed_run

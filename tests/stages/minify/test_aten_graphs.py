@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Reduction
+from repro_kit.case.stage_results import Reduction
 from repro_kit.model.failure.failure import Kind
 from repro_kit.program import parse
 from repro_kit.stages.minify.aten_graphs import aten_programs

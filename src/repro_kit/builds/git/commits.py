@@ -1,4 +1,4 @@
-"""Builds that are commits of a local clone: each in a work tree of its own, made ready by a command of the user's."""
+"""Builds that are commits of a local clone: each in a work tree of its own, built by the user's command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import git
 
 from repro_kit.bisect import Build
+from repro_kit.builds.build_source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.installed import github_url
-from repro_kit.builds.source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import UsageError
@@ -26,9 +26,9 @@ _CHECKOUT = 3600.0  # seconds
 
 
 class CommitSource:
-    """Commits of the clone at `clone` between two of them along first parents, oldest first.
+    """The commits of `clone` from `old` to `new` along first parents, oldest first.
 
-    `cwd` is where the user works.
+    `cwd` is the user's working directory. Work trees and environments are made below `directory`.
     """
 
     def __init__(
@@ -41,43 +41,43 @@ class CommitSource:
         target: Target,
         uv: Uv,
         wants: Wants,
-        place: Path,
+        directory: Path,
         command: BuildCommand,
         paths: Sequence[str] = (),
         keep: bool = False,
     ) -> None:
         self._repo = opened(clone)
-        self.what = f"commits of {clone}" + (f" to {', '.join(paths)}" if paths else "")
+        self.description = f"commits of {clone}" + (f" to {', '.join(paths)}" if paths else "")
         self._cwd = cwd
         self._target = target
         self._uv = uv
         self._wants = wants
-        self._place = place
+        self._directory = directory
         self._command = command
         self._keep = keep
         self._builds = _listed(self._repo, old, new, paths=paths)
 
     def builds(self) -> Sequence[Build]:
-        """The commits, the older end first."""
+        """The commits, older end first."""
         return self._builds
 
     @contextmanager
     def ready(self, build: Build) -> Iterator[Ready]:
-        """Check `build` out beside the clone and run the command there. Raises UnusableError when that fails."""
-        place = self._place / build.name
-        tree, environment = place / "tree", place / "env"
+        """Check `build` out beside the clone, and run the build command there. Raises UnusableError when this fails."""
+        directory = self._directory / build.name
+        tree, environment = directory / "tree", directory / "env"
         self._discard(tree)
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             self._worktree("add", "--detach", "--force", str(tree), str(build.commit))
             yield self._prepare(build, tree, environment)
         finally:
             if not self._keep:
                 self._discard(tree)
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(directory, ignore_errors=True)
 
     def fetch(self, build: Build) -> None:
-        """Nothing to get."""
+        """Nothing to download."""
 
     def close(self) -> None:
         """Nothing to end."""
@@ -136,7 +136,7 @@ class CommitSource:
 
 
 def opened(clone: Path) -> git.Repo:
-    """The repository at `clone`. Raises ReproKitError when there is none."""
+    """The repository at `clone`. Raises UsageError when there is none."""
     try:
         return git.Repo(clone, search_parent_directories=True)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
@@ -144,7 +144,7 @@ def opened(clone: Path) -> git.Repo:
 
 
 def commit_in(repo: git.Repo, word: str) -> git.Commit:
-    """The commit that `word` names. Raises ReproKitError when it names none."""
+    """The commit that `word` names. Raises UsageError when there is none."""
     try:
         return repo.commit(word)
     except (git.BadName, git.GitCommandError, ValueError, IndexError) as error:
@@ -152,7 +152,7 @@ def commit_in(repo: git.Repo, word: str) -> git.Commit:
 
 
 def build_of(commit: git.Commit) -> Build:
-    """The commit as a build."""
+    """The build for `commit`."""
     day = datetime.fromtimestamp(commit.committed_date, UTC).date().isoformat()
     return Build(commit.hexsha[:12], date=day, commit=commit.hexsha, title=str(commit.summary))
 
@@ -161,7 +161,7 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
     end = commit_in(repo, new)
     start = commit_in(repo, old) if old else None
     if start is not None and not repo.is_ancestor(start, end):
-        turned = " (it is the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
+        turned = " (the ends are the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
         raise UsageError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
     shas = repo.git.rev_list("--first-parent", f"--max-count={MOST_COMMITS + 1}", revisions, "--", *paths).split()
@@ -173,12 +173,12 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
     if start is not None:
         commits.insert(0, start)
     if not commits or commits[-1] != end:
-        commits.append(end)  # a path filter may leave it out
+        commits.append(end)  # a filter by path may leave it out
     return [build_of(commit) for commit in commits]
 
 
 def merged_branch(clone: Path, sha: str) -> tuple[str, str] | None:
-    """Where the branch that merge `sha` brought in begins and ends; None for a commit that is no merge of two."""
+    """The first and last commit of the branch that merge `sha` merged; None when it is not a merge of two parents."""
     commit = commit_in(opened(clone), sha)
     if len(commit.parents) != 2:
         return None
@@ -188,4 +188,4 @@ def merged_branch(clone: Path, sha: str) -> tuple[str, str] | None:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no word of why"
+    return lines[-1][:300] if lines else "there was no message"

@@ -12,13 +12,13 @@ from repro_kit.bisect.ranking import Between, Commit
 from repro_kit.builds.git.commits import opened
 from repro_kit.builds.installed import github_url
 
-#: Titles on the branch that nightlies are built from; the commit in brackets is the one on main.
+#: Titles on the branch that nightlies are built from; the commit in brackets is the one on the main branch.
 _NIGHTLY = re.compile(r"^\d{4}-\d{2}-\d{2} nightly release \((?P<sha>[0-9a-f]{7,40})\)")
 _MOST = 20_000
 
 
 def between(clone: Path, old: str, new: str) -> Between:
-    """What lies between the commits that two builds say they were made from."""
+    """The commits between two builds, from the commits that the builds say they were made from."""
     repo = opened(clone)
     old_main, new_main = _on_main(repo, old), _on_main(repo, new)
     for sha in (old_main, new_main):
@@ -31,13 +31,13 @@ def between(clone: Path, old: str, new: str) -> Between:
 
 
 def on_main(title: str, sha: str) -> str:
-    """The commit on main that a nightly's commit with this title was made from; any other stands for itself."""
-    found = _NIGHTLY.match(title)
-    return found["sha"] if found else sha
+    """The commit on the main branch that a nightly's commit (by its title) was made from; else `sha` itself."""
+    nightly = _NIGHTLY.match(title)
+    return nightly["sha"] if nightly else sha
 
 
 def repository_of(clone: Path) -> str | None:
-    """Where the clone comes from, on GitHub."""
+    """The clone's repository on GitHub; None when it has none."""
     urls = [github_url(url) for remote in opened(clone).remotes for url in remote.urls]
     return next(filter(None, urls), None)
 

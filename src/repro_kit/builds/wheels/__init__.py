@@ -1,1 +1,1 @@
-"""Builds that are wheels: indexes, files, the cache, and installing them."""
+"""Builds that are wheels: indexes, files, the cache, and the installation."""

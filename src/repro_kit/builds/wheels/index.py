@@ -18,7 +18,7 @@ PYPI = "https://pypi.org/simple"
 
 
 def index_files(index: str, package: str) -> list[WheelFile]:
-    """The files that the index at URL `index` has of `package`. Raises ReproKitError when it cannot be read."""
+    """The files of `package` in the index at URL `index`. Raises ReproKitError when the index cannot be read."""
     if not _is_url(index):
         raise UsageError(f"{without_credentials(index)} is no URL of a package index; give http, https or file.")
     page = simple.create_project_url(index, package)
@@ -63,10 +63,10 @@ def _read(page: str) -> tuple[str, str, str]:
 
 
 def _in_directory(page: str) -> str:
-    """The file that stands for the page of an index made of files."""
+    """The URL of the file for a page, in an index made of files."""
     directory = Path(unquote(urlsplit(page).path))
-    found = next((path for name in ("index.html", "index.json") if (path := directory / name).is_file()), None)
-    return found.as_uri() if found else page
+    file = next((path for name in ("index.html", "index.json") if (path := directory / name).is_file()), None)
+    return file.as_uri() if file else page
 
 
 def _is_json(text: str) -> bool:

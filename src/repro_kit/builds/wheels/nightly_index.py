@@ -1,4 +1,4 @@
-"""Nightly wheels: one index a platform, which lists about the last two months; older ones by guessing their URL."""
+"""Nightly wheels: one index per platform lists the last two months or so; older wheels are found by guessing URLs."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ NIGHTLY = "https://download.pytorch.org/whl/nightly"
 _PLATFORM = re.compile(r"cpu|cpu-cxx11-abi|cu\d{2,3}|rocm\d+(\.\d+)*|xpu")
 _VERSION = re.compile(r"(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)\.dev\d{8}")
 _LINUX = re.compile(r"(linux|manylinux\w+)_(?P<machine>x86_64|aarch64)\.whl$")
-_MONTHS_A_MINOR = 2  # a new minor version takes at least this long
+_MONTHS_A_MINOR = 2  # months: the least time between two minor versions
 _PARALLEL = 16
 _MOST_DAYS = 800
 
 
 def nightly_index(platform: str) -> str:
-    """The index of nightlies for `platform`. Raises ReproKitError for what is none."""
+    """The URL of the index of nightlies for `platform`. Raises UsageError for an unknown platform."""
     if not _PLATFORM.fullmatch(platform):
         raise UsageError(f"{platform} is no platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
     return f"{NIGHTLY}/{platform}"
 
 
 def platform_of(version: str | None) -> str:
-    """The platform that an installed version was built for: ``2.13.0+cu126`` gives ``cu126``."""
+    """The platform of an installed version: ``cu126`` for ``2.13.0+cu126``; ``cpu`` without one."""
     local = (version or "").partition("+")[2]
     return local if _PLATFORM.fullmatch(local) else "cpu"
 
 
 def older(listed: Sequence[Build], since: str, exists: Callable[[str], bool] | None = None) -> list[Build]:
-    """Builds from day `since` on that are still there but no longer listed, found by asking for their likely URLs."""
+    """Builds from day `since` on that are no longer listed but still exist, found by requests for their likely URLs."""
     oldest = next((build for build in listed if build.url and day_of(build.version or "")), None)
     if oldest is None or oldest.url is None or oldest.date is None or since >= oldest.date:
         return []
@@ -61,16 +61,16 @@ def _days(since: str, until: str) -> list[date]:
 
 
 def _guesses(template: str, day: date, first: date) -> Iterator[str]:
-    """Likely URLs of that day's wheel: the minor version was lower then, and the platform tag may have been another."""
+    """Likely URLs of that day's wheel: the minor version was lower then, and the platform tag may have differed."""
     head, _, filename = template.rpartition("/")
     name = unquote(filename)
-    found = _VERSION.search(name)
-    if found is None:
+    match = _VERSION.search(name)
+    if match is None:
         return
     back = ((first - day).days // 30) // _MONTHS_A_MINOR + 1
-    for minor in range(int(found["minor"]), max(int(found["minor"]) - back, 0) - 1, -1):
-        version = f"{found['major']}.{minor}.{found['patch']}.dev{day:%Y%m%d}"
-        dated = name[: found.start()] + version + name[found.end() :]
+    for minor in range(int(match["minor"]), max(int(match["minor"]) - back, 0) - 1, -1):
+        version = f"{match['major']}.{minor}.{match['patch']}.dev{day:%Y%m%d}"
+        dated = name[: match.start()] + version + name[match.end() :]
         for variant in dict.fromkeys((dated, _LINUX.sub(r"linux_\g<machine>.whl", dated))):
             yield f"{head}/{quote(variant)}"
 

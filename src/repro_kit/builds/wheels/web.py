@@ -1,4 +1,4 @@
-"""Reading a URL: http(s) with credentials in it, and file."""
+"""Read a URL: ``file``, or http(s), where the URL may contain credentials."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 _TRIES = 3
 _TIMEOUT = 60.0  # seconds without a byte
-_PASSING = (408, 425, 429)  # too slow, too early, too many
+_PASSING = (408, 425, 429)  # HTTP statuses that pass: request timeout, too early, too many requests
 FIRST_PAUSE = 1.0  # seconds before the second try; doubles
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 class WebError(Exception):
-    """A URL that cannot be read.
+    """A URL cannot be read.
 
-    `missing`: the server says that there is no such thing; `lasting`: another try would end alike.
+    `missing`: the server says that it does not exist; `lasting`: another try would fail in the same way.
     """
 
     def __init__(self, message: str, *, missing: bool = False, lasting: bool = False) -> None:
@@ -38,7 +38,7 @@ class WebError(Exception):
 
 @contextmanager
 def opened(url: str, *, accept: str = "*/*", method: str = "GET") -> Iterator[Any]:
-    """The answer to a request for `url`. Raises WebError with the reason."""
+    """The response to a request for `url`. Raises WebError with the reason."""
     request = urllib.request.Request(without_credentials(url), method=method)
     request.add_header("User-Agent", f"repro-kit/{__version__}")
     request.add_header("Accept", accept)
@@ -50,10 +50,10 @@ def opened(url: str, *, accept: str = "*/*", method: str = "GET") -> Iterator[An
         with urllib.request.build_opener(_Redirects).open(request, timeout=_TIMEOUT) as answer:
             yield answer
     except urllib.error.HTTPError as error:
-        missing = error.code in (403, 404, 410)  # object stores answer 403 for what is not there
+        missing = error.code in (403, 404, 410)  # object stores answer 403 for an object that does not exist
         lasting = 400 <= error.code < 500 and error.code not in _PASSING
-        told = f"{without_credentials(url)}: HTTP {error.code} {error.reason}"
-        raise WebError(told, missing=missing, lasting=lasting) from error
+        message = f"{without_credentials(url)}: HTTP {error.code} {error.reason}"
+        raise WebError(message, missing=missing, lasting=lasting) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         missing = isinstance(reason, FileNotFoundError | IsADirectoryError)
@@ -61,17 +61,17 @@ def opened(url: str, *, accept: str = "*/*", method: str = "GET") -> Iterator[An
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Credentials are for the host that they were given for: what it redirects to does not get them."""
+    """Send credentials only to the host that they were given for, not to a host that it redirects to."""
 
     def redirect_request(self, req: urllib.request.Request, *args: Any) -> urllib.request.Request | None:
-        found = super().redirect_request(req, *args)
-        if found is not None and _host(found.full_url) != _host(req.full_url):
-            found.remove_header("Authorization")
-        return found
+        redirected = super().redirect_request(req, *args)
+        if redirected is not None and _host(redirected.full_url) != _host(req.full_url):
+            redirected.remove_header("Authorization")
+        return redirected
 
 
 def persistently(action: Callable[[], T]) -> T:
-    """`action`, once more after a pause where the network failed it."""
+    """Call `action`; try again after a pause when the network fails. Raises the last WebError."""
     for attempt in range(_TRIES):
         try:
             return action()
@@ -83,7 +83,7 @@ def persistently(action: Callable[[], T]) -> T:
 
 
 def with_credentials(url: str, index: str | None) -> str:
-    """`url` with the credentials of the index that named it, when it is on the same host."""
+    """`url` with the credentials of the index that listed it, when both are on the same host."""
     theirs, parts = urlsplit(index or ""), urlsplit(url)
     if theirs.username is None or parts.username is not None or _host(index or "") != _host(url):
         return url
@@ -91,7 +91,7 @@ def with_credentials(url: str, index: str | None) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A URL, or text with URLs in it (``--index-url=https://…``, ``name @ https://…``), as it may be shown."""
+    """A URL, or text with URLs in it (``--index-url=https://…``, ``name @ https://…``), without credentials."""
     return _CREDENTIALS.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""Downloaded wheels, kept up to a size: the least recently used go first."""
+"""Downloaded wheels, kept up to a total size: the least recently used are removed first."""
 
 from __future__ import annotations
 
@@ -15,74 +15,74 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from repro_kit.bisect import Build
-from repro_kit.builds.source import UnusableError
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.wheels.web import WebError, opened, persistently, with_credentials, without_credentials
 from repro_kit.errors import StageError
 
 _CHUNK = 1 << 20
-_PART = ".part-"  # of a download that is under way
-_ABANDONED = 3600.0  # seconds without a byte after which it is not
+_PART = ".part-"  # prefix of a running download's file
+_ABANDONED = 3600.0  # seconds without a byte: the download has ended
 
 
 class StoppedError(Exception):
-    """The download is no longer wanted."""
+    """The download was stopped: its result is no longer needed."""
 
 
 class WheelCache:
-    """Wheels in `directory`, at most `limit` bytes in all, but for those in use; safe to use from several threads."""
+    """Wheels in `directory`, at most `limit` bytes in all besides those in use. Safe for use from several threads."""
 
     def __init__(self, directory: Path, limit: int, *, index: str | None = None, offline: bool = False) -> None:
         self.directory = directory
         self.limit = limit
         self.offline = offline
-        self._index = index  # its credentials are used for its files
-        self.stop = threading.Event()  # ends downloads that are under way
+        self._index = index  # URL of an index whose credentials are used for its files
+        self.stop = threading.Event()  # ends running downloads
         self._used: set[Path] = set()
         self._locks: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self._guard = threading.Lock()
 
     @contextmanager
     def using(self, build: Build) -> Iterator[Path]:
-        """The build's wheel, which stays as long as it is used. Raises UnusableError when it cannot be had."""
-        place = self._place(build)
+        """The build's wheel, which is kept while it is used. Raises UnusableError when it is not available."""
+        wheel = self._path_of(build)
         with self._guard:
-            self._used.add(place)
+            self._used.add(wheel)
         try:
             yield self.fetch(build)
         finally:
             with self._guard:
-                self._used.discard(place)
+                self._used.discard(wheel)
 
     def fetch(self, build: Build) -> Path:
-        """The build's wheel, downloaded unless it is there. Raises UnusableError when it cannot be had."""
-        place = self._place(build)
+        """The build's wheel, downloaded if necessary. Raises UnusableError when it is not available."""
+        wheel = self._path_of(build)
         if urlsplit(build.url or "").scheme == "file":
-            if not place.is_file():
-                raise UnusableError(f"{place} is not there")
-            return place
+            if not wheel.is_file():
+                raise UnusableError(f"{wheel} is not there")
+            return wheel
         with self._guard:
-            lock = self._locks[place]
+            lock = self._locks[wheel]
         with lock:
-            if place.is_file():
+            if wheel.is_file():
                 with suppress(OSError):
-                    os.utime(place)  # the time of the last use
-                return place
+                    os.utime(wheel)  # the time of the last use
+                return wheel
             if self.offline:
-                raise UnusableError(f"{place.name} is not in the cache, and --offline was given")
-            self._download(build, place)
-        self.trim(keep=place)
-        return place
+                raise UnusableError(f"{wheel.name} is not in the cache, and --offline was given")
+            self._download(build, wheel)
+        self.trim(keep=wheel)
+        return wheel
 
     def has(self, build: Build) -> bool:
-        """Whether it is there without a download."""
-        return self._place(build).is_file()
+        """Whether the wheel is available without a download."""
+        return self._path_of(build).is_file()
 
     def size(self) -> int:
-        """Bytes of all wheels."""
+        """The bytes of all wheels."""
         return sum(size for _, size, _ in self._entries())
 
     def trim(self, *, keep: Path | None = None) -> None:
-        """Remove the least recently used wheels until the rest fits, and what a kill has left of downloads."""
+        """Remove the least recently used wheels until the rest fits, and parts of downloads that were killed."""
         with self._guard:
             for path in self.directory.glob(f"*/{_PART}*"):
                 with suppress(OSError):
@@ -97,7 +97,7 @@ class WheelCache:
                     shutil.rmtree(path.parent, ignore_errors=True)
                     total -= size
 
-    def _place(self, build: Build) -> Path:
+    def _path_of(self, build: Build) -> Path:
         parts = urlsplit(build.url or "")
         path = Path(unquote(parts.path))
         if parts.scheme == "file":
@@ -106,29 +106,29 @@ class WheelCache:
         return self.directory / key / path.name
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        found = []
+        entries = []
         for path in self.directory.glob("*/*.whl"):
             with suppress(OSError):
                 status = path.stat()
-                found.append((status.st_mtime, status.st_size, path))
-        return found
+                entries.append((status.st_mtime, status.st_size, path))
+        return entries
 
-    def _download(self, build: Build, place: Path) -> None:
+    def _download(self, build: Build, wheel: Path) -> None:
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            persistently(lambda: self._transfer(build, place))
+            wheel.parent.mkdir(parents=True, exist_ok=True)
+            persistently(lambda: self._transfer(build, wheel))
         except WebError as error:
             if not error.lasting:
-                raise StageError(f"{error}; check the network, and run it again to go on.") from error
+                raise StageError(f"{error}; check the network, and run the command again.") from error
             raise UnusableError(f"its wheel cannot be downloaded: {error}") from error
         except OSError as error:
             raise StageError(
-                f"Cannot store a wheel in {place.parent}: {error.strerror}; free some space or lower --cache-size, and "
-                "run it again to go on."
+                f"Cannot store a wheel in {wheel.parent}: {error.strerror}; free some space or lower --cache-size, and "
+                "run the command again."
             ) from error
 
-    def _transfer(self, build: Build, place: Path) -> None:
-        handle, aside = tempfile.mkstemp(dir=place.parent, prefix=_PART)
+    def _transfer(self, build: Build, wheel: Path) -> None:
+        handle, aside = tempfile.mkstemp(dir=wheel.parent, prefix=_PART)
         digest = hashlib.sha256()
         try:
             with os.fdopen(handle, "wb") as file, opened(with_credentials(build.url or "", self._index)) as answer:
@@ -140,15 +140,15 @@ class WheelCache:
                     file.write(chunk)
                 received = file.tell()
             if expected and received != int(expected):
-                raise WebError(f"{place.name} ends after {received} of {expected} bytes")
+                raise WebError(f"{wheel.name} ends after {received} of {expected} bytes")
             if build.sha256 and digest.hexdigest() != build.sha256:
-                raise WebError(f"{place.name} does not have the checksum that its index states", lasting=True)
-            Path(aside).replace(place)
+                raise WebError(f"{wheel.name} does not have the checksum that its index states", lasting=True)
+            Path(aside).replace(wheel)
         finally:
             Path(aside).unlink(missing_ok=True)
 
 
 def default_cache() -> Path:
-    """Where wheels are kept: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    """The directory of the wheel cache: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "repro-kit"

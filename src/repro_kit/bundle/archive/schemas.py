@@ -9,7 +9,7 @@ import orjson
 
 from repro_kit.bundle.archive.manifest import Manifest, Redactions
 from repro_kit.bundle.story.story import ELSEWHERE, STORY, Story
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.json_schema import schema_of
 from repro_kit.model.recipe import Recipe

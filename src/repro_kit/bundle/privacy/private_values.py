@@ -11,7 +11,7 @@ from repro_kit.bundle.privacy.arguments import parts_of
 from repro_kit.bundle.privacy.entropy import is_random, random_segments
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.secret_scan import Secret
-from repro_kit.case.results import GitState
+from repro_kit.case.stage_results import GitState
 from repro_kit.model.variables import is_allowed, is_secret, is_systems
 
 _SHORTEST = 4

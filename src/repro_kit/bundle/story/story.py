@@ -11,7 +11,7 @@ import orjson
 from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.repro.source_files import PLACE
-from repro_kit.case.results import Environment, Reduction, TwinFound
+from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line

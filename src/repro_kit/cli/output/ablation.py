@@ -12,7 +12,7 @@ from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
 from repro_kit.cli.common.work import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.diff import changes
+from repro_kit.model.ablation.cell_changes import changes
 from repro_kit.model.ablation.expectation import Expectation, parse_expectation
 from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain

@@ -29,7 +29,7 @@ def tell(story: Story, ui: Ui) -> None:
         for note in (*grid.notes, *filter(None, [grid.legend])):
             ui.note(note)
     if story.chain and story.chain.links:
-        ui.panel("Evidence", [(link.step, link.told) for link in story.chain.links])
+        ui.panel("Evidence", [(link.step, link.sentence) for link in story.chain.links])
     if story.chain and story.chain.flips:
         ui.panel(
             "Settings that make it pass", [(f"{flip.name}={flip.value}", flip.limits) for flip in story.chain.flips]

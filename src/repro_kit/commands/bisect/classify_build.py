@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from repro_kit.bisect import Mark
-from repro_kit.builds.source import Ready
+from repro_kit.builds.build_source import Ready
 from repro_kit.commands.bisect.run_build import BuildOracle, BuildRun
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature, Strength

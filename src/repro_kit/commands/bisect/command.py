@@ -123,7 +123,7 @@ def _answer(
     with ui.stage("builds"):
         state, source = plan(axis, asked, where, target_of(_python(request, subject)), place, read_state(place))
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
-        ui.done(f"{len(state.range)} of {source.what}: {state.range[0].shown} … {state.range[-1].shown}")
+        ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
     if not where.keep:
         shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:

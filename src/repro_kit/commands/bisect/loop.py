@@ -13,7 +13,7 @@ from pathlib import Path
 from repro_kit.bisect import Build, Judgement, JudgeNext, Mark, SearchOutcome, following, next_step, steps_left
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
-from repro_kit.builds.source import BuildSource, Ready, UnusableError
+from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
 from repro_kit.commands.bisect.run_build import BuildOracle

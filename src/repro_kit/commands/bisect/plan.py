@@ -10,8 +10,9 @@ from typing import Literal
 
 from repro_kit.bisect import Judgement, Mark
 from repro_kit.bisect.ends import NoSuchBuildError, position
-from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.bisect.state import SCHEMA, BisectState
+from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import (
     BuildSelection,
     PackageEnds,
@@ -21,7 +22,6 @@ from repro_kit.builds.catalog import (
     source_in_words,
 )
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.source import BuildSource
 from repro_kit.builds.target import Target
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
@@ -58,13 +58,13 @@ def plan(
         raise UsageError(
             f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
         )
-    source = open_source(axis, where, target, place, find_fix=ask.find_fix, known=known)
+    source = open_source(axis, where, target, place, find_fix=ask.find_fix, state=known)
     state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
         axis.package,
-        source.what,
+        source.description,
         ask.subject,
         find_fix=ask.find_fix,
         patience=ask.patience,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.bisect import Mark
-from repro_kit.bisect.search import PATIENCE
+from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.errors import UsageError
 from repro_kit.model.measure.symptom import Symptom

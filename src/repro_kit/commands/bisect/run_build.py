@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from repro_kit.builds.source import Ready
+from repro_kit.builds.build_source import Ready
 from repro_kit.bundle.repro.run_output import CANNOT_RUN, failure_in
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
 from repro_kit.model.failure.failure import Status, Verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.bisect import Judgement, Mark
 from repro_kit.bisect.state import BisectState
-from repro_kit.builds.source import BuildSource, Ready, UnusableError
+from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Status

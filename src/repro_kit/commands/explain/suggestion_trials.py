@@ -17,7 +17,7 @@ from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.tried import Tried
-from repro_kit.model.measure.calls import MeasuredRun
+from repro_kit.model.measure.measured_run import MeasuredRun
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.case.results import Capture, Observation, ObservedFailure
+from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.storages import storages_of, unpack
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic

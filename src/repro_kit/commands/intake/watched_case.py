@@ -9,10 +9,10 @@ from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
-from repro_kit.case.results import Observation
+from repro_kit.case.stage_results import Observation
 from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
-from repro_kit.owner import is_marked
+from repro_kit.ownership import is_marked
 from repro_kit.plain_file import check_tree
 from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY
 from repro_kit.runner.findings import read_findings

@@ -8,7 +8,7 @@ from repro_kit.explain.context import counted
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
-from repro_kit.model.measure.calls import MeasuredRun, Steady
+from repro_kit.model.measure.measured_run import MeasuredRun, Steady
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 

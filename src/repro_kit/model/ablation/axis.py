@@ -1,4 +1,4 @@
-"""Axes: what an ablation varies of a recipe, and the values it takes."""
+"""The axes of an ablation: which field of a recipe, or which setting of torch, is varied, and over which values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
 
-#: Fields of a recipe that are axes, each with the values it takes when none are given.
+#: Fields of a recipe that are axes, each with its default values (none for `backend`: the user names them).
 FIELDS: dict[str, tuple[object, ...]] = {
     "backend": (),
     "dynamic": (None, True, False),
@@ -23,19 +23,19 @@ _SWITCHES = ("fullgraph", "grad", "caches")
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing that is varied: a name of `FIELDS`, or a setting (``inductor.pattern_matcher``)."""
+    """One axis: a name of `FIELDS`, or a setting of torch (``inductor.pattern_matcher``), with the values to try."""
 
     name: str
     values: tuple[object, ...]
 
     @property
     def is_setting(self) -> bool:
-        """Whether it is a setting of torch rather than a field of the recipe."""
+        """Whether the axis is a setting of torch rather than a field of the recipe."""
         return self.name not in FIELDS
 
 
 def parse_axis(text: str) -> Axis:
-    """``NAME=VALUE,VALUE`` (or a name of `FIELDS` alone) as an axis; raises ValueError with a sentence."""
+    """The axis that ``NAME=VALUE,VALUE`` (or a name of `FIELDS` alone) describes. Raises ValueError for other text."""
     name, given, values = text.partition("=")
     name = name.strip()
     module, dot, rest = name.partition(".")
@@ -52,14 +52,14 @@ def parse_axis(text: str) -> Axis:
 
 
 def _literals(text: str) -> list[object]:
-    """Comma-separated Python literals; what is none is a string."""
+    """`text` as comma-separated Python literals; a part that is no literal is a string. Raises ValueError if empty."""
     try:
-        found = ast.literal_eval(f"[{text}]")
+        values = ast.literal_eval(f"[{text}]")
     except (SyntaxError, ValueError):
-        found = [_literal(part.strip()) for part in text.split(",")]
-    if not found or "" in found:
+        values = [_literal(part.strip()) for part in text.split(",")]
+    if not values or "" in values:
         raise ValueError(f"{text!r} holds no values, or an empty one; give them as VALUE,VALUE.")
-    return list(found)
+    return list(values)
 
 
 def _literal(text: str) -> object:
@@ -81,7 +81,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def varied(recipe: Recipe, name: str, value: Any) -> Recipe:
-    """`recipe` with axis `name` at `value`; modes and options stay with the backend that they were written for."""
+    """`recipe` with axis `name` at `value`. A change of backend drops `mode` and `options`, which belong to the old."""
     match name:
         case "backend":
             return recipe if value == recipe.backend else recipe.with_(backend=value, mode=None, options={})

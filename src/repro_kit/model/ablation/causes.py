@@ -1,4 +1,4 @@
-"""Which part of a layer is at fault: told by where it raised, and by further cells that leave one part out."""
+"""Name the part of a layer that is at fault, from the frame that raised and from cells that leave one part out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from repro_kit.model.failure.tracebacks import is_final, short
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 
-#: Contrasts: cells with one part left out, by the name that `Cell.changed` has them under ("contrast").
+#: Contrasts: cells that leave one part out. `Cell.changed["contrast"]` holds one of these names.
 NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
 DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
-OPERATORS_CHECKED = "operators-checked"  # fake kernels of custom operators are held against the real ones
+OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
-WITNESS = "witness"  # both runs witnessed, see `model/ablation/witness.py`; ``changed["parting"]`` is what it found
+WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
-#: Files of torch, the part that each belongs to. The innermost frame that is of any part tells.
+#: Files of torch, and the part that each belongs to. The innermost frame in any of these files names the part.
 PARTS = tuple(
     (re.compile(rf"torch/(?:{pattern})"), part)
     for pattern, part in (
@@ -45,7 +45,7 @@ PARTS = tuple(
         (r"_inductor/(?:cpp_builder|codecache|async_compile)\.py", "native-compiler"),
     )
 )
-#: What Python raises where a frame's code itself is wrong, and no user's code would after eager has passed.
+#: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
 _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
 PART_WORDS = {
@@ -55,10 +55,10 @@ PART_WORDS = {
     "partitioner": "the partitioner",
     "functionalization": "functionalization",
     "graph-cache": "the graph cache",
-    "runtime-wrappers": "what wraps the graph at run time",
+    "runtime-wrappers": "the runtime wrappers around the graph",
     "guards": "guards",
     "side-effects": "side effects",
-    "bytecode": "the bytecode it makes",
+    "bytecode": "the bytecode that it generates",
     "tracing": "tracing",
     "graph-break": "a graph break under fullgraph=True",
     "recompile-limit": "the recompile limit",
@@ -73,7 +73,7 @@ PART_WORDS = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The layer at fault, the part of it (empty: not known), and both in a sentence."""
+    """The layer at fault, the part of that layer (empty: not known), and a sentence that names both."""
 
     layer: Layer | None
     cause: str
@@ -81,7 +81,7 @@ class Diagnosis:
 
 
 def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
-    """What the cells tell; `recipe` is the subject's own."""
+    """The layer at fault and its part, as the cells show them. `recipe` is the subject's own."""
     layer, sentence = name_layer(cells, recipe)
     plain = Diagnosis(layer, "", sentence)
     failing = first_failing(cells, recipe)
@@ -89,20 +89,22 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
         return plain
     if failure is not None and _in_users_fake_kernel(failure):
-        told = (
+        reason = (
             f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
         )
-        return Diagnosis(Layer.USER, "custom-operator", told)
+        return Diagnosis(Layer.USER, "custom-operator", reason)
     contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
     lying = _lying_operator(contrasts)
     if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
-        told = f"The fake kernel of {lying} promises what the operator does not keep: the compiler is not to blame."
-        return Diagnosis(Layer.USER, "custom-operator", told)
-    found = _in_layer(plain, layer, contrasts, failure)
+        reason = (
+            f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
+        )
+        return Diagnosis(Layer.USER, "custom-operator", reason)
+    diagnosis = _in_layer(plain, layer, contrasts, failure)
     if lying:
-        note = f" The fake kernel of {lying} promises what the operator does not keep; that may be the reason."
-        return replace(found, sentence=found.sentence + note)
-    return found
+        note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
+        return replace(diagnosis, sentence=diagnosis.sentence + note)
+    return diagnosis
 
 
 def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
@@ -119,7 +121,7 @@ def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell],
 
 
 def part_of(failure: Failure) -> str:
-    """The part of the stack that a failure was raised in (or was at work in, when killed); empty where none shows."""
+    """The part of the stack that raised, or that was running when the process was killed; "" if no frame shows one."""
     link = failure.exceptions[-1] if failure.exceptions else None
     if link is not None and is_final(link):
         return "native-compiler"
@@ -135,8 +137,8 @@ def part_of(failure: Failure) -> str:
 
 def _of_aot(plain: Diagnosis, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:
     if _passes(contrasts, NO_PYTHON_DECOMPOSITIONS):
-        told = "and passes without the decompositions that are written in Python"
-        return _renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", told)
+        evidence = "and passes without the decompositions that are written in Python"
+        return _renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", evidence)
     if _passes(contrasts, DEFAULT_PARTITIONER):
         return _renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
     cause = part_of(failure) if failure else ""
@@ -150,8 +152,8 @@ def _of_decomposition(plain: Diagnosis, contrasts: dict[str, Cell], failure: Fai
     if _passes(contrasts, NO_DECOMPOSITIONS):
         return _renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
     if without is not None and without.same:
-        told = "and fails without decompositions too"
-        return _renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", told)
+        evidence = "and fails without decompositions too"
+        return _renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", evidence)
     return _with_cause(plain, part_of(failure) if failure else "")
 
 
@@ -178,18 +180,18 @@ def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
 
 
 def _lying_operator(contrasts: dict[str, Cell]) -> str:
-    """The custom operator whose fake kernel was seen to promise other metadata than its results have; or empty."""
+    """The custom operator whose fake kernel describes other metadata than its results have; "" when there is none."""
     checked = contrasts.get(OPERATORS_CHECKED)
     failure = checked.verdict.failure if checked and not checked.same else None
     for link in failure.exceptions if failure else ():
-        found = _MISMATCH.search(link.message) if short(link.type) == "MetadataMismatchError" else None
-        if found:
-            return found.group(1)
+        mismatch = _MISMATCH.search(link.message) if short(link.type) == "MetadataMismatchError" else None
+        if mismatch:
+            return mismatch.group(1)
     return ""
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:
-    """Whether the innermost frame is the user's, called by what runs the fake kernels of custom operators."""
+    """Whether the innermost frame is the user's and runs inside torch's caller of fake kernels."""
     for link in reversed(failure.exceptions):
         paths = [torch_path(frame.file) for frame in link.frames]
         called = [at for at, path in enumerate(paths) if path and path.startswith("torch/_library/fake_impl.py")]
@@ -202,9 +204,9 @@ def _passes(contrasts: dict[str, Cell], name: str) -> bool:
     return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
 
 
-def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, told: str) -> Diagnosis:
+def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, evidence: str) -> Diagnosis:
     _, _, rest = plain.sentence.partition(" is at fault")
-    return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {told}.")
+    return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {evidence}.")
 
 
 def _with_cause(plain: Diagnosis, cause: str) -> Diagnosis:

@@ -1,4 +1,4 @@
-"""The ablation matrix: cells, and what follows from them."""
+"""The ablation matrix: its cells, and the diagnosis that follows from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the matrix: a recipe, its verdict, and whether its failure is the one that is looked for."""
+    """One point of the matrix: a recipe, its verdict, and whether the cell fails like the subject."""
 
     name: str  # "inductor dynamic=True"
     compiled: bool  # False: plain eager, without torch.compile
@@ -25,14 +25,14 @@ class Cell:
     verdict: Verdict
     signature: Signature | None = None
     same: bool = False  # fails with the subject's signature
-    no_effect: str = ""  # why the setting changes nothing here; such a cell is no evidence
+    no_effect: str = ""  # why the setting changes nothing here; such a cell is not run and proves nothing
     repeat: str = ""  # command that repeats the cell by hand
     subject: Literal["script", "program"] = "program"  # what was run
     changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
-    inferred: str = ""  # the cells that it follows from: it was not run
+    inferred: str = ""  # names of the cells that the verdict follows from; this cell was not run
     setup: str = ""  # Python code that was run before anything was compiled
-    static: bool = False  # nothing was compiled with a symbolic size; known of scripts only
-    runs: int = 1  # how often it was run; a failure ends the repetition
+    static: bool = False  # nothing was compiled with a symbolic size; recorded for scripts only
+    runs: int = 1  # how often the cell was run; the first failure ends the repetition
 
     @property
     def outcome(self) -> RunOutcome:
@@ -52,10 +52,10 @@ class Ablation:
     schema: int = SCHEMA
     recipe: Recipe = field(default_factory=Recipe)  # the subject's own
     torch: str = ""  # version
-    failure: str = ""  # the signature that is looked for, in one line
+    failure: str = ""  # the signature of the subject's failure, in one line
     workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
-    cause: str = ""  # the part of the layer, where that can be told; see `model/ablation/causes.py`
-    chain: Chain | None = None  # from the layer on to the part of it; None: not narrowed
-    failed: int = 0  # of `runs` of the subject as it is; runs of a cell that passes follow from that
+    cause: str = ""  # the part of the layer at fault, where known; see `model/ablation/causes.py`
+    chain: Chain | None = None  # narrowing from the layer to its part; None: not narrowed
+    failed: int = 0  # how many of `runs` runs of the unchanged subject failed; sets how often a passing cell is run
     runs: int = 0
     program: Literal["captured", "reduced", ""] = ""  # which program the cells ran; "": none, or not noted

@@ -1,4 +1,4 @@
-"""The chain of evidence: from the layer at fault to the operator and the setting, each link with its two sides."""
+"""The chain of evidence from the layer at fault to an operator and a setting; each link has a good and a bad side."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Literal
 
 Step = Literal["backend", "graph", "subsystem", "op", "flips", "needs"]
 
-#: In the order in which they are taken.
+#: The steps, in the order in which they are taken.
 STEPS: tuple[Step, ...] = ("backend", "graph", "subsystem", "op", "flips", "needs")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One way to run the subject that was tried, what came of it, and the command that repeats it by hand."""
+    """One way in which the subject was run, its outcome, and the command that repeats the run by hand."""
 
     what: str  # "all lowerings off"
     outcome: str  # "passes", "fails as observed", or the other failure
-    repeat: str = ""  # empty: only repro-kit can switch that
+    repeat: str = ""  # empty: only repro-kit can switch this
 
 
 @dataclass(frozen=True)
 class Link:
-    """One step of the chain: the part that is named, and the two sides that differ in it alone."""
+    """One step of the chain: the part it names, and two runs that differ in this part alone."""
 
     step: Step
     culprit: str  # "lowerings", "#17 aten.index_put.default"
-    claim: str  # one sentence, nothing in it that was not seen
+    claim: str  # one sentence that the two sides support
     good: Side | None = None
     bad: Side | None = None
-    beside: bool = False  # goes with the failure too, and is not on the way to its cause
+    beside: bool = False  # also needed for the failure, but not part of the path to its cause
     runs: int = 0
     seconds: float = 0.0
     where: str = ""  # file, line and text of the user's statement, where torch knows it
 
     @property
-    def told(self) -> str:
-        """The claim with the place."""
+    def sentence(self) -> str:
+        """The claim, with the statement of the user's program where torch knows it."""
         return f"{self.claim.removesuffix('.')} ({self.where})." if self.where else self.claim
 
 
@@ -50,24 +50,24 @@ class Untried:
 
 @dataclass(frozen=True)
 class Flip:
-    """A setting's other value, alone, with which the failure is gone."""
+    """Another value of one setting. With this change alone the failure is gone."""
 
     name: str  # "inductor.pattern_matcher"
     value: object
     before: object = None
     repeat: str = ""
-    limits: str = ""  # what is lost with it, where that is more than speed: "compiles nothing"
+    limits: str = ""  # the cost besides speed: "compiles nothing"
 
 
 @dataclass(frozen=True)
 class Chain:
-    """All links, what could not be tried, and what it cost."""
+    """All links, the steps that were not taken, and the cost of the whole chain."""
 
     subject: Literal["program", "script"]
     links: tuple[Link, ...] = ()
     untried: tuple[Untried, ...] = ()
     flips: tuple[Flip, ...] = ()
-    needs: tuple[str, ...] | None = None  # the user's own settings without which it passes; None: not tried
+    needs: tuple[str, ...] | None = None  # the user's settings that the failure needs; None: not tried
     runs: int = 0
     seconds: float = 0.0
 
@@ -78,16 +78,16 @@ def in_one_line(chain: Chain) -> str:
 
 
 def chain_markdown(chain: Chain) -> str:
-    """The chain as a Markdown list; empty when nothing could be named beyond the backend."""
+    """The chain as a Markdown list; "" when the chain names nothing beyond the backend."""
     if len(chain.links) < 2:
         return ""
     lines = [f"**{in_one_line(chain)}**", ""]
     for link in chain.links:
-        lines.append(f"- {'also: ' if link.beside else ''}{link.told}")
+        lines.append(f"- {'also: ' if link.beside else ''}{link.sentence}")
         for side, word in ((link.good, "good"), (link.bad, "bad")):
             if side is not None:
                 lines.append(
                     f"  - {word}: {side.what}: {side.outcome}" + (f" (`{side.repeat}`)" if side.repeat else "")
                 )
-    lines += [f"- no {it.step} named: {it.why}" for it in chain.untried]
+    lines += [f"- no {step.step} named: {step.why}" for step in chain.untried]
     return "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""What an automation expects of an ablation: ``layer=inductor``, ``fails=inductor dynamic=True`` …"""
+"""What a script or a CI job expects of an ablation: ``layer=inductor``, ``fails=inductor dynamic=True``, …"""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ KEYS = ("layer", "cause", "fails", "passes")
 
 @dataclass(frozen=True)
 class Expectation:
-    """`key` is one of `KEYS`; for the last two `value` is the name of a cell."""
+    """One expectation. `key` is one of `KEYS`; for ``fails`` and ``passes``, `value` is the name of a cell."""
 
     key: str
     value: str
 
     def unmet(self, ablation: Ablation) -> str:
-        """Why it is not met, in one sentence; empty when it is."""
+        """Why the ablation does not meet the expectation, in one sentence; "" when it does."""
         match self.key:
             case "layer":
                 return _other("layer", self.value, str(ablation.layer) if ablation.layer else "none")
             case "cause":
                 return _other("cause", self.value, ablation.cause or "none")
-        cell = next((it for it in ablation.cells if it.name == self.value), None)
+        cell = next((candidate for candidate in ablation.cells if candidate.name == self.value), None)
         if cell is None:
             return f"Expected that cell {self.value!r} {self.key}; the ablation has no such cell."
         met = cell.same if self.key == "fails" else cell.outcome is RunOutcome.PASSES
-        return "" if met else f"Expected that cell {self.value!r} {self.key}; it: {word(cell)}."
+        return "" if met else f"Expected that cell {self.value!r} {self.key}; its verdict is: {word(cell)}."
 
 
 def parse_expectation(text: str) -> Expectation:
-    """``KEY=VALUE``; raises ValueError with a sentence."""
+    """The expectation that ``KEY=VALUE`` states. Raises ValueError for any other text."""
     key, given, value = text.partition("=")
     if not given or not value or key not in KEYS:
         raise ValueError(f"{text!r} is no expectation: give one of {', '.join(f'{key}=VALUE' for key in KEYS)}.")
@@ -44,5 +44,5 @@ def parse_expectation(text: str) -> Expectation:
     return Expectation(key, value)
 
 
-def _other(what: str, expected: str, found: str) -> str:
-    return "" if found == expected else f"Expected {what} {expected}, found {found}."
+def _other(name: str, expected: str, actual: str) -> str:
+    return "" if actual == expected else f"Expected {name} {expected}, found {actual}."

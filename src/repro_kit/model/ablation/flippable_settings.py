@@ -1,4 +1,4 @@
-"""Which of torch's settings are worth flipping to see whether a failure goes away, and what is lost with each."""
+"""Which settings of torch to flip in search of the one that makes a failure go away, and what each flip costs."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from dataclasses import dataclass
 
 from repro_kit.probe.repro_probe.protocol.queries import Setting
 
-#: Names of settings that do not change what is compiled, or that nobody would set to go on working.
+#: Settings that do not change what is compiled, or that nobody would set to keep working.
 _NEVER = re.compile(
     r"""TYPE_CHECKING | TESTING | test | inject | fx_wrapper | predispatch | nightly | descriptive_names | real_tensors
-    # What is shown and kept.
+    # What is printed and saved.
     | debug | verbose | progress | trace\. | log | profile | report | metrics | record | comment | dump | save_ | warn
     | annotate | visualize | pycode | hook
-    # How compiling is done, and long searches.
+    # How compiling is done, and long searches (autotuning).
     | cache | pgo | worker | pool | subproc | launch | precompile | pickle | quiesce | gc_after | cubin | lookup_table
     | autotune | benchmark | coordinate_descent | autoheuristic | search_space | choice | tuning | template
-    # Further checks.
+    # More checks.
     | (?<!suppress_)error | strict | crossref | crosscheck | validate | verify | raise | fail_on | nan_asserts | lint
-    # Promises that the program may not keep.
+    # Promises about the program that may not hold.
     | unsafe | fast_math | assume_(aligned|32bit) | vec_isa_ok | ignore | force_ | freezing | offload | reload
-    # Other products than a compiled function, and many machines.
+    # Other products than a compiled function; distributed runs.
     | cpp_wrapper | for_aot | aot_compile | wrap_inductor | wrap_top_frame | repro_ | same_two | issue_
     | bucket | reduce_scatter | collective | distributed | fsdp | ddp | micro_pipeline | _tp$ | p2p | ranks | torchrec
-    # Compiling nothing at all.
+    # Settings that compile nothing at all.
     | dynamo\.disable$ | dynamo\.compiled_autograd$ | dont_skip_tracing | non_builtin | use_fp64 | constexpr
-    # They need more than the setting alone.
+    # Settings that need more than their own change.
     | selective_decompose | functionalize_rng
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-#: Settings of what compiles for an accelerator, or by another compiler than the usual one.
+#: Settings of code for an accelerator, or of a compiler other than the default one.
 _DEVICES = re.compile(
     r"\.(triton|cuda|cutlass|rocm|xpu|mtia|halide|aot_inductor\w*|tpu|nvgemm)[._]|_backend$|cudagraph"
 )
 _CPU = re.compile(r"\.cpp\.")
 
-#: What is lost, for settings that do not mend anything.
+#: What is lost with a flip that does not fix anything.
 _LIMITS = (
     (re.compile(r"dynamo\.suppress_errors$"), "runs in eager what fails to compile"),
     (re.compile(r"inductor\.(fallback_by_default|disable_cpp_codegen)$"), "leaves operators to eager's kernels"),
     (re.compile(r"_asserts?$|assertions?$|^inductor\.assert_"), "turns a check off, which may only hide the failure"),
 )
 
-#: What a layer reads: a failure of Dynamo does not depend on what comes after it.
+#: The config modules that each backend reads: a failure of Dynamo does not depend on what comes after Dynamo.
 _READ_BY = {
     "eager": ("dynamo",),
     "aot_eager": ("dynamo", "functorch"),
@@ -54,7 +54,7 @@ _READ_BY = {
 
 @dataclass(frozen=True)
 class FlipCandidate:
-    """A setting's other value."""
+    """Another value of one setting: `value` in place of `before`."""
 
     name: str
     value: object
@@ -62,18 +62,21 @@ class FlipCandidate:
 
     @property
     def limits(self) -> str:
-        """What is lost with it beside speed, as far as its name tells."""
+        """What the flip costs besides speed, as far as the setting's name shows; "" otherwise."""
         return next((words for pattern, words in _LIMITS if pattern.search(self.name)), "")
 
 
-def groups(found: Sequence[FlipCandidate], size: int) -> list[list[int]]:
-    """Numbers of `found` to flip together: never two values of one setting, and what mends nothing alone."""
+def groups(flips: Sequence[FlipCandidate], size: int) -> list[list[int]]:
+    """Indices of `flips`, in groups of up to `size` to flip together.
+
+    A group has one value per setting. A flip with `limits` stands alone.
+    """
     made: list[list[int]] = []
-    for at, it in enumerate(found):
+    for at, flip in enumerate(flips):
         fits = [
             group
             for group in made
-            if len(group) < size and not it.limits and not any(_apart(it, found[other]) for other in group)
+            if len(group) < size and not flip.limits and not any(_apart(flip, flips[other]) for other in group)
         ]
         if fits:
             fits[0].append(at)
@@ -82,17 +85,17 @@ def groups(found: Sequence[FlipCandidate], size: int) -> list[list[int]]:
     return made
 
 
-def _apart(one: FlipCandidate, other: FlipCandidate) -> bool:
-    return one.name == other.name or bool(other.limits)
+def _apart(flip: FlipCandidate, other: FlipCandidate) -> bool:
+    return flip.name == other.name or bool(other.limits)
 
 
 def candidates(settings: Iterable[Setting], backend: str, accelerator: bool) -> list[FlipCandidate]:
-    """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` tells them."""
+    """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` lists them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
-    found = []
+    flips = []
     for setting in settings:
         name = setting["name"]
         elsewhere = _CPU if accelerator else _DEVICES
         if name.split(".")[0] in modules and not _NEVER.search(name) and not elsewhere.search(name):
-            found += [FlipCandidate(name, value, setting["value"]) for value in setting["others"]]
-    return found
+            flips += [FlipCandidate(name, value, setting["value"]) for value in setting["others"]]
+    return flips

@@ -1,4 +1,4 @@
-"""The cells of an ablation laid out: backends by dynamic setting as a grid, the others as a list."""
+"""The layout of an ablation: backends by dynamic setting as a grid, the other cells as a list."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LEGEND = {
     "!": "! fails differently, which is no evidence",
     "≈": "≈ inferred, not run",
     "·": "· not run",
-    "~": "~ comes and goes",
+    "~": "~ flaky",
     "?": "? no verdict",
 }
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`columns` and `rows` of the grid, each with a label first; `notes` by number; `rest`: (cell, verdict, remark)."""
+    """The grid (`columns`, and `rows` that begin with a label), numbered `notes`, and `rest`: cell, verdict, remark."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -32,18 +32,19 @@ class Layout:
     legend: str
 
     def listed(self) -> tuple[tuple[str, ...], ...]:
-        """`rest` below its header, without a column that is empty."""
+        """`rest` below its header; an empty last column is left out."""
         rows = (("further cells", "verdict", ""), *self.rest)
         return rows if any(remark for _, _, remark in self.rest) else tuple(row[:2] for row in rows)
 
 
 def layout(ablation: Ablation) -> Layout:
-    """The layout of all cells; what differs in nothing but backend and dynamic setting is in the grid."""
+    """The layout of all cells. A cell that varies only backend and dynamic setting stands in the grid."""
     gridded: dict[tuple[str, object], Cell] = {}
-    for it in ablation.cells:
-        if _in_grid(it, ablation):
-            gridded.setdefault((it.recipe.backend, it.recipe.dynamic), it)
-    settings = [it for it in FIELDS["dynamic"] if any(dynamic == it for _, dynamic in gridded)]
+    for cell in ablation.cells:
+        if _in_grid(cell, ablation):
+            gridded.setdefault((cell.recipe.backend, cell.recipe.dynamic), cell)
+    in_grid = [dynamic for _, dynamic in gridded]
+    settings = [dynamic for dynamic in FIELDS["dynamic"] if dynamic in in_grid]
     notes: dict[str, int] = {}
     rows = [_baseline(cell, len(settings)) for cell in ablation.cells if not cell.compiled]
     for backend in dict.fromkeys(backend for backend, _ in gridded):
@@ -52,15 +53,15 @@ def layout(ablation: Ablation) -> Layout:
         ]
         rows.append((backend, *row))
     rest = [cell for cell in ablation.cells if cell.compiled and cell not in gridded.values()]
-    listed = tuple(_listed(it, notes) for it in rest)
-    used = {symbol(it) for it in (*gridded.values(), *rest)}
-    legend = "   ".join(told for mark, told in _LEGEND.items() if mark in used)
+    listed = tuple(_listed(cell, notes) for cell in rest)
+    used = {symbol(cell) for cell in (*gridded.values(), *rest)}
+    legend = "   ".join(words for mark, words in _LEGEND.items() if mark in used)
     columns = ("backend", *(f"dynamic={setting}" for setting in settings))
-    return Layout(columns, tuple(rows), tuple(f"[{at}] {told}" for told, at in notes.items()), listed, legend)
+    return Layout(columns, tuple(rows), tuple(f"[{number}] {note}" for note, number in notes.items()), listed, legend)
 
 
 def counts(cells: Sequence[Cell]) -> str:
-    """How many cells were run, and how many not."""
+    """How many cells there are: run, inferred and not run, in words."""
     inferred = sum(bool(cell.inferred) for cell in cells)
     left_out = sum(bool(cell.no_effect) or cell.verdict.status is Status.NOT_RUN for cell in cells)
     parts = [f"{len(cells) - inferred - left_out} run"]
@@ -78,19 +79,19 @@ def _baseline(cell: Cell, width: int) -> tuple[str, ...]:
 
 
 def _listed(cell: Cell, notes: dict[str, int]) -> tuple[str, str, str]:
-    told = _short(cell, notes)
+    verdict = _short(cell, notes)
     plain = cell.same and not cell.inferred and cell.runs == 1
-    return cell.name, told, "" if plain or told.endswith("]") else remark(cell)
+    return cell.name, verdict, "" if plain or verdict.endswith("]") else remark(cell)
 
 
 def _short(cell: Cell, notes: dict[str, int]) -> str:
-    """One or two words; what there is to say of another failure is a numbered note."""
-    told = word(cell).removesuffix(" (inferred)")
+    """The verdict in one or two words; details of another failure become a numbered note."""
+    verdict = word(cell).removesuffix(" (inferred)")
     if "parting" in cell.changed:
-        return f"{symbol(cell)} {told} [{notes.setdefault(remark(cell), len(notes) + 1)}]"
-    text = f"{symbol(cell)} {_SHORT.get(told, told)}"
+        return f"{symbol(cell)} {verdict} [{notes.setdefault(remark(cell), len(notes) + 1)}]"
+    text = f"{symbol(cell)} {_SHORT.get(verdict, verdict)}"
     if cell.verdict.measured and not cell.inferred:
         return f"{text}: {cell.verdict.measured}"
-    if told != "fails differently" or cell.inferred or not remark(cell):
+    if verdict != "fails differently" or cell.inferred or not remark(cell):
         return text
     return f"{text} [{notes.setdefault(remark(cell), len(notes) + 1)}]"

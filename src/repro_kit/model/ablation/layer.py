@@ -1,4 +1,4 @@
-"""From the cells of an ablation to the layer at fault."""
+"""Name the layer at fault from the cells of an ablation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PEOPLE_SAY = {
 
 
 def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
-    """(layer, one sentence). `recipe` is the subject's own.
+    """(layer, one sentence); the layer is None when the cells do not name one. `recipe` is the subject's own.
 
-    The first backend of the ladder that fails in the subject's way names the layer: each does all that the one
-    before it does, and one thing more.
+    The first backend of `LADDER` that fails like the subject names the layer. Each backend of the ladder does all that
+    the one before does, and adds one layer.
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
@@ -51,7 +51,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
 
 
 def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The first backend of the ladder (the subject's own after it) that fails in the subject's way."""
+    """The first backend of the ladder, then the subject's own backend, that fails like the subject."""
     ladder = _ladder(cells, recipe)
     return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
 
@@ -61,14 +61,14 @@ def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
 
 
 def is_own(cell: Cell, recipe: Recipe) -> bool:
-    """Whether a cell differs from the subject's own recipe in its backend alone."""
+    """Whether the cell differs from the subject's own recipe in its backend alone."""
     mode = recipe.mode if cell.recipe.backend == recipe.backend else None
     plain = set(cell.changed) <= {"backend"} and cell.compiled and not cell.no_effect
     return plain and cell.recipe.dynamic == recipe.dynamic and cell.recipe.mode == mode
 
 
 def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
-    """Whether the ladder up to its first backend that fails alike has been tried: no other cell changes the layer."""
+    """Whether the layer is decided: every backend of the ladder up to the first failing one was run, and eager too."""
     ladder = _ladder(cells, recipe)
     for backend in (*LADDER, recipe.backend):
         if backend not in ladder or ladder[backend].verdict.status in (Status.NOT_RUN, Status.CANNOT_TELL):
@@ -83,7 +83,7 @@ def _rank(name: str) -> int:
 
 
 def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
-    """How the failure depends on dynamic shapes, where it does: it may be gone, or show in another backend first."""
+    """How the failure depends on dynamic shapes: with another setting it may be gone, or begin at another backend."""
     others: dict[bool | None, list[Cell]] = {}
     for cell in cells:
         if cell.compiled and set(cell.changed) <= {"backend", "dynamic"} and not cell.no_effect:
@@ -92,8 +92,10 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     for dynamic, ladder in others.items():
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
-        first = next((it.recipe.backend for it in sorted(ladder, key=_place) if it.same), None)
-        if first is None and all(it.outcome is RunOutcome.PASSES for it in ladder if it.recipe.backend == backend):
+        first = next((cell.recipe.backend for cell in sorted(ladder, key=_rank_of) if cell.same), None)
+        if first is None and all(
+            cell.outcome is RunOutcome.PASSES for cell in ladder if cell.recipe.backend == backend
+        ):
             gone.append(str(dynamic))
         elif first not in (None, backend):
             moved.append(f", {first!r} first with dynamic={dynamic}")
@@ -101,24 +103,24 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     return only + "".join(moved)
 
 
-def _place(cell: Cell) -> int:
+def _rank_of(cell: Cell) -> int:
     return _rank(cell.recipe.backend)
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """That a backend passes which does more than the failing one."""
+    """Says that a backend passes although it does more than the failing one."""
     later = [name for name in LADDER if _rank(name) > _rank(failing) and name in ladder]
     passing = [repr(name) for name in later if ladder[name].outcome is RunOutcome.PASSES]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """That a backend before the failing one tells nothing, since it fails in another way or could not be run."""
+    """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
     unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""
-    return f" (what {' and '.join(map(repr, unclear))} would tell is hidden: {_why(ladder[unclear[0]])})"
+    return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
 
 
 def _why(cell: Cell) -> str:
@@ -126,7 +128,7 @@ def _why(cell: Cell) -> str:
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
-    """That it needs the subject's mode, where the default mode passes."""
+    """Says that the failure needs the subject's mode, where the default mode passes."""
     default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
     if recipe.mode and any(cell.outcome is RunOutcome.PASSES for cell in default):
         return f", only with mode={recipe.mode!r}"
@@ -138,12 +140,12 @@ def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
     ladder = _ladder(cells, recipe)
     own = ladder.get(recipe.backend)
     if modes:
-        words = f"with mode={' or '.join(map(repr, modes))}"
+        words = f"mode={' or '.join(map(repr, modes))}"
         unjudged = [name for name in LADDER if name not in ladder or ladder[name].outcome is not RunOutcome.PASSES]
         if not unjudged:
-            return Layer.INDUCTOR, f"Inductor is at fault: it fails only {words}."
+            return Layer.INDUCTOR, f"Inductor is at fault: only {words} fails."
         names = " and ".join(map(repr, unjudged))
-        return None, f"It fails {words}, but {names} without it told nothing: the layer stays open."
+        return None, f"It fails with {words}, and {names} without that told nothing: the layer at fault is not known."
     if own is not None and own.outcome is RunOutcome.PASSES:
-        return None, "Its own settings pass as well: the failure comes and goes (--repeat tries each cell more often)."
-    return None, "No cell of the matrix fails in the way the subject did: the layer stays open."
+        return None, "The failure is flaky: the subject's own settings pass too. --repeat runs each cell more often."
+    return None, "No cell of the matrix fails like the subject: the layer at fault is not known."

@@ -1,4 +1,4 @@
-"""What a plan changes of a script: as the probe is asked to, and as a person would."""
+"""What a cell changes of a script, as a request to the probe and as code that a person would write."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     from repro_kit.model.ablation.cell_plan import CellPlan
 
 
-def overrides(it: CellPlan) -> Override:
-    """What the probe is asked to change of a script for the cell."""
+def overrides(plan: CellPlan) -> Override:
+    """The changes to a script that the probe is asked for."""
     changed: Override = {}
     arguments: dict[str, Any] = {}
     config: dict[str, Any] = {}
-    for name in it.overridden:
+    for name in plan.overridden:
         if name == "grad_mode":
-            changed["grad"] = it.recipe.grad_mode == "enabled"
+            changed["grad"] = plan.recipe.grad_mode == "enabled"
         elif name == "graph_caches":
             config |= dict.fromkeys(
-                ("inductor.fx_graph_cache", "functorch.enable_autograd_cache"), it.recipe.graph_caches
+                ("inductor.fx_graph_cache", "functorch.enable_autograd_cache"), plan.recipe.graph_caches
             )
         elif name == "config":
-            config |= it.recipe.config
+            config |= plan.recipe.config
         elif name != "env":
-            arguments[name] = getattr(it.recipe, name)
+            arguments[name] = getattr(plan.recipe, name)
     changed = {**cast(Override, arguments), **changed}
     if config:
         changed["config"] = config
-    if it.setup:
-        changed["setup"] = it.setup
+    if plan.setup:
+        changed["setup"] = plan.setup
     return changed
 
 
-def setup_words(it: CellPlan) -> str:
-    """What a command to repeat a cell by hand says of its setup."""
-    return "  # and with the cell's `setup` after `import torch`" if it.setup else ""
+def setup_words(plan: CellPlan) -> str:
+    """A comment for the command that repeats a cell by hand, when the cell has a setup; "" otherwise."""
+    return "  # and with the cell's `setup` after `import torch`" if plan.setup else ""
 
 
 def by_hand(changed: Override) -> str:
-    """`overrides` in words."""
+    """`changed` (from `overrides`) as the lines a person would write."""
     arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
     parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []
     if "grad" in changed:
@@ -52,5 +52,5 @@ def by_hand(changed: Override) -> str:
 
 
 def slug(name: str) -> str:
-    """`name` as that of a directory."""
+    """`name` as the name of a directory: other characters than word characters, ".", "=" and "-" become "-"."""
     return re.sub(r"[^\w.=-]+", "-", name)

@@ -1,4 +1,4 @@
-"""A cell's outcome in words, the same in tables, Markdown and issues."""
+"""The outcome of a cell in words, the same in tables, Markdown and issues."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SYMBOLS = {Status.PASS: "✓", Status.INVALID: "–", Status.FLAKY: "~", Status
 
 
 def word(cell: Cell) -> str:
-    """The verdict in one or two words; what was not run says so."""
+    """The verdict in one or two words; a cell that was not run says so."""
     if cell.no_effect:
         return "no effect"
-    told = "fails" if cell.same else _WORDS.get(cell.verdict.status, "fails differently")
-    return f"{told} (inferred)" if cell.inferred else told
+    verdict = "fails" if cell.same else _WORDS.get(cell.verdict.status, "fails differently")
+    return f"{verdict} (inferred)" if cell.inferred else verdict
 
 
 def symbol(cell: Cell) -> str:
@@ -36,7 +36,7 @@ def symbol(cell: Cell) -> str:
 
 
 def remark(cell: Cell) -> str:
-    """What else there is to say."""
+    """The remark beside the verdict."""
     if cell.no_effect:
         return cell.no_effect
     if cell.inferred:

@@ -1,4 +1,4 @@
-"""Failures at a length that people read: a C++ compiler can say more than the rest of a case together."""
+"""Shorten failures for people to read: the output of a C++ compiler can be longer than the rest of a case."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _FRAMES = 30
 
 
 def brief(verdict: Verdict) -> Verdict:
-    """`verdict` with the middle of long texts left out, and of long stacks the outer frames."""
+    """`verdict` with a shortened failure: the middle of long texts and the outer frames of long stacks are left out."""
     return replace(verdict, failure=brief_failure(verdict.failure)) if verdict.failure else verdict
 
 
 def brief_failure(failure: Failure) -> Failure:
-    """`failure` likewise; compute its signature first."""
+    """`failure`, shortened in the same way. Compute the signature first: it needs the whole texts."""
     return replace(
         failure,
         exceptions=tuple(map(_brief_link, failure.exceptions)),
@@ -30,7 +30,7 @@ def _brief_link(link: ExceptionLink) -> ExceptionLink:
 
 
 def shortened(text: str, head: int = _HEAD, tail: int = _TAIL) -> str:
-    """`text` with its middle left out, which is said in its place."""
+    """`text` without its middle. A note in its place gives the number of characters left out."""
     if len(text) <= head + tail:
         return text
     return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"

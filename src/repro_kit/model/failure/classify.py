@@ -1,4 +1,4 @@
-"""Observations to failures and verdicts: which kind of failure an exception, a signal, a time-out or a text is."""
+"""Turn observations into failures and verdicts: the kind of an exception, a signal, a time-out or a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OOM = re.compile(
     re.IGNORECASE,
 )
 _OOM_TYPES = ("OutOfMemoryError", "MemoryError")
-#: By full name, or by the bare name that torch's metrics and messages use.
+#: By full name, or by the bare name that torch's metrics and messages print.
 _BACKEND_TYPES = re.compile(
     r"^torch\._inductor\.|^triton\.|^torch\._functorch\.|^torch\._export\."
     r"|(?:^|\.)(?:BackendCompilerFailed|InductorError|LoweringException|CppCompileError|CUDACompileError)$"
@@ -37,7 +37,7 @@ _COMPARISON = re.compile(
 
 
 def classify_reply(reply: Reply) -> Verdict:
-    """The verdict that a reply of the zygote stands for (docs/explanation/zygote.md)."""
+    """The verdict in a reply of the zygote (docs/explanation/zygote.md)."""
     status = Status(reply.get("status", "infra"))
     seconds = float(reply.get("seconds") or 0.0)
     text = str(reply.get("text") or "")
@@ -60,8 +60,8 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
         return failure_from_signal(str(reply["signal"]), text=text, stack=stack, phase=phase)
     if reply.get("difference"):
         difference = from_data(reply["difference"], Difference)
-        told = reply.get("tolerance")
-        tolerance = from_data(told, tuple[float, float]) if told else None
+        stated = reply.get("tolerance")
+        tolerance = from_data(stated, tuple[float, float]) if stated else None
         also = from_data(reply.get("also") or [], tuple[Difference, ...])
         return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
     if reply.get("exceptions"):
@@ -72,10 +72,10 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
 
 
 def failure_from_exceptions(links: Sequence[ExceptionLink], *, phase: Phase | None = None, text: str = "") -> Failure:
-    """The failure that a chain of exceptions (outermost first) is.
+    """The failure behind a chain of exceptions (outermost first).
 
-    Kind `ACCURACY` is a candidate: the user's own check failed. Whether the compiler is to blame shows when the same
-    command succeeds under ``TORCH_COMPILE_DISABLE=1``.
+    Kind `ACCURACY` is preliminary: the user's own check failed. The compiler is to blame only if the same command
+    succeeds under ``TORCH_COMPILE_DISABLE=1``.
     """
     chain = tracebacks.unwrap(links)
     kind = _kind(chain)
@@ -97,8 +97,8 @@ def failure_from_signal(
 ) -> Failure:
     """The failure of a run that a signal (``"SIGSEGV"``) ended.
 
-    `text` is the end of stderr. Without a `stack`, one that faulthandler printed there is taken. A SIGKILL that
-    repro-kit did not send comes from the kernel's out-of-memory killer, and counts as `OOM`.
+    `text` is the end of stderr. Without a `stack`, the stack that faulthandler printed in `text` is used. A SIGKILL
+    that repro-kit did not send comes from the kernel's out-of-memory killer, and counts as `OOM`.
     """
     killed = signal == "SIGKILL" or bool(_OOM.search(text[-4000:]))
     return Failure(
@@ -115,14 +115,14 @@ def failure_from_signal(
 def failure_from_timeout(
     stack: Sequence[Frame] = (), step: str | None = None, *, phase: Phase | None = None, text: str = ""
 ) -> Failure:
-    """The failure of a run that did not end in time; `stack` is the Python stack (outermost first) then."""
+    """The failure of a run that exceeded its time limit. `stack`: the Python stack at that moment, outermost first."""
     return Failure(Kind.TIMEOUT, phase, text=text, stack=tuple(stack) or native.faulthandler_stack(text), step=step)
 
 
 def failure_from_text(text: str) -> Failure | None:
-    """The last failure that `text` (stderr, pytest's output, a `dynamo_error` payload) tells of, or None.
+    """The last failure in `text` (stderr, pytest's output, or a `dynamo_error` payload of a trace); None without one.
 
-    A failure of the compiler goes before any other: launchers print a traceback of their own after it.
+    A failure of the compiler is preferred: launchers print a traceback of their own after it.
     """
     failures = failures_from_text(text)
     of_compiler = [failure for failure in failures if concerns_compiler(failure)]
@@ -131,16 +131,16 @@ def failure_from_text(text: str) -> Failure | None:
 
 
 def failures_from_text(text: str) -> list[Failure]:
-    """Every failure that `text` tells of, in order."""
-    found = [failure_from_exceptions(chain, text="") for chain in tracebacks.chains(text)]
+    """Every failure in `text`, in order."""
+    failures = [failure_from_exceptions(chain, text="") for chain in tracebacks.chains(text)]
     signal = native.signal_in(text)
     if signal:
-        found.append(failure_from_signal(signal, text=text[-8000:], stack=native.faulthandler_stack(text)))
-    return found
+        failures.append(failure_from_signal(signal, text=text[-8000:], stack=native.faulthandler_stack(text)))
+    return failures
 
 
 def concerns_compiler(failure: Failure) -> bool:
-    """Whether torch's compiler stack shows in the failure at all; a user's plain bug has nothing of it."""
+    """Whether any part of torch's compiler appears in the failure; in a plain bug of the user, none does."""
     if failure.compile_id or failure.step or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
         return True
     frames = [frame for link in failure.exceptions for frame in link.frames] + list(failure.stack)
@@ -150,7 +150,7 @@ def concerns_compiler(failure: Failure) -> bool:
 
 
 def is_compilers_type(name: str) -> bool:
-    """Whether an exception of this type is the compiler's, by torch's or triton's own name or the bare one of a log."""
+    """Whether an exception type is the compiler's: a name of torch or triton, or the bare name that a log prints."""
     own = "." not in name or name.startswith(("torch.", "triton."))
     return own and bool(_BACKEND_TYPES.search(name) or _DYNAMO_TYPES.search(name))
 

@@ -1,4 +1,4 @@
-"""What went wrong in one run, and the verdict on that run."""
+"""What went wrong in one run, and the verdict on this run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Kinds of failure; `TIMEOUT` is a hang (or a compile that takes for ever)."""
+    """The kind of a failure. `TIMEOUT` is a hang, or a compile that does not end in time."""
 
     DYNAMO_ERROR = "dynamo-error"
     COMPILE_ERROR = "compile-error"
@@ -16,15 +16,15 @@ class Kind(StrEnum):
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
-    RECOMPILES = "recompiles"  # this and the next: more than a limit, see model/measure/symptom.py
+    RECOMPILES = "recompiles"  # this and the next four: a measurement above its limit, see model/measure/symptom.py
     GRAPH_BREAKS = "graph-breaks"
     COMPILE_TIME = "compile-time"
     SLOWDOWN = "slowdown"
     MEMORY = "memory"
-    ORACLE = "oracle"  # a command of the user's calls the run bad
+    ORACLE = "oracle"  # the user's own oracle command says that the run is bad
 
 
-#: Kinds that nothing raises: a measurement above its limit, a run that the user's oracle calls bad.
+#: Kinds that no exception shows: a measurement above its limit, or the verdict of the user's oracle.
 MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
 
 
@@ -40,7 +40,7 @@ class Layer(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a run was doing; reported by the probe before each step, so that a killed run still has one."""
+    """What a run was doing. The probe reports each phase before it begins, so that a killed run has one too."""
 
     LOAD = "load"  # executing the program's text, building inputs
     EAGER = "eager"
@@ -48,7 +48,7 @@ class Phase(StrEnum):
     RUN = "run"  # later compiled calls
     BACKWARD = "backward"
     COMPARE = "compare"
-    EXIT = "exit"  # after everything was judged (late memory corruption shows here)
+    EXIT = "exit"  # after all outputs were compared (late memory corruption shows here)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class ExceptionLink:
-    """One exception of a chain: qualified type, message as raised, its own frames from outermost to innermost."""
+    """One exception of a chain: qualified type, message as raised, and its own frames (outermost first)."""
 
     type: str
     message: str
@@ -82,29 +82,32 @@ class Difference:
     where: str
     max_abs: float = 0.0
     max_rel: float = 0.0
-    fraction: float = 0.0  # of elements outside the tolerance
+    fraction: float = 0.0  # of elements outside the tolerance, 0 to 1
     detail: str = ""
-    exact: bool = False  # of integers or booleans: any difference of values is simply wrong
+    exact: bool = False  # integers or booleans: no tolerance applies
 
     @property
     def of_argument(self) -> bool:
-        """Whether it is an argument that differs, which was written to."""
+        """Whether an argument differs that the program wrote to."""
         return self.where.endswith(" after the call")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a run, with its noise (`low` to `high`; equal where a count has none)."""
+    """A measurement of one run with its noise: the interval from `low` to `high`. A count has none: both equal `value`.
+
+    The unit is that of the measure (seconds, bytes, a count, or a ratio).
+    """
 
     value: float
     low: float
     high: float
-    detail: str = ""  # what it is made of: "f at train.py:12 5×"
-    limit: float = 0.0  # above which it is a failure
+    detail: str = ""  # its parts: "f at train.py:12 5×"
+    limit: float = 0.0  # a value above this is a failure
 
     @classmethod
     def exact(cls, value: float, detail: str = "") -> Measured:
-        """A measurement without noise."""
+        """A measurement without noise, such as a count."""
         return cls(value, value, value, detail)
 
 
@@ -120,17 +123,17 @@ class Failure:
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
     also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
-    tolerance: tuple[float, float] | None = None  # (rtol, atol) to tell it by, where that is not the usual one
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
     op: str | None = None  # "aten.index_put.default", where the failure names one
-    step: str | None = None  # last compile step that began and did not end
-    origins: tuple[str, ...] = ()  # values and kernels of the program that the compiler was at work on, likeliest first
+    step: str | None = None  # the last compile step that began and did not end
+    origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
     measured: Measured | None = None  # of a kind in MEASURED
 
 
 class Status(StrEnum):
-    """Outcome of one run."""
+    """The outcome of one run."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -142,11 +145,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of one run: a status, the failure (for `fail` and `invalid`), and how long it took."""
+    """The result of one run: a status, the failure (for `fail` and `invalid`), and the time it took in seconds."""
 
     status: Status
     failure: Failure | None = None
     seconds: float = 0.0
     note: str = ""
-    fallback_random: bool = False  # it fails with that setting on, which its recipe lacks
-    measured: str = ""  # what was measured, in a word: "5", "1.24x"
+    fallback_random: bool = False  # the run fails with this setting on, and its recipe has it off
+    measured: str = ""  # the measured value, short: "5", "1.24x"

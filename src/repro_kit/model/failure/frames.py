@@ -1,4 +1,4 @@
-"""What a stack frame tells: inside torch or not, inside its compiler or not, compiling or running."""
+"""What a stack frame shows: whether it is inside torch, inside torch's compiler, and compiling or running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GENERATED = re.compile(
     r":codegen\(|torchinductor|<eval_with_key>|/tmp/tmp\w+/\w\w/c\w{40,}\.py$|/\w\w/c[a-z2-7]{50,}\.py$"
 )
 
-#: Parts of the compiler's directories that run when compiled code runs, or that eager code uses too.
+#: Files in the compiler's directories that run at run time, or that eager code uses too.
 _RUNTIME = re.compile(
     r"torch/_compile\.py|torch/_dynamo/(?:eval_frame|external_utils|decorators|_trace_wrapped_higher_order_op|callback)\.py"
     r"|torch/_functorch/(?:apis|eager_transforms|vmap|pyfunctorch|autograd_function|predispatch|functional_call|utils)\.py"
@@ -34,7 +34,7 @@ _RUNTIME_FUNCTIONS = {
 }
 _COMPILER = re.compile(r"torch/(?:_dynamo|_inductor|_functorch|_compile\.py)|^triton/|torch/fx/experimental/symbolic")
 
-#: Files every failure passes through; a frame there does not tell one bug from another.
+#: Files that every failure passes through: a frame in one of them does not distinguish two bugs.
 _PLUMBING = re.compile(
     r"torch/(?:_ops|_compile|_utils_internal|_tensor|overrides)\.py"
     r"|torch/_dynamo/(?:convert_frame|eval_frame|exc|utils|external_utils|bytecode_transformation|callback)\.py"
@@ -51,10 +51,10 @@ _TRUNK = re.compile(
 
 
 def torch_path(file: str) -> str | None:
-    """Path of a file of torch (or of triton) from ``torch/`` on; None for any other file."""
+    """The path of a file of torch or triton, from ``torch/`` on; None for any other file."""
     path = file.replace("\\", "/")
-    found = _TORCH.search(path) or _TORCH_LOOSE.search(path)
-    return found.group(1) if found else None
+    match = _TORCH.search(path) or _TORCH_LOOSE.search(path)
+    return match.group(1) if match else None
 
 
 def is_generated(frame: Frame) -> bool:
@@ -69,9 +69,9 @@ def is_compiler(frame: Frame) -> bool:
 
 
 def rises_in_compiler(frames: Sequence[Frame]) -> bool:
-    """Whether what happened at the end of `frames` happened in the compiler, or in code that it made.
+    """Whether the event at the end of `frames` happened in the compiler, or in code that the compiler generated.
 
-    The compiler's runtime further out tells nothing: the user's own code runs below it after a graph break.
+    Frames of the compiler's runtime further out prove nothing: after a graph break the user's own code runs below them.
     """
     if any(is_compiling(frame) or is_generated(frame) for frame in frames):
         return True
@@ -92,7 +92,7 @@ def is_compiling(frame: Frame) -> bool:
 
 
 def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
-    """The innermost frames inside torch as ``file.py:function``, innermost first, without mere plumbing."""
+    """Up to `limit` innermost frames inside torch as ``file.py:function``, innermost first, without plumbing."""
     inside = ((torch_path(frame.file), frame.function) for frame in reversed(frames) if not is_generated(frame))
     telling = [(path, name) for path, name in inside if path and not (_PLUMBING.search(path) or _RUNTIME.search(path))]
     names = (f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling if (path, name) not in _RUNTIME_FUNCTIONS)
@@ -100,7 +100,7 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
 
 
 def compiling_part(frames: Sequence[Frame]) -> str:
-    """The part of the compiler at work (``torch/_inductor``); empty when nothing is being compiled."""
+    """The part of the compiler that is compiling (``torch/_inductor``); "" when nothing is being compiled."""
     for frame in reversed(frames):
         path = torch_path(frame.file) or ""
         if is_compiling(frame) and path.startswith(("torch/_inductor", "torch/_functorch", "torch/_dynamo")):
@@ -109,9 +109,9 @@ def compiling_part(frames: Sequence[Frame]) -> str:
 
 
 def main_torch(frames: Sequence[Frame]) -> tuple[str, ...]:
-    """The frames inside torch that tell where something hangs, innermost first, as `innermost_torch` writes them.
+    """The frames inside torch that locate a hang, innermost first, in the form of `innermost_torch`.
 
-    The trunk that every compile passes through is left out, where anything else is there.
+    Files that every compile passes through are left out, unless there are no others.
     """
     own = [frame for frame in frames if not _TRUNK.search(torch_path(frame.file) or "")]
     return innermost_torch(own, _MOST_OF_HANG) or innermost_torch(frames, _MOST_OF_HANG)

@@ -1,4 +1,4 @@
-"""What text tells beside tracebacks: a dying process's last words, faulthandler's stack, assert_close's numbers."""
+"""What texts show besides tracebacks: messages of a dying process, faulthandler's stack, assert_close's numbers."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _SHARE = re.compile(r"Mismatched elements: (\d+) / (\d+)")
 _ATTRIBUTE = re.compile(
     r"The values for attribute '([\w()]+)' do not match|\b(shape|dtype)s? (?:do not match|mismatch)"
 )
-#: What a `repro.py` compares besides values (bundle/repro/program_repro.py), by the name it has there.
+#: What a `repro.py` compares besides values, by its names (bundle/repro/program_repro.py).
 _COMPARED = re.compile(r"The failure occurred for item (?:\[\d+\])?\['(strides|requires_grad|aliases)'\]")
 _FORMS = {"strides": "stride", "requires_grad": "requires_grad", "aliases": "alias"}
 _STRUCTURE = re.compile(r"The length of the sequences mismatch: |\bNone mismatch: ")
 
 
 def last_words(text: str) -> str:
-    """The heap checker's, C++'s or an assertion's message in `text`; empty when there is none."""
+    """The message of the heap checker, of C++'s terminate or of a C assertion in `text`; "" without one."""
     heap = _HEAP.search(text)
     if heap:
         return heap["text"]
     for ended in _TERMINATE.finditer(text):
-        # Threads that fail together say "terminate called recursively" as well, or alone, which tells nothing.
+        # Threads that fail together also print "terminate called recursively", with no type: skip it.
         if ended["type"]:
             return f"{ended['type']}: {ended['what']}" if ended["what"] else ended[0]
     asserted = _ASSERT.search(text)
@@ -56,12 +56,12 @@ def last_words(text: str) -> str:
 
 
 def is_heap_message(text: str) -> bool:
-    """Whether `text` has a message of the heap's or the stack's own checks."""
+    """Whether `text` holds a message of glibc's heap checks or of the stack protector."""
     return bool(_HEAP.search(text))
 
 
 def signal_in(text: str) -> str | None:
-    """The signal that `text` says the process died of: ``SIGSEGV``; None when it does not tell of a crash."""
+    """The signal that ended the process according to `text`: ``SIGSEGV``; None when `text` shows no crash."""
     fatal = _FATAL.search(text)
     if fatal:
         return next((name for words, name in _FATAL_SIGNALS.items() if words in fatal["what"]), "SIGABRT")
@@ -69,7 +69,7 @@ def signal_in(text: str) -> str | None:
 
 
 def faulthandler_stack(text: str) -> tuple[Frame, ...]:
-    """The stack (outermost first) that faulthandler printed: the current thread's, else the last one with frames."""
+    """The stack (outermost first) that faulthandler printed: of the current thread, else the last one with frames."""
     stacks: list[tuple[bool, list[Frame]]] = []
     reading: list[Frame] | None = None
     for line in text.splitlines():
@@ -89,7 +89,7 @@ def faulthandler_stack(text: str) -> tuple[Frame, ...]:
 
 
 def difference_in(message: str) -> Difference | None:
-    """What ``torch.testing.assert_close`` (or numpy's) says of a difference; None when `message` has no such words."""
+    """The difference that ``torch.testing.assert_close`` or numpy.testing describes; None for other messages."""
     attribute = _ATTRIBUTE.search(message)
     if attribute:
         name = (attribute[1] or attribute[2]).removesuffix("()")
@@ -102,7 +102,7 @@ def difference_in(message: str) -> Difference | None:
     relative, absolute, share = _MAX_REL.search(message), _MAX_ABS.search(message), _SHARE.search(message)
     if not (relative or absolute or share):
         return None
-    numbers = [float(found[1]) if found else 0.0 for found in (absolute, relative)]
+    numbers = [float(match[1]) if match else 0.0 for match in (absolute, relative)]
     nan = any(map(math.isnan, numbers))
     return Difference(
         "nan" if nan else "value",

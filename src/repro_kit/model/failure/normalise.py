@@ -1,7 +1,7 @@
-"""Messages without what varies between two sightings of one failure, and whether two messages say the same.
+"""Normalise messages, so that two sightings of one failure compare equal, and compare normalised messages.
 
-Of a message only the first paragraph counts. Addresses, numbers, paths, sizes, dtypes, generated names and the user's
-variables go; what names the fault stays: operators, attributes, functions of a native compiler's error.
+Only the first paragraph of a message counts. Addresses, numbers, paths, sizes, dtypes, generated names and the user's
+variables are removed. What names the fault stays: operators, attributes, functions in a native compiler's error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-#: Where a message ends and torch's notes on it begin.
+#: Where a message ends and torch's notes about it begin.
 _NOTES = re.compile(
     r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing |Original traceback"
     r"|Found from|Exception raised from |User Stack |Developer debug context|You can suppress this exception|frame #\d"
@@ -42,7 +42,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?\b", "#"),
     )
 )
-#: What is left of values: an innermost bracket that holds more than words, and a run of numbers.
+#: Remaining values: an innermost bracket that holds more than words, and a sequence of numbers.
 _BRACKET = re.compile(r"[\[({]([^\[\](){}]*)[\])}]")
 _VALUE = re.compile(r"[,=#…]|\.\.\.|^(?:None|True|False|<dtype>)$")
 _RUN = re.compile(r"[#…](?:(?:, ?| x | ?[-+*/] ?)[#…])+")
@@ -50,11 +50,11 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 _KEY = re.compile(r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)")
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _LIMIT = 300
-_LONGEST = 4000  # of what is looked at; a message may carry the text of a whole graph
+_LONGEST = 4000  # characters that are read; a message may include the text of a whole graph
 
 
 def normalise(message: str) -> str:
-    """The part of `message` that names the fault, without what varies (see the module)."""
+    """The part of `message` that names the fault, without what varies between runs (see the module docstring)."""
     if "\nOutput:\n" in message or re.search(r": (?:fatal )?error: ", message):
         return _native(message)
     if _TRITON.match(message):
@@ -68,8 +68,8 @@ def normalise(message: str) -> str:
 
 def _native(message: str) -> str:
     """The first ``error:`` line of a native compiler, or of its linker."""
-    found = _ERROR_LINE.search(message.partition("\nOutput:\n")[2] or message)
-    text = (found["text"] if found else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
+    error_line = _ERROR_LINE.search(message.partition("\nOutput:\n")[2] or message)
+    text = (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
     while _TEMPLATE.search(text):
         text = _TEMPLATE.sub("", text)
     text = re.sub(r"\([^()']*\)(?: const)?(?=')|\[with [^\]]*\]", "", text)
@@ -87,35 +87,35 @@ def _clean(text: str) -> str:
 
 
 def _collapse(text: str) -> str:
-    """Brackets that hold values, such as sizes or a tensor's or an IR node's text, become ``…``."""
+    """Replace by ``…`` each bracket that holds values: sizes, or the text of a tensor or of an IR node."""
     kept: list[str] = []
 
-    def replace(found: re.Match[str]) -> str:
-        if _VALUE.search(found[1]):
+    def replace(match: re.Match[str]) -> str:
+        if _VALUE.search(match[1]):
             return "…"
-        kept.append(found[0])
+        kept.append(match[0])
         return f"\0{len(kept) - 1}\0"
 
     while _BRACKET.search(text):
         text = _BRACKET.sub(replace, text)
     while "\0" in text:
-        text = re.sub("\0(\\d+)\0", lambda found: kept[int(found[1])], text)
+        text = re.sub("\0(\\d+)\0", lambda match: kept[int(match[1])], text)
     return text
 
 
-def same_message(one: str, other: str, *, likeness: float, keys: bool = True) -> bool:
-    """Whether two normalised messages say the same.
+def same_message(first: str, second: str, *, likeness: float, keys: bool = True) -> bool:
+    """Whether two normalised messages name the same fault.
 
-    Equal text does. Else the words must agree to `likeness` (0 to 1: twice the common words over all words), and with
-    `keys` what is quoted and the operators must be equal: these name the fault, the words around them only say it.
+    Equal texts do. Otherwise the share of common words (Dice's coefficient, 0 to 1) must reach `likeness`, and with
+    `keys` the quoted words and the operators must be equal, because these name the fault.
     """
-    if one == other:
+    if first == second:
         return True
-    if not one or not other or (keys and _keys(one) != _keys(other)):
+    if not first or not second or (keys and _keys(first) != _keys(second)):
         return False
-    first, second = Counter(_WORD.findall(one.lower())), Counter(_WORD.findall(other.lower()))
-    words = first.total() + second.total()
-    return words > 0 and 2 * (first & second).total() / words >= likeness
+    left, right = Counter(_WORD.findall(first.lower())), Counter(_WORD.findall(second.lower()))
+    words = left.total() + right.total()
+    return words > 0 and 2 * (left & right).total() / words >= likeness
 
 
 def _keys(text: str) -> set[str]:

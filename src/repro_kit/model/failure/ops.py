@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-#: Most telling first: the operator a lowering, an interpreter or a dispatcher says it was working on; any overload; a
-#: generated kernel, whose name lists the operators fused in it.
+#: Most specific first: the operator that a lowering, an interpreter or a dispatcher names as the current one; any
+#: overload; a generated kernel, whose name lists the operators fused in it.
 _PATTERNS = (
     re.compile(r"^\s*target: (?P<op>[\w.]+)", re.MULTILINE),
     re.compile(r"While executing %\S+ : .*?target=(?P<op>[\w.:]+)\]", re.DOTALL),
@@ -18,27 +18,27 @@ _PATTERNS = (
 _KERNEL = re.compile(r"^(?:cpp_fused|(?:triton|mps)_\w{3}_fused)_")
 
 
-_EXPLICIT = 4  # patterns that may stand anywhere; the others count in the beginning only, before values are listed
+_EXPLICIT = 4  # these first patterns match anywhere; the others only at the beginning, before values are listed
 _BEGINNING = 600
 
 
 def op_in(message: str) -> str | None:
-    """The operator `message` names: ``aten.relu.default``, ``torch.relu``, else a kernel (``cpp_fused_relu_0``)."""
+    """The operator in `message` (``aten.relu.default``, ``torch.relu``), else a kernel (``cpp_fused_relu_0``)."""
     for number, pattern in enumerate(_PATTERNS):
-        found = pattern.search(message if number < _EXPLICIT else message[:_BEGINNING])
-        if found:
-            return found["op"].replace("::", ".").removeprefix("torch.ops.")
+        match = pattern.search(message if number < _EXPLICIT else message[:_BEGINNING])
+        if match:
+            return match["op"].replace("::", ".").removeprefix("torch.ops.")
     return None
 
 
 def is_kernel(op: str) -> bool:
-    """Whether `op` is a generated kernel: a hint at operators, not one of them."""
+    """Whether `op` is a generated kernel: its name hints at operators, but is none."""
     return bool(_KERNEL.match(op))
 
 
-def same_op(one: str | None, other: str | None) -> bool:
-    """Whether two names may mean one operator: overloads and in-place forms are one, an unknown operator is any."""
-    return one is None or other is None or _packet(one) == _packet(other)
+def same_op(first: str | None, second: str | None) -> bool:
+    """Whether two names may mean one operator. Overloads and in-place forms are equal; None equals any operator."""
+    return first is None or second is None or _packet(first) == _packet(second)
 
 
 def _packet(op: str) -> str:

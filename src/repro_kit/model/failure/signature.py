@@ -1,4 +1,4 @@
-"""The part of a failure that must stay the same while everything else shrinks."""
+"""The signature of a failure: what must stay the same while the program shrinks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from repro_kit.model.failure.normalise import normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
 from repro_kit.model.failure.tracebacks import is_final, short, unwrap
 
-#: Share of the original's difference that a candidate must keep, both counted as at most 1 (100 % off is simply wrong).
-#: Below it a candidate shows rounding, not the bug.
+#: Share of the original's difference that a candidate must keep; both are capped at 1 (a relative error of 100 %).
+#: A smaller difference may be rounding rather than the bug.
 KEPT_MAGNITUDE = 0.1
 #: Share of words that two messages must have in common; see `normalise.same_message`.
 LIKENESS = 0.75
 LIKENESS_ACROSS_VERSIONS = 0.6
-#: Share of the (smaller) set of frames that two hangs must have in common: a hang is caught at any point of its loop.
+#: Share of the smaller set of frames that two hangs must have in common: a hang is interrupted anywhere in its loop.
 HANG_OVERLAP = 0.5
 
 _MEMORY = "memory"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
-_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` leaves of one that stands alone
+_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a number that stands alone
 
 
 class Strength(StrEnum):
     """How much of two signatures must agree.
 
     `STRICT` (between candidates of one search) compares everything. `REBASED` (after a change of subject or backend,
-    e.g. from script to program) ignores what that change itself alters: wrapper exceptions, the size of a difference,
-    and whether a wrong value is NaN. `CROSS_VERSION` (another torch) ignores frames as well.
+    e.g. from script to program) ignores what such a change alters: wrapper exceptions, the size of a difference, and
+    whether a wrong value is NaN. `CROSS_VERSION` (another version of torch) ignores frames as well.
     """
 
     STRICT = "strict"
@@ -48,18 +48,18 @@ class Signature:
 
     kind: Kind
     exceptions: tuple[str, ...] = ()  # type names, outermost first
-    message: str = ""  # of the root cause, or the first `error:` line of a native compiler
+    message: str = ""  # of the root cause, or the first `error:` line of a native compiler; normalised
     frames: tuple[str, ...] = ()  # innermost frames inside torch, "file.py:function", innermost first
     signal: str | None = None  # class of signal: "memory" or "SIGABRT", "SIGFPE", …
     op: str | None = None
     difference: str | None = None  # kind of difference
-    magnitude: float = 0.0  # of the difference: max_rel, at most 1; a candidate must keep a share of it
+    magnitude: float = 0.0  # of the difference: max_rel, capped at 1; see `KEPT_MAGNITUDE`
 
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
-        """Whether `other` is the same failure as this one (the original), at the given strength."""
+        """Whether `other` is the same failure as this one, at the given strength. This signature is the original's."""
         if self.kind is not other.kind:
             return False
-        if self.kind in MEASURED:  # above its limit, or it would be no failure
+        if self.kind in MEASURED:  # both are above their limit, or they would be no failures
             return True
         match self.kind:
             case Kind.ACCURACY:
@@ -75,19 +75,19 @@ class Signature:
 
     def summary(self) -> str:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
-        place = f" in {self.frames[0]}" if self.frames else ""
+        location = f" in {self.frames[0]}" if self.frames else ""
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
         if self.kind is Kind.CRASH:
             name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
-            return _cut(f"crash by {name}{place}{_after(': ', self.message)}")
+            return _cut(f"crash by {name}{location}{_after(': ', self.message)}")
         if self.kind is Kind.TIMEOUT:
-            return f"hang{place}"
+            return f"hang{location}"
         if self.kind in MEASURED:
             return _cut(self.message)
         names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
-        what = ": ".join(names) or str(self.kind)
-        return _cut(f"{what}{place}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
+        name = ": ".join(names) or str(self.kind)
+        return _cut(f"{name}{location}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
 
     def _difference_summary(self) -> str:
         if self.difference is None:
@@ -108,19 +108,19 @@ class Signature:
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
 
     def _same_crash(self, other: Signature, strength: Strength) -> bool:
-        """Memory corruption shows late and anywhere: its class is all that can be compared."""
+        """Memory corruption shows late and anywhere, so only the class of the signal is compared."""
         if self.signal != other.signal:
             return False
         if self.signal == _MEMORY or strength is Strength.CROSS_VERSION:
             return True
         if self.message and other.message:
             return self._same_message(other, LIKENESS)
-        # The last words are a matter of luck: another thread can take them.
+        # Which last words are printed is chance: another thread may print its own first.
         lenient = Strength.REBASED if self.message or other.message else strength
         return self._same_frame(other, lenient)
 
     def _same_place(self, other: Signature, strength: Strength) -> bool:
-        # A compile that takes exponential time goes through many places: where it is found is a matter of the moment.
+        # A compile that takes exponential time passes through many functions: the interrupted one is chance.
         if strength is Strength.REBASED and self.message and self.message == other.message:
             return True
         mine, others = set(self.frames), set(other.frames)
@@ -139,7 +139,7 @@ class Signature:
         return self._same_frame(other, strength) and self._same_message(other, LIKENESS)
 
     def _same_frame(self, other: Signature, strength: Strength) -> bool:
-        """The innermost frame tells; short tracebacks (a change of subject brings them) may lack it."""
+        """Compare the innermost frame. Short tracebacks, as after a change of subject, may have no frames."""
         if strength is not Strength.STRICT and not (self.frames and other.frames):
             return True
         return self.frames[:1] == other.frames[:1]
@@ -149,15 +149,17 @@ class Signature:
 
 
 def focused(failure: Failure, target: Signature) -> Failure:
-    """`failure` told by the difference that `target` is about, where one run shows differences of several kinds."""
+    """`failure` with the kind of difference that `target` has, where one run shows differences of several kinds."""
     if failure.difference is None or target.difference is None:
         return failure
     shown = [failure.difference, *failure.also]
     family = ("value", "nan") if target.difference in ("value", "nan") else ()
-    alike = [it for it in shown if it.kind == target.difference] or [it for it in shown if it.kind in family]
+    alike = [difference for difference in shown if difference.kind == target.difference] or [
+        difference for difference in shown if difference.kind in family
+    ]
     if not alike or alike[0] is failure.difference:
         return failure
-    rest = tuple(it for it in shown if it is not alike[0])
+    rest = tuple(difference for difference in shown if difference is not alike[0])
     return replace(failure, difference=alike[0], also=rest)
 
 
@@ -185,7 +187,7 @@ def signature_of(failure: Failure) -> Signature:
 
 
 def _magnitude(difference: Difference | None) -> float:
-    """At most 1, which a difference without bound (from a zero) has; NaN and differences of form have no size."""
+    """max_rel, capped at 1. An unbounded difference (eager has 0) counts as 1; NaN and differences of form as 0."""
     if difference is None or difference.kind != "value":
         return 0.0
     bounded = not difference.exact and math.isfinite(difference.max_rel)
@@ -193,7 +195,7 @@ def _magnitude(difference: Difference | None) -> float:
 
 
 def _family(signature: Signature) -> str | None:
-    """Kinds of difference that one wrong result can be told as: comparisons count a NaN as any other wrong value."""
+    """The family of a kind of difference: comparisons may report one wrong result as NaN or as a wrong value."""
     return "value" if signature.difference == "nan" else signature.difference
 
 
@@ -206,9 +208,9 @@ def _of_crash(failure: Failure) -> Signature:
 
 
 def _frames(chain: tuple[ExceptionLink, ...]) -> tuple[str, ...]:
-    """Of the root cause, or of the wrapper that carries its traceback; none for a native compiler's error.
+    """The frames of the root cause, or of the wrapper that carries its traceback.
 
-    That one rises wherever the compiler was called (inline, in a thread or in a worker process).
+    A native compiler's error has none: it is raised wherever the compiler was called (inline, thread or worker).
     """
     if chain and is_final(chain[-1]):
         return ()

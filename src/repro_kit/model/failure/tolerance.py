@@ -1,4 +1,4 @@
-"""The tolerance that a user's own check states, as far as the text of its failure tells."""
+"""The tolerance of the user's own check, as far as the text of its failure states it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from repro_kit.model.failure.failure import ExceptionLink
 
 _NUMBER = r"([0-9][0-9.]*(?:[eE][-+]?[0-9]+)?)"
 _KEYWORD = re.compile(rf"\b(rtol|atol)\s*=\s*{_NUMBER}")
-#: torch.testing.assert_close says what it allowed.
+#: torch.testing.assert_close prints the tolerance that it allowed.
 _ALLOWED = re.compile(rf"Greatest (absolute|relative) difference: .*\(up to {_NUMBER} allowed\)")
-#: (rtol, atol) of torch.testing for each dtype, and numpy.testing's: what holds when nothing is stated.
+#: Default (rtol, atol) of torch.testing by dtype, and of numpy.testing.
 _USUAL = {(1e-3, 1e-5), (1.6e-2, 1e-5), (1.3e-6, 1e-5), (1e-7, 1e-7), (1e-7, 0.0)}
 _ALLCLOSE = {"rtol": 1e-5, "atol": 1e-8}  # the defaults of torch.allclose and numpy.allclose
 
 
 def stated_tolerance(link: ExceptionLink) -> tuple[float, float] | None:
-    """(rtol, atol) of the comparison that raised `link`; None when it does not say, or went by the usual one."""
+    """(rtol, atol) of the comparison that raised `link`; None when it states none, or states a default."""
     allowed = {kind: float(number) for kind, number in _ALLOWED.findall(link.message)}
     if allowed:
         return _unusual(allowed.get("relative", 0.0), allowed.get("absolute", 0.0))
@@ -31,7 +31,7 @@ def stated_tolerance(link: ExceptionLink) -> tuple[float, float] | None:
 
 
 def is_loose(tolerance: tuple[float, float]) -> bool:
-    """Whether `tolerance` allows as much as the usual one for float32 does."""
+    """Whether `tolerance` allows at least as much as the default for float32."""
     return tolerance[0] >= 1.3e-6 or tolerance[1] >= 1e-5
 
 

@@ -1,6 +1,6 @@
-"""Python tracebacks in text, as exception chains; and what wrappers of torch.compile say of the exception inside them.
+"""Parse Python tracebacks in text into exception chains, and unwrap the wrapper exceptions of torch.compile.
 
-Formats: CPython's `traceback` and `faulthandler`, pytest's long and short styles, torch's log lines around any of them.
+Formats: CPython's `traceback` and `faulthandler`, pytest's long and short styles, and torch's log prefix before any.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MARKS = {
 }
 _PYTEST_FRAME = re.compile(r"^(?P<file>[^\s:]+\.py):(?P<line>\d+): (?:in (?P<function>\S+)|.*)$")
 _PYTEST_LINE = re.compile(r"^E( {3}|$)(?P<text>.*)$")
-#: What follows a message in mixed output without being part of it.
+#: Lines that end a message in mixed output.
 _AFTER = re.compile(
     r"^(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.|malloc|free\(\)|double free|corrupted |terminate called|={5,}"
     r"|Fatal Python error|Exception ignored |\[rank\d+\]:\[)"
 )
 
-#: Exceptions that stand for another one, whose type and message their own message repeats.
+#: Wrapper exceptions: their message repeats the type and message of the exception inside.
 _WRAPPERS = (
     "BackendCompilerFailed", "InductorError", "LoweringException", "InternalTorchDynamoError", "TorchRuntimeError",
     "SubprocException", "ChildFailedError", "SubgraphLoweringException",
@@ -40,7 +40,7 @@ _FAKE = re.compile(
     r"FX node with fake tensors: .*?got (?P<type>\w+)\((?P<quote>[\"'])(?P<message>.*?)(?P=quote)\)\.?(?:\n|$)",
     re.DOTALL,
 )
-#: Exceptions whose own cause ("returned non-zero exit status 1") says less than they do.
+#: Exceptions that say more than their own cause does ("returned non-zero exit status 1").
 _FINAL = ("CppCompileError", "CUDACompileError", "CompilationError", "FailOnRecompileLimitHit")
 
 
@@ -50,15 +50,15 @@ def short(type_name: str) -> str:
 
 
 def is_final(link: ExceptionLink) -> bool:
-    """Whether `link` says all by its message: a native compiler's error, a limit; where it rose tells nothing."""
+    """Whether only the message of `link` counts, not its frames: an error of a native compiler, or a limit."""
     return short(link.type) in _FINAL
 
 
 def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     """The chain, ending in its root cause.
 
-    An inner exception that shows only in a wrapper's message becomes a link of its own (without frames: the wrapper has
-    them), and what lies below a root cause that says more is dropped.
+    An inner exception that appears only in a wrapper's message becomes a link of its own, without frames (the wrapper
+    has them). Links below a root cause that says more than they do are dropped.
     """
     chain = list(links)
     wrapped = [index for index, link in enumerate(chain) if short(link.type) in _WRAPPERS]
@@ -71,7 +71,7 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
 
 
 def _inside(wrapper: ExceptionLink, below: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
-    """The exceptions that `wrapper` stands for, taken from those `below` it where they are the same."""
+    """The exceptions that `wrapper` wraps, taken from the links `below` where they are the same."""
     inner = _named_in(wrapper.message)
     if inner is None:
         return unwrap(below) if below else ()
@@ -86,15 +86,15 @@ def _named_in(message: str) -> ExceptionLink | None:
     if _HEAD in message:
         inner = chains(message[message.index(_HEAD) :])
         return inner[-1][-1] if inner else None
-    found = _FAKE.search(message) or _INNER.match(message)
-    return ExceptionLink(found["type"], found["message"]) if found else None
+    inner_error = _FAKE.search(message) or _INNER.match(message)
+    return ExceptionLink(inner_error["type"], inner_error["message"]) if inner_error else None
 
 
 @dataclass
 class _Block:
-    """One exception while it is read."""
+    """One exception, while it is being parsed."""
 
-    link: str = ""  # how it hangs on the block before: "cause", "context" or not at all
+    link: str = ""  # its relation to the block before: "cause", "context" or "" (none)
     frames: tuple[Frame, ...] = ()
     type: str = ""
     message: str = ""
@@ -103,20 +103,20 @@ class _Block:
 def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     """Every chain of exceptions in `text`, in order, each from the outermost exception to the root cause.
 
-    An exception that was merely being handled when another one rose is part of the chain only where the newer one comes
-    from outside torch's compiler and the older one from inside (a user's ``except: raise``).
+    An exception that was only being handled when another was raised ("context") belongs to the chain only when the
+    newer one comes from outside torch's compiler and the older one from inside (a user's ``except: raise``).
     """
     blocks = list(_python_blocks([_LOG_PREFIX.sub("", line, count=1) for line in text.splitlines()]))
     blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
-    found: list[list[_Block]] = []
+    grouped: list[list[_Block]] = []
     for block in blocks:
-        if block.link and found and (block.link == "cause" or _hides(block, found[-1][0])):
-            found[-1].insert(0, block)
-        elif block.link and found:
-            found[-1] = [block]
+        if block.link and grouped and (block.link == "cause" or _hides(block, grouped[-1][0])):
+            grouped[-1].insert(0, block)
+        elif block.link and grouped:
+            grouped[-1] = [block]
         else:
-            found.append([block])
-    return [tuple(ExceptionLink(b.type, b.message, b.frames) for b in chain) for chain in found]
+            grouped.append([block])
+    return [tuple(ExceptionLink(b.type, b.message, b.frames) for b in chain) for chain in grouped]
 
 
 def _hides(newer: _Block, older: _Block) -> bool:
@@ -139,7 +139,7 @@ def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
 
 def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _Block]:
-    """Read the frames and the message that follow a traceback's head; the index after them comes with the block."""
+    """Parse the frames and the message below a traceback's head. Returns the index of the next line, and the block."""
     frames: list[Frame] = []
     while index < len(lines):
         line = lines[index][indent:]
@@ -153,15 +153,15 @@ def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _
         index += 1
     if index >= len(lines):
         return index, _Block(frames=tuple(frames))
-    found = _EXCEPTION.match(lines[index][indent:])
-    if not found:
+    head = _EXCEPTION.match(lines[index][indent:])
+    if not head:
         return index, _Block(frames=tuple(frames))
-    message = [found["message"] or ""]
+    message = [head["message"] or ""]
     index += 1
     while index < len(lines) and not _ends_message(lines, index):
         message.append(lines[index][indent:] if not lines[index][:indent].strip() else lines[index])
         index += 1
-    return index, _Block("", tuple(frames), found["type"], "\n".join(message).strip())
+    return index, _Block("", tuple(frames), head["type"], "\n".join(message).strip())
 
 
 def _ends_message(lines: Sequence[str], index: int) -> bool:
@@ -170,7 +170,7 @@ def _ends_message(lines: Sequence[str], index: int) -> bool:
 
 
 def _pytest_blocks(lines: Sequence[str]) -> list[_Block]:
-    """The exceptions of pytest's long and short styles: lines begin with ``E``, frames are ``file.py:7: in name``."""
+    """The exceptions in pytest's long and short styles: lines begin with ``E``, frames are ``file.py:7: in name``."""
     blocks: list[_Block] = []
     frames: list[Frame] = []
     message: list[str] = []
@@ -196,15 +196,15 @@ def _pytest_blocks(lines: Sequence[str]) -> list[_Block]:
 def _bare_block(text: str) -> list[_Block]:
     """`text` as one exception without a traceback (``TYPE: REASON``, as torch's metrics have it)."""
     first, _, rest = text.strip().partition("\n")
-    found = _EXCEPTION.match(first)
-    if not found or not _NAMED.search(found["type"]):
+    head = _EXCEPTION.match(first)
+    if not head or not _NAMED.search(head["type"]):
         return []
-    return [_Block("", (), found["type"], f"{found['message'] or ''}\n{rest}".strip())]
+    return [_Block("", (), head["type"], f"{head['message'] or ''}\n{rest}".strip())]
 
 
 def _pytest_block(message: list[str], frames: Sequence[Frame], link: str) -> list[_Block]:
-    found = _EXCEPTION.match(message[0].strip())
-    if found and (found["message"] is not None or found["type"][:1].isupper()):
-        text = "\n".join([found["message"] or "", *message[1:]]).strip()
-        return [_Block(link, tuple(frames), found["type"], text)]
+    head = _EXCEPTION.match(message[0].strip())
+    if head and (head["message"] is not None or head["type"][:1].isupper()):
+        text = "\n".join([head["message"] or "", *message[1:]]).strip()
+        return [_Block(link, tuple(frames), head["type"], text)]
     return [_Block(link, tuple(frames), "AssertionError", "\n".join(message).strip())]

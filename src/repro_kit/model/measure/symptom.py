@@ -1,8 +1,8 @@
-"""Symptoms: what is wrong with a run that raises nothing, as a threshold on something that can be measured.
+"""Symptoms: what is wrong with a run that raises nothing, stated as a limit on a measurement.
 
 ``accuracy``, or ``MEASURE>LIMIT[UNIT][@BASELINE]``: ``recompiles>3``, ``graph-breaks>0``, ``compile-time>30s``,
-``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is to eager; after ``@`` it is to another cell,
-named by a backend or by settings: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
+``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is relative to eager, or to the cell after ``@``,
+which a backend or settings name: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Ver
 
 
 class Unit(StrEnum):
-    """What a limit counts."""
+    """The unit of a limit."""
 
     COUNT = "count"
     SECONDS = "seconds"
@@ -26,7 +26,7 @@ class Unit(StrEnum):
     RATIO = "ratio"
 
 
-#: Of each measure, the units that a limit may have; the first is meant where none is given.
+#: The units that each measure allows; the first is the default.
 _UNITS = {
     Kind.RECOMPILES: (Unit.COUNT, Unit.RATIO),
     Kind.GRAPH_BREAKS: (Unit.COUNT, Unit.RATIO),
@@ -34,7 +34,7 @@ _UNITS = {
     Kind.SLOWDOWN: (Unit.RATIO,),
     Kind.MEMORY: (Unit.RATIO, Unit.BYTES),
 }
-#: Measures that mean something without torch.compile, so that a ratio to eager can be formed.
+#: Measures that exist without torch.compile too, so that eager can be the baseline of a ratio.
 _IN_EAGER = (Kind.SLOWDOWN, Kind.MEMORY)
 _SUFFIXES = {
     "": None,
@@ -47,7 +47,7 @@ _SUFFIXES = {
 _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)(?:@(?P<baseline>.+))?")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
 
-#: What `--check` takes, for messages.
+#: The forms of `--check`, for messages.
 FORMS = "accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, memory>X"
 
 
@@ -55,7 +55,7 @@ FORMS = "accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, mem
 class Symptom:
     """A measure and the limit above which it is a failure.
 
-    `baseline`: the settings of the cell that a ratio is to; empty for eager. `reference`: what was measured there.
+    `baseline`: the settings of the cell that a ratio is relative to; empty for eager. `reference`: its measured value.
     """
 
     kind: Kind
@@ -63,17 +63,17 @@ class Symptom:
     unit: Unit = Unit.COUNT
     baseline: dict[str, Any] = field(default_factory=dict)
     reference: float | None = None
-    text: str = ""  # as the user wrote it; the oracle's command
-    pattern: str = ""  # what the oracle's output holds when it is this failure
+    text: str = ""  # as the user wrote it; for an oracle, its command
+    pattern: str = ""  # the oracle's output must contain this for the failure to count as the same
 
     @property
     def threshold(self) -> float:
-        """The limit in the unit of what is measured: times the baseline's value where there is one."""
+        """The limit in the unit of the measurement: multiplied by the baseline's value where there is one."""
         return self.limit if self.reference is None else self.limit * self.reference
 
     @property
     def timed(self) -> bool:
-        """Whether it is about time, so that nothing else may run beside a measurement."""
+        """Whether the symptom is about time, so that nothing else may run during a measurement."""
         return self.kind in (Kind.SLOWDOWN, Kind.COMPILE_TIME)
 
     def with_reference(self, value: float) -> Symptom:
@@ -81,19 +81,19 @@ class Symptom:
         return replace(self, reference=value)
 
     def verdict(self, measured: Measured, seconds: float = 0.0) -> Verdict:
-        """What a measurement says: a failure beyond its noise, flaky where the threshold lies within the noise."""
+        """The verdict on a measurement: fails above the limit and its noise, flaky where the limit is in the noise."""
         measured = replace(measured, limit=self.threshold)
-        said = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
+        shown_value = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
         brief = self._brief(measured.value)
         if measured.low > self.threshold:
             detail = f": {measured.detail}" if measured.detail else ""
-            words = f"{said}, more than {self._brief(self.threshold)}{detail}"
+            words = f"{shown_value}, more than {self._brief(self.threshold)}{detail}"
             failure = Failure(self.kind, text=words, measured=measured)
-            return Verdict(Status.FAIL, failure, seconds, note=said, measured=brief)
+            return Verdict(Status.FAIL, failure, seconds, note=shown_value, measured=brief)
         if measured.value > self.threshold or measured.high > self.threshold:
-            note = f"{said}, too near the limit to tell"
+            note = f"{shown_value}, too near the limit to tell"
             return Verdict(Status.FLAKY, seconds=seconds, note=note, measured=brief)
-        return Verdict(Status.PASS, seconds=seconds, note=said, measured=brief)
+        return Verdict(Status.PASS, seconds=seconds, note=shown_value, measured=brief)
 
     def _brief(self, value: float) -> str:
         match self.unit:
@@ -105,28 +105,28 @@ class Symptom:
 
 
 def parse_symptom(text: str) -> Symptom:
-    """The symptom that `text` names; raises ReproKitError with what is wrong, and what may be said."""
+    """The symptom that `text` names. Raises UsageError, whose message lists the valid forms."""
     if text.strip() == "accuracy":
         return Symptom(Kind.ACCURACY, text="accuracy")
-    found = _FORM.fullmatch(text.strip())
+    form = _FORM.fullmatch(text.strip())
     kinds = {str(kind): kind for kind in _UNITS}
-    if found is None or found["measure"] not in kinds:
-        raise UsageError(f"{text!r} is no symptom; say one of {FORMS}.")
-    kind = kinds[found["measure"]]
-    unit, factor = _unit(text, kind, found["suffix"])
-    baseline = _baseline(text, found["baseline"])
+    if form is None or form["measure"] not in kinds:
+        raise UsageError(f"{text!r} is no symptom; give one of {FORMS}.")
+    kind = kinds[form["measure"]]
+    unit, factor = _unit(text, kind, form["suffix"])
+    baseline = _baseline(text, form["baseline"])
     if unit is Unit.RATIO and not baseline and kind not in _IN_EAGER:
         raise UsageError(
             f"{text!r}: eager has no {kind.replace('-', ' ')} to compare with; "
-            f"name another baseline, such as {text}@aot_eager, or give an absolute limit."
+            f"name another baseline, for example {text}@aot_eager, or give an absolute limit."
         )
     if baseline and unit is not Unit.RATIO:
-        raise UsageError(f"{text!r}: a baseline goes with a ratio, such as {kind}>2x@{found['baseline']}.")
-    return Symptom(kind, float(found["limit"]) * factor, unit, baseline, text=text.strip())
+        raise UsageError(f"{text!r}: a baseline needs a ratio, for example {kind}>2x@{form['baseline']}.")
+    return Symptom(kind, float(form["limit"]) * factor, unit, baseline, text=text.strip())
 
 
 def shown(kind: Kind, unit: Unit, value: float) -> str:
-    """A value for people: ``5 recompiles``, ``1.43x the time``, ``2.0 GiB``."""
+    """A value with its unit, for people: ``5 recompiles``, ``1.43x eager's time``, ``2.0 GiB``."""
     match kind, unit:
         case Kind.RECOMPILES, _:
             return f"{value:g} recompile{'s' * (value != 1)}"
@@ -159,28 +159,28 @@ def _bytes(value: float) -> str:
 
 
 def _unit(text: str, kind: Kind, suffix: str) -> tuple[Unit, float]:
-    known = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
-    if known is None or known[0] not in _UNITS[kind]:
-        may = [name for name, it in _SUFFIXES.items() if it and it[0] in _UNITS[kind]]
-        raise UsageError(f"{text!r}: {kind} is not counted in {suffix!r}; say {' or '.join(may)}, or no unit.")
-    return known[0], float(known[1])
+    unit_and_factor = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
+    if unit_and_factor is None or unit_and_factor[0] not in _UNITS[kind]:
+        may = [name for name, entry in _SUFFIXES.items() if entry and entry[0] in _UNITS[kind]]
+        raise UsageError(f"{text!r}: {kind} is not counted in {suffix!r}; use {' or '.join(may)}, or no unit.")
+    return unit_and_factor[0], float(unit_and_factor[1])
 
 
 def _baseline(text: str, words: str | None) -> dict[str, Any]:
-    """``aot_eager``, or settings ``dynamic=False,inductor.pattern_matcher=False``; "eager" is the one without words."""
+    """The settings in ``aot_eager`` or ``dynamic=False,inductor.pattern_matcher=False``; empty for "eager" or None."""
     if not words or words == "eager":
         return {}
     settings: dict[str, Any] = {}
     for word in words.split(","):
-        found = _SETTING.fullmatch(word.strip())
-        if found is None:
+        setting = _SETTING.fullmatch(word.strip())
+        if setting is None:
             settings["backend"] = word.strip()
             continue
-        name, value = found["name"], _value(found["value"])
+        name, value = setting["name"], _value(setting["value"])
         if name not in ("backend", "mode", "dynamic", "fullgraph") and "." not in name:
             raise UsageError(
-                f"{text!r}: {name!r} is no setting; say backend, mode, dynamic, fullgraph, or one of a config module "
-                "such as inductor.pattern_matcher."
+                f"{text!r}: {name!r} is no setting; use backend, mode, dynamic, fullgraph, or a setting of a config "
+                "module such as inductor.pattern_matcher."
             )
         settings[name] = value
     return settings

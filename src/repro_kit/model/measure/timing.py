@@ -1,4 +1,4 @@
-"""What the probe found of compiled calls: measurements taken by turns with eager's, and comparisons with it."""
+"""The probe's measurements of compiled calls: time and memory taken in turns with eager, and compared results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from repro_kit.model.failure.failure import Difference, Failure, Kind, Measured, Phase
 
-_FLOOR = 1 << 20  # bytes below which memory is no matter of the compiled code
+_FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3
 
 Pair = tuple[float, float]  # compiled, eager
@@ -17,24 +17,24 @@ Pair = tuple[float, float]  # compiled, eager
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """What the probe measured of one callable that the script compiles (probe/repro_probe/calls)."""
+    """Measurements of one callable that the script compiles (probe/repro_probe/calls)."""
 
     name: str  # "step at train.py:5"
-    calls: int = 0  # that the script made
-    backward: bool = False  # the script ran the backward as well, so that it is part of the measurement
+    calls: int = 0  # number of calls that the script made
+    backward: bool = False  # the script ran the backward too, so the measurement includes it
     rounds: tuple[Pair, ...] = ()  # seconds of one call
-    memory: tuple[Pair, ...] = ()  # bytes
-    compared: int = 0  # calls that were compared with eager
-    difference: Difference | None = None  # the worst that was found
+    memory: tuple[Pair, ...] = ()  # peak bytes of one call
+    compared: int = 0  # number of calls that were compared with eager
+    difference: Difference | None = None  # the worst difference
     also: tuple[Difference, ...] = ()
-    tolerance: tuple[float, float] | None = None
+    tolerance: tuple[float, float] | None = None  # (rtol, atol)
     note: str = ""
-    raised: str = ""  # that one of eager and compiled raises and the other does not
-    problem: str = ""  # why it could not be measured
+    raised: str = ""  # says that only one of eager and compiled raises
+    problem: str = ""  # why the callable could not be measured
 
 
 def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
-    """The time of all calls the script makes as a ratio to eager's; None when nothing was measured."""
+    """The time of all calls of the script as a ratio to eager's; None when nothing was measured."""
     timed = [call for call in calls if call.rounds]
     if not timed:
         return None
@@ -44,7 +44,7 @@ def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
 
 
 def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
-    """The memory that the calls need at their peak as a ratio to eager's; None when nothing was measured."""
+    """The peak memory of the calls as a ratio to eager's; None when nothing was measured."""
     seen = [call for call in calls if call.memory]
     if not seen:
         return None
@@ -52,11 +52,13 @@ def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
     worst = max(seen, key=lambda call: statistics.median(compiled for compiled, _ in call.memory))
     compiled, eager = (statistics.median(pair[at] for pair in worst.memory) / 2**20 for at in (0, 1))
     words = f"{worst.name} {compiled:.1f} MiB compiled, {eager:.1f} MiB in eager"
-    return _ratio([(max(one, _FLOOR), max(other, _FLOOR)) for one, other in pairs], words)
+    return _ratio(
+        [(max(compiled_bytes, _FLOOR), max(eager_bytes, _FLOOR)) for compiled_bytes, eager_bytes in pairs], words
+    )
 
 
 def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
-    """The first callable whose compiled calls differ from eager; None when none was seen to."""
+    """The failure of the first callable whose compiled calls differ from eager's; None when no call differs."""
     call = next((call for call in calls if call.difference is not None), None)
     if call is None:
         return None
@@ -71,7 +73,7 @@ def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
 
 
 def interval(values: Sequence[float]) -> Measured:
-    """The median of `values` with its 95 % confidence interval (by ranks: nothing is assumed of the noise)."""
+    """The median of `values` with its 95 % confidence interval, by order statistics (no assumption on the noise)."""
     ordered = sorted(values)
     count = len(ordered)
     at = max(0, math.floor((count - 1.96 * math.sqrt(count)) / 2))
@@ -84,7 +86,7 @@ def _together(
     weight: Callable[[CompiledCall], int],
     combine: Callable[[list[float]], float],
 ) -> list[Pair]:
-    """The callables' measurements as one, round by round, each with its weight."""
+    """Combine the callables' measurements round by round, each with its weight."""
     rounds = min(len(of(call)) for call in calls)
     return [
         (
@@ -96,8 +98,8 @@ def _together(
 
 
 def _ratio(pairs: Sequence[Pair], detail: str) -> Measured:
-    found = interval([compiled / eager for compiled, eager in pairs])
-    return Measured(found.value, found.low, found.high, detail)
+    ratio = interval([compiled / eager for compiled, eager in pairs])
+    return Measured(ratio.value, ratio.low, ratio.high, detail)
 
 
 def _of(pairs: Sequence[Pair]) -> str:
@@ -110,7 +112,7 @@ def _parts(call: CompiledCall) -> str:
 
 
 def _excess(call: CompiledCall) -> float:
-    """The time that being compiled costs the script."""
+    """The extra seconds that compiling this callable costs the script."""
     return call.calls * statistics.median(compiled - eager for compiled, eager in call.rounds)
 
 

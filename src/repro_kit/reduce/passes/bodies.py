@@ -1,4 +1,4 @@
-"""Less of higher-order operators: their bodies in their place, or less of what is in the bodies."""
+"""Passes over higher-order operators: inline their bodies, or make the bodies smaller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from repro_kit.program import Program
-from repro_kit.program.edits import Rewrite
 from repro_kit.program.hops import (
     alike,
     all_inlined,
@@ -16,12 +15,13 @@ from repro_kit.program.hops import (
     without_operand,
     without_result,
 )
+from repro_kit.program.program_edits import Rewrite
 from repro_kit.reduce.adaptive import sweep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 
 def inline(search: Search) -> None:
-    """The statements of a body in place of the operator that calls it: of all, else of one after the other."""
+    """Inline the bodies of all higher-order operators; if that does not fail alike, of one operator at a time."""
     if search.program.bodies and not _go_on(
         search, [all_inlined(search.program), all_inlined(search.program, last=True)]
     ):
@@ -29,29 +29,29 @@ def inline(search: Search) -> None:
 
 
 def same_branches(search: Search) -> None:
-    """One body in the place of all that an operator chooses from."""
-    _repeat(search, lambda program: (it for call in calls(program) for it in alike(program, call)))
+    """Use one body for all branches of an operator."""
+    _repeat(search, lambda program: (variant for call in calls(program) for variant in alike(program, call)))
 
 
 def inside(search: Search) -> None:
-    """Within bodies, let readers of a value read one that it is made of."""
+    """Within bodies, replace a value by one of its operands."""
     steps = len(search.history)
-    for body in [it.name for it in search.program.bodies]:
+    for body in [function.name for function in search.program.bodies]:
         sweep(search, _items(search.program, body), partial(_bypass, body))
     if len(search.history) > steps:
         search.rebase()
 
 
 def _items(program: Program, body: str) -> list[tuple[str, str]]:
-    """(value, what it is made of) within a body, from its end, first operands first."""
-    (function,) = (it for it in program.bodies if it.name == body)
+    """(value, operand) pairs within a body, last statement first; first operands before all others."""
+    (function,) = (function for function in program.bodies if function.name == body)
     local = {*function.params, *(statement.target for statement in function.statements)}
     first: list[tuple[str, str]] = []
     further: list[tuple[str, str]] = []
-    for it in reversed(function.statements):
-        found = [(it.target, name) for name in it.reads if it.target is not None and name in local]
-        first += found[:1]
-        further += found[1:]
+    for statement in reversed(function.statements):
+        pairs = [(statement.target, name) for name in statement.reads if statement.target is not None and name in local]
+        first += pairs[:1]
+        further += pairs[1:]
     return [*first, *further]
 
 
@@ -63,7 +63,7 @@ def _bypass(body: str, items: Sequence[tuple[str, str]]) -> Proposal:
 
 
 def operands(search: Search) -> None:
-    """Fewer operands and results of the calls of bodies."""
+    """Remove operands and results from the calls of bodies."""
     _repeat(search, _lesser)
 
 
@@ -85,7 +85,7 @@ def _repeat(search: Search, smaller: Callable[[Program], Iterable[Program | None
 
 
 def _go_on(search: Search, programs: Iterable[Program | None]) -> bool:
-    """Whether one of `programs` holds; the search goes on from it."""
+    """Whether one of `programs` was accepted. The search then continues from it."""
     won = search.first(
         (None if program is None else [Rewrite(partial(_become, program))] for program in programs), alike=True
     )

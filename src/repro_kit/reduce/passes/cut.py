@@ -1,15 +1,15 @@
-"""The shortest failing prefix, then the latest start; everything alive at a cut stays alive."""
+"""Bisect for the shortest failing prefix, then for its latest start. Values alive at a cut become inputs or outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.search import Search
+from repro_kit.reduce.search_state import Search
 
 
 def cut_end(search: Search) -> None:
-    """Bisect for the shortest prefix that fails."""
+    """Bisect for the shortest failing prefix."""
     blocks = _blocks(search)
     low, high = 0, len(blocks)
     while high - low > 1:
@@ -19,7 +19,7 @@ def cut_end(search: Search) -> None:
 
 
 def cut_start(search: Search) -> None:
-    """Bisect for the latest start that fails."""
+    """Bisect for the latest failing start."""
     blocks = _blocks(search)
     low, high = 0, len(blocks)
     while high - low > 1:
@@ -29,14 +29,14 @@ def cut_start(search: Search) -> None:
 
 
 def ends(search: Search) -> None:
-    """Keep nothing between what the cuts found to start and to end the failure."""
+    """Keep only the first and the last block: the cuts found that the failure begins and ends there."""
     blocks = _blocks(search)
     if len(blocks) > 2:
         search.first([keep(search, [*blocks[0], *blocks[-1]])])
 
 
 def _probes(low: int, high: int, jobs: int) -> list[int]:
-    """Up to `jobs` points strictly between, evenly spaced, ascending."""
+    """Up to `jobs` points strictly between `low` and `high`, evenly spaced, ascending."""
     count = min(max(1, jobs), high - low - 1)
     return [low + (high - low) * (at + 1) // (count + 1) for at in range(count)]
 
@@ -46,12 +46,12 @@ def _joined(blocks: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _blocks(search: Search) -> list[list[int]]:
-    """Live units in order; those inside one functorch level are one block."""
+    """Live units in order. The units inside one functorch level form one block."""
     regions = search.base.regions
     blocks: list[list[int]] = []
     last = None
     for unit in search.units():
-        region = next((it for it in regions if it[0] < unit[0] < it[1]), None)
+        region = next((bounds for bounds in regions if bounds[0] < unit[0] < bounds[1]), None)
         if region is not None and region == last:
             blocks[-1] += unit
         else:

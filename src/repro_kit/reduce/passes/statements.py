@@ -1,27 +1,27 @@
-"""Fewer statements: values to inputs, values to operands, regions and outputs away."""
+"""Remove statements: replace values by inputs or by operands, and drop regions and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from repro_kit.program.edits import Bypass, Outputs, Remove
-from repro_kit.program.values import TensorRecord
+from repro_kit.program.program_edits import Bypass, Outputs, Remove
+from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
-_MOST_PAIRED = 7  # statements of which each pair is worth a try
-_NEAR = 32  # values that are looked at for one that is like another
+_MOST_PAIRED = 7  # a program with at most so many statements has each pair of them tried
+_NEAR = 32  # values to look at in search of a matching one
 
 
 def tidy(search: Search) -> None:
-    """Drop what is dead from the start."""
+    """Drop dead statements."""
     search.first([[Remove(frozenset())]])
 
 
 def to_input(search: Search) -> None:
-    """Replace runs of statements by inputs with their recorded values."""
+    """Replace runs of statements by inputs that hold their recorded values."""
     units = search.units()
 
     def propose(units: list[tuple[int, ...]]) -> Proposal:
@@ -29,12 +29,12 @@ def to_input(search: Search) -> None:
         return keep(search, [at for at in search.live if at not in gone]) if gone.intersection(search.live) else None
 
     if search.coarse:
-        units = units[1:-1]  # the cuts have found what starts and what ends the failure
+        units = units[1:-1]  # the cuts found that the failure needs the first and the last unit
     sweep(search, units, propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
 
 
 def bypass(search: Search) -> None:
-    """Let readers of a value read one that it was made from instead, where shape and dtype agree."""
+    """Replace a value by one that it was computed from, where shape and dtype agree."""
     base, names = search.base, search.names
     made_of = {base.statements[at].target: [names.get(name, name) for name in base.reads[at]] for at in search.live}
     first: list[tuple[int, str]] = []
@@ -43,9 +43,9 @@ def bypass(search: Search) -> None:
         target = base.statements[at].target
         if target is not None:
             sources = (_nearest(search, target, operand, made_of) for operand in made_of[target])
-            found = [(at, name) for name in dict.fromkeys(sources) if name is not None]
-            first += found[:1]
-            further += found[1:]
+            candidates = [(at, name) for name in dict.fromkeys(sources) if name is not None]
+            first += candidates[:1]
+            further += candidates[1:]
 
     def propose(items: list[tuple[int, str]]) -> Proposal:
         live = set(search.live)
@@ -56,20 +56,20 @@ def bypass(search: Search) -> None:
 
 
 def _nearest(search: Search, target: str, operand: str, made_of: Mapping[str | None, Sequence[str]]) -> str | None:
-    """`operand`, or the nearest value that it was made from, whichever is like the `target`."""
+    """`operand`, or the nearest value that it was computed from, that can replace `target`; None when none can."""
     level, seen = [operand], {operand}
     while level and len(seen) < _NEAR:
-        found = next((name for name in level if alike(search, target, name)), None)
-        if found is not None:
-            return found
-        above = dict.fromkeys(it for name in level for it in made_of.get(name, ()))
+        match = next((name for name in level if alike(search, target, name)), None)
+        if match is not None:
+            return match
+        above = dict.fromkeys(source for name in level for source in made_of.get(name, ()))
         level = [name for name in above if name not in seen]
         seen.update(level)
     return None
 
 
 def alike(search: Search, value: str, other: str) -> bool:
-    """Whether one value can take the place of another: the same shape, dtype and device."""
+    """Whether one value can replace another: same shape, dtype and device."""
     mine, its = search.metadata.get(value), search.metadata.get(other)
     if not (isinstance(mine, TensorRecord) and isinstance(its, TensorRecord)):
         return False
@@ -77,16 +77,16 @@ def alike(search: Search, value: str, other: str) -> bool:
 
 
 def pairs(search: Search) -> None:
-    """Two statements less at once, in the end: some can only go together."""
+    """Remove two statements at once, at the end: some statements can only go together."""
     while not search.coarse and 2 < len(search.units()) <= _MOST_PAIRED:
         live = set(search.live)
         two = combinations(search.units(), 2)
-        if search.first(keep(search, live.difference(one, other)) for one, other in two) is None:
+        if search.first(keep(search, live.difference(unit, second)) for unit, second in two) is None:
             return
 
 
 def effects(search: Search) -> None:
-    """Drop statements that only set state; those that belong together, together."""
+    """Drop statements that only set state. Statements of one group go together."""
 
     def propose(groups: list[tuple[int, ...]]) -> Proposal:
         gone = frozenset(at for group in groups for at in group)
@@ -97,7 +97,7 @@ def effects(search: Search) -> None:
 
 
 def outputs(search: Search) -> None:
-    """Return less: one value alone if that does, else without runs of values."""
+    """Return fewer values: a single one if possible."""
     if len(search.outputs) < 2:
         return
 
@@ -109,7 +109,7 @@ def outputs(search: Search) -> None:
 
 
 def merge_inputs(search: Search) -> None:
-    """Pass one input in place of several that look alike."""
+    """Pass one input in place of several with the same metadata."""
     seen: dict[object, str] = {}
     items: list[tuple[str, str]] = []
     for name in search.inputs:

@@ -1,4 +1,4 @@
-"""Plainer statements: arguments that the failure does not need, and public names of operators."""
+"""Make statements plain: drop arguments that the failure does not need, and use public names of operators."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 
 from repro_kit.program import Program, Statement, size
-from repro_kit.program.arguments import fewer_arguments, public_forms, with_statements
-from repro_kit.program.edits import Rewrite
-from repro_kit.reduce.search import Search
+from repro_kit.program.plainer_forms import fewer_arguments, public_forms, with_statements
+from repro_kit.program.program_edits import Rewrite
+from repro_kit.reduce.search_state import Search
 
-_MOST = 24  # statements of a program of which every argument is worth a try
+_MOST = 24  # a program with at most so many statements has every argument tried
 
 
 def arguments(search: Search) -> None:
-    """Fewer and plainer arguments, one after the other."""
+    """Drop arguments or make them plainer, one at a time."""
     if size(search.program) > _MOST:
         return
     steps = len(search.history)
@@ -24,18 +24,18 @@ def arguments(search: Search) -> None:
             plainer = [
                 _rewrite(name, {statement.line: fewer_argument}) for fewer_argument in fewer_arguments(statement)
             ]
-            won = search.first(([it] for it in plainer), fake=True)
+            won = search.first(([edit] for edit in plainer), fake=True)
             statement = _statement(search.program, name, at) if won is not None else None
     if len(search.history) > steps:
         search.rebase()
 
 
 def public_names(search: Search) -> None:
-    """``torch.relu`` for ``torch.ops.aten.relu.default``: everywhere at once, else where the failure stays."""
+    """``torch.relu`` for ``torch.ops.aten.relu.default``: everywhere at once, else one statement at a time."""
     if size(search.program) > _MOST:
         return
     steps = len(search.history)
-    found: dict[tuple[str, str], Statement] = {}
+    public: dict[tuple[str, str], Statement] = {}
     for name, at in _places(search.program):
         statement = _statement(search.program, name, at)
         forms = [] if statement is None else list(public_forms(statement))
@@ -43,13 +43,13 @@ def public_names(search: Search) -> None:
             continue
         programs = [with_statements(search.program, name, {statement.line: form}) for form in forms]
         valid = search.oracle.fake_valid(programs)
-        known = next((it for it, fine in zip(forms, valid, strict=True) if fine is not False), None)
-        if known is not None:
-            found[name, statement.line] = known
-    everywhere = [_rewrite(name, {line: it}) for (name, line), it in found.items()]
+        form = next((candidate for candidate, fine in zip(forms, valid, strict=True) if fine is not False), None)
+        if form is not None:
+            public[name, statement.line] = form
+    everywhere = [_rewrite(name, {line: new_form}) for (name, line), new_form in public.items()]
     if everywhere and search.first([everywhere], alike=True) is None and len(everywhere) > 1:
-        for it in everywhere:
-            search.first([[it]], alike=True)
+        for edit in everywhere:
+            search.first([[edit]], alike=True)
     if len(search.history) > steps:
         search.rebase()
 
@@ -59,8 +59,8 @@ def _places(program: Program) -> list[tuple[str, int]]:
 
 
 def _statement(program: Program, name: str, at: int) -> Statement | None:
-    """The statement at a place, which may be gone since."""
-    function = next((it for it in program.functions() if it.name == name), None)
+    """The statement at index `at` of function `name`; None when it is gone."""
+    function = next((candidate for candidate in program.functions() if candidate.name == name), None)
     return function.statements[at] if function is not None and at < len(function.statements) else None
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from repro_kit.case.results import Environment, GitState
+from repro_kit.case.stage_results import Environment, GitState
 from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Artifact
+from repro_kit.case.stage_results import Artifact
 from repro_kit.case.starts import note_start
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
 from repro_kit.runner.launch import Run, launch

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Observation, ObservedFailure
+from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.nature import Nature
+from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override

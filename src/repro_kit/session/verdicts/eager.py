@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import ObservedFailure
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run

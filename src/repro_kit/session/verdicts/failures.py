@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case.results import ObservedFailure
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.classify import (
@@ -16,8 +16,8 @@ from repro_kit.model.failure.classify import (
     failure_from_timeout,
 )
 from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.failure_nature import Nature, nature_of
 from repro_kit.model.failure.native import faulthandler_stack
-from repro_kit.model.failure.nature import Nature, nature_of
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.runner.findings import Findings, Uncaught

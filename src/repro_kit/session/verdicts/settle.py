@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import FAILURE, OBSERVATION
-from repro_kit.case.results import Observation
+from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.session.script.script_run import run_subject

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import SYMPTOM
-from repro_kit.case.results import ObservedFailure
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
 from repro_kit.model.failure.signature import signature_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.case.results import Capture
+from repro_kit.case.stage_results import Capture
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import Diagnosis, diagnose

@@ -16,7 +16,7 @@ from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
-from repro_kit.case.results import Environment
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.findings import read_findings

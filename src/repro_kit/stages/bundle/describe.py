@@ -23,7 +23,7 @@ from repro_kit.bundle.repro.source_files import PLACE, source_text
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case.case import Case
-from repro_kit.case.results import Capture, TwinFound
+from repro_kit.case.stage_results import Capture, TwinFound
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe

@@ -14,7 +14,7 @@ from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION, REDUCTION
-from repro_kit.case.results import Capture, Observation, ObservedFailure, Reduction, TwinFound
+from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import MEASURED, Kind

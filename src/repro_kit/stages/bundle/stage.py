@@ -14,7 +14,7 @@ from repro_kit.bundle.archive.contents import Contents, write_files
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case
 from repro_kit.case.handles import BUNDLE
-from repro_kit.case.results import BundleResult
+from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import Exit
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.results import Observation
+from repro_kit.case.stage_results import Observation
 from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program.graph_record import InputRecord
 from repro_kit.runner.findings import Findings, read_findings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, OBSERVATION
-from repro_kit.case.results import Artifact, Capture, Observation
+from repro_kit.case.stage_results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief

@@ -14,7 +14,7 @@ from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.probe.repro_probe.protocol.queries import Until
 from repro_kit.program import Program, render
-from repro_kit.program.values import Metadata, TensorRecord, records
+from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer
 from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.ui import Ui

@@ -8,7 +8,7 @@ import shutil
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.case.case import Case
 from repro_kit.case.handles import REDUCTION
-from repro_kit.case.results import Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.stage_results import Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.failure import Failure
 from repro_kit.program import Program, render

@@ -10,7 +10,7 @@ from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION
-from repro_kit.case.results import Environment, Observation, ObservedFailure
+from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom

@@ -8,7 +8,7 @@ from time import sleep
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.results import Environment, Observation
+from repro_kit.case.stage_results import Environment, Observation
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided
 from repro_kit.model.ablation.overrides import slug

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.results import Capture, Environment
+from repro_kit.case.stage_results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
 from repro_kit.model.failure.failure import Status, Verdict
@@ -116,7 +116,7 @@ def test_a_lowering(narrowed: Narrowed, tmp_path: Path) -> None:
     named = "inductor → graph 2/0 → lowerings → #2 aten.cos.default → gone with eager's kernel for that operator"
     assert in_one_line(chain) == named
     (op,) = [link for link in chain.links if link.culprit.startswith("#2")]
-    assert "program.py" in op.told and "torch.cos" in op.where and "torch.cos" not in op.claim
+    assert "program.py" in op.sentence and "torch.cos" in op.where and "torch.cos" not in op.claim
     assert op.good is not None and op.bad is not None
     assert (op.good.outcome, op.bad.outcome) == ("passes", "fails as observed")
     assert "TORCH_BISECT_MAX=1 " in op.good.repeat and "TORCH_BISECT_MAX=2 " in op.bad.repeat

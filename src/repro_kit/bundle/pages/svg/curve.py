@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.case.results import Reduction
+from repro_kit.case.stage_results import Reduction
 
 _WIDTH, _HEIGHT = 640, 260
 _LEFT, _TOP, _RIGHT, _BOTTOM = 56, 16, 624, 212  # of the plot within the picture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from repro_kit.journal import Journal
+from repro_kit.journal import JsonLinesJournal
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.serialize import from_data, to_data
@@ -22,7 +22,7 @@ class CellCache:
     def __init__(self, case: Path, about: Iterable[object]) -> None:
         """`about`: all that the cells depend on beside their own recipes."""
         self._about = list(about)
-        self._journal = Journal(
+        self._journal = JsonLinesJournal(
             case / _JOURNAL, lambda entry: from_data(entry["cell"], Cell), lambda cell: {"cell": to_data(cell)}
         )
 

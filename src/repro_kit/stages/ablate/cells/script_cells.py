@@ -18,7 +18,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.nature import Nature
+from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override

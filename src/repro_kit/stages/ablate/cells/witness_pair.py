@@ -11,7 +11,7 @@ from repro_kit.model.ablation.causes import AFRESH, WITNESS
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.ablation.witness import parting
+from repro_kit.model.ablation.parting import parting
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome

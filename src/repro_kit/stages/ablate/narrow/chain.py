@@ -133,7 +133,7 @@ def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
 def show(chain: Chain, ui: Ui) -> None:
     """The chain, a line a link."""
     for link in chain.links[1:]:
-        ui.note(f"{'also: ' if link.beside else '→ '}{link.told}")
+        ui.note(f"{'also: ' if link.beside else '→ '}{link.sentence}")
     for it in chain.untried:
         ui.note(f"no {it.step} named: {it.why}")
     if len(chain.links) > 1:

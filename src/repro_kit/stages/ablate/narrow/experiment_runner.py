@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from repro_kit.case.case import Subject
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
-from repro_kit.case.results import Capture, Environment
+from repro_kit.case.stage_results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import orjson
 
-from repro_kit.journal import Journal
+from repro_kit.journal import JsonLinesJournal
 from repro_kit.model.ablation.evidence import Link, Side
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.stages.ablate.narrow.experiment_runner import Experiment, ExperimentRunner, Variation
@@ -25,7 +25,7 @@ class Experiments:
         self.runner = runner
         self.runs = 0  # made now, not those of an earlier run
         self.seconds = 0.0
-        self._journal = Journal(
+        self._journal = JsonLinesJournal(
             runner.cells.case.path / _JOURNAL,
             lambda entry: from_data(entry["trial"], Experiment),
             lambda experiment: {"trial": to_data(experiment)},

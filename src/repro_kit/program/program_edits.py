@@ -1,6 +1,6 @@
-"""Edits: the vocabulary in which a smaller program is proposed, over a base program that stays as it is.
+"""Edits: changes to a base program that propose a smaller one. The base stays unchanged.
 
-An edit records itself in a `Plan`; `rebuild` makes the program of a plan. To add a kind of edit is to add a class.
+An edit records itself in a `Plan`, and `rebuild` makes the program of a plan. A new kind of edit is a new class here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from repro_kit.program.inputs import Data, TensorInput
 from repro_kit.program.program import Program
 from repro_kit.program.rebuild import Plan, rebuild
 from repro_kit.program.resize import resized
-from repro_kit.program.values import Metadata
+from repro_kit.program.value_records import Metadata
 
 
 class Edit(Protocol):
-    """One change."""
+    """One change to a program."""
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
@@ -28,7 +28,7 @@ class Edit(Protocol):
 
 @dataclass(frozen=True)
 class Remove:
-    """Drop statements (indices into the base's graph). Values of them that are still needed become inputs."""
+    """Drop statements (indices into the base's graph). Their values become inputs where they are still needed."""
 
     statements: frozenset[int]
 
@@ -39,7 +39,7 @@ class Remove:
 
 @dataclass(frozen=True)
 class Bypass:
-    """Whoever reads one of these values (a statement's or an input) reads the earlier one that it maps to instead."""
+    """Replace each of these values (of a statement or an input) by the earlier value that it maps to."""
 
     values: Mapping[str, str] = field(hash=False)
 
@@ -50,7 +50,7 @@ class Bypass:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The graph returns these values, as a flat tuple."""
+    """Return these values, as a flat tuple."""
 
     values: tuple[str, ...]
 
@@ -61,11 +61,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class SetData:
-    """An input gets other values."""
+    """Give an input other values."""
 
     input: str
     data: Data
-    dtype: str | None = None  # for an input whose line does not tell, since its values were stored
+    dtype: str | None = None  # for an input whose values were stored, so that its line has no dtype
     device: str | None = None
 
     def put(self, plan: Plan) -> Plan:
@@ -79,7 +79,7 @@ class SetData:
 
 @dataclass(frozen=True)
 class SetInput:
-    """An input changes in some fields (`requires_grad`, `strided` …)."""
+    """Change fields of an input (`requires_grad`, `strided`, …)."""
 
     input: str
     changes: Mapping[str, Any] = field(hash=False)
@@ -95,7 +95,7 @@ class SetInput:
 
 @dataclass(frozen=True)
 class SetRecipe:
-    """A field of the recipe changes."""
+    """Change a field of the recipe."""
 
     field: str
     value: Any
@@ -107,7 +107,7 @@ class SetRecipe:
 
 @dataclass(frozen=True)
 class DropMarks:
-    """No ``mark_dynamic`` and the like."""
+    """Drop ``mark_dynamic`` and similar marks."""
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
@@ -116,7 +116,7 @@ class DropMarks:
 
 @dataclass(frozen=True)
 class KeepCalls:
-    """Only these calls (by position) are made."""
+    """Make only these calls (by position)."""
 
     kept: tuple[int, ...]
 
@@ -127,7 +127,7 @@ class KeepCalls:
 
 @dataclass(frozen=True)
 class Preamble:
-    """The preamble and further imports become these."""
+    """Replace the preamble and the additional imports."""
 
     text: str
     imports: tuple[str, ...]
@@ -139,13 +139,13 @@ class Preamble:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The program that the other edits make becomes another one, less what is dead then; None: it cannot.
+    """Replace the program that the other edits make by `change` of it, without dead code; None: it cannot be changed.
 
-    What was recorded of the base may not hold for it: whoever gets one accepted goes on from it as a new base.
+    The base's metadata may not hold for the new program. A search that accepts it must use it as its new base.
     """
 
     change: Callable[[Program], Program | None]
-    tidy: bool = True  # something may be dead then
+    tidy: bool = True  # drop what is dead after the change
 
     def put(self, plan: Plan) -> Plan:
         """`plan` with this change."""
@@ -157,12 +157,12 @@ class Rewrite:
 
 
 def resize(sizes: Mapping[int, int], *, code: bool) -> Rewrite:
-    """Numbers become others in the sizes of inputs, with `code` in statements too."""
+    """Replace numbers in the sizes of inputs; with `code`, in statements too."""
     return Rewrite(partial(resized, sizes=sizes, code=code), tidy=False)
 
 
 def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:
-    """The plan that `edits` make, after `start`."""
+    """The plan that `edits` make after `start`."""
     plan = start or Plan()
     for edit in edits:
         plan = edit.put(plan)
@@ -170,9 +170,9 @@ def planned(edits: Iterable[Edit], start: Plan | None = None) -> Plan:
 
 
 def apply(base: Program | Base, edits: Iterable[Edit], metadata: Metadata, start: Plan | None = None) -> Program | None:
-    """`base` with `edits`, after those of `start`; None when they need an input of which nothing usable was recorded.
+    """`base` with `edits`, after those of `start`; None when a new input has no usable metadata.
 
-    Dead pure statements, unused inputs and unused bodies are left out.
+    Dead pure statements, unused inputs and unused bodies are dropped.
     """
     built = rebuild(base if isinstance(base, Base) else Base(base), planned(edits, start), metadata)
     return built.program if built is not None else None

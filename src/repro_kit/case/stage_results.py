@@ -1,4 +1,4 @@
-"""What each stage leaves in the case, as typed data; one class a file."""
+"""The results of the stages in a case, as typed data; one class per file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
-from repro_kit.model.failure.nature import Nature
+from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class GitState:
-    """The user's repository; `remotes` carry no credentials."""
+    """The user's git repository. `remotes` are URLs without credentials."""
 
     root: str
     commit: str | None
@@ -42,10 +42,10 @@ class Environment:
 
 @dataclass(frozen=True)
 class Artifact:
-    """An `fx_graph_runnable` extracted from the trace."""
+    """An `fx_graph_runnable` that was extracted from the trace."""
 
-    compile_id: str  # "0/1", tlparse's text form
-    path: str  # within the case
+    compile_id: str  # "0/1", in tlparse's form
+    path: str  # relative to the case
     rank: int | None = None
 
 
@@ -66,7 +66,7 @@ class Observation:
     """`observe/run.json`."""
 
     argv: tuple[str, ...]
-    exit_status: int | None  # None when killed by a signal or at the time-out
+    exit_status: int | None  # None when a signal or the time-out ended the run
     signal: str | None
     timed_out: bool
     seconds: float
@@ -75,9 +75,9 @@ class Observation:
     torch: str | None
     failures: tuple[ObservedFailure, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    graphs: int = 0  # compile ids seen
-    last_step: str | None = None  # compile step that began and did not end
-    eager: Status | None = None  # verdict of the same command under TORCH_COMPILE_DISABLE=1; None: not run
+    graphs: int = 0  # number of compile ids in the trace
+    last_step: str | None = None  # the compile step that began and did not end
+    eager: Status | None = None  # the same command's verdict under TORCH_COMPILE_DISABLE=1; None: not run
     warnings: tuple[str, ...] = ()
     settled: bool = True  # False: whether the compiler is to blame was left to a graph that fails alone, or to `settle`
     recorded: bool = False  # the graphs were recorded in this run, below `observe/probe`
@@ -99,18 +99,18 @@ class Capture:
     subject: Literal["program", "script"]
     border: Literal["dynamo", "aot"] | None = None
     graphs: int = 0  # graphs that were recorded
-    graph: str | None = None  # compile id of the one that is the program
+    graph: str | None = None  # compile id of the graph that became the program
     statements: int = 0
     verdict: Verdict | None = None  # of the program alone
-    signature: Signature | None = None  # rebased on the program
+    signature: Signature | None = None  # of the program's failure, which may differ in form from the script's
     recipe: Recipe = field(default_factory=Recipe)
-    fresh: bool = False  # it fails only in an interpreter that has compiled nothing before
-    note: str = ""  # why there is no program, or what had to be left out
+    fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
+    note: str = ""  # why there is no program, or what was left out
 
 
 @dataclass(frozen=True)
 class ReductionStep:
-    """One accepted program: which pass found it, how large it is, after how many queries, and where it lies."""
+    """One accepted program: the pass that proposed it, its size, the queries made so far, and its file."""
 
     name: str
     statements: int
@@ -121,7 +121,7 @@ class ReductionStep:
 
 @dataclass(frozen=True)
 class RemovalTried:
-    """One thing less than the result in words, and the outcome: ``pass``, ``other: …``; "" where no program is left."""
+    """One part removed from the result (`what`), and the outcome: ``pass``, ``other: …``; "" without a program."""
 
     what: str
     outcome: str = ""
@@ -129,7 +129,7 @@ class RemovalTried:
 
 @dataclass(frozen=True)
 class TwinFound:
-    """The nearest program that passes: the change in words, and as a unified diff of the two programs."""
+    """The nearest variant that passes: the change in words, and as a unified diff of the two programs."""
 
     what: str
     diff: str
@@ -144,18 +144,18 @@ class Reduction:
     statements_after: int
     queries: int
     seconds: float
-    verified: bool  # failed with the signature in a fresh interpreter
+    verified: bool  # the result failed with the signature in a fresh interpreter
     self_contained: bool  # needs no stored tensor values
     steps: tuple[ReductionStep, ...] = ()
     stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
-    others: tuple[str, ...] = ()  # signatures of other failures met on the way
-    minimal: bool = False  # every single removal was tried, and none fails alike
+    others: tuple[str, ...] = ()  # signatures of other failures that the search met
+    minimal: bool = False  # 1-minimal: every single removal was tried, and none fails alike
     removals: tuple[RemovalTried, ...] = ()
     twin: TwinFound | None = None
-    repeats: int = 1  # runs of a program before it counted as not failing: more for a flaky failure
-    note: str = ""  # how often a flaky failure was seen, and how sure the judgement on candidates is
-    difference: Difference | None = None  # of a wrong result, from eager's
-    failed: int = 0  # of `runs` of the captured program
+    repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
+    note: str = ""  # the rate of a flaky failure, and how reliable the reduction is
+    difference: Difference | None = None  # between the compiled result and eager's
+    failed: int = 0  # of `runs` runs of the captured program
     runs: int = 0
 
 
@@ -169,7 +169,7 @@ class BundleResult:
     fails_with_signature: bool
     passes_in_eager: bool
     layer: Layer | None
-    reason: str = ""  # why it is not verified, or not minimized
+    reason: str = ""  # why the bundle is not verified, or not minimized
     files: tuple[str, ...] = ()
-    flaky: str = ""  # how often it fails, in words; empty: in every run
-    needs: tuple[str, ...] = ()  # what of this machine repro.py needs to fail, and does not hold
+    flaky: str = ""  # how often repro.py fails, in words; "" when it always fails
+    needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain

@@ -2,7 +2,7 @@ from math import nan
 
 import pytest
 
-from repro_kit.model.ablation.witness import Parting, parting
+from repro_kit.model.ablation.parting import Parting, parting
 
 GIVEN = [["tensor", "torch.float32", [3], 3.0, 4.5]]
 CALL = ["f", GIVEN, 6.0, {"seen": [1, 1.0], "n": 2}]

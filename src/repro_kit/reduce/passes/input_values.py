@@ -1,4 +1,4 @@
-"""Plainer inputs: generated values for stored ones, no strides, no gradients."""
+"""Make inputs plain: generated values in place of stored ones, no strides, no gradients."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from repro_kit.program import Data, TensorInput
-from repro_kit.program.edits import Edit, SetData, SetInput
 from repro_kit.program.inputs import DataKind
-from repro_kit.program.values import TensorRecord, generated, span
+from repro_kit.program.program_edits import Edit, SetData, SetInput
+from repro_kit.program.value_records import TensorRecord, generated, span
 from repro_kit.reduce.adaptive import sweep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
-_CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")  # data of whatever dtype the line says
+_CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")  # data in the dtype that the line chooses
 _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
 
 
 def generate(search: Search) -> None:
-    """Generated values instead of stored ones, so that no user data is needed."""
+    """Replace stored values by generated ones, so that the repro needs no user data."""
     stored = {line.name: record for line, record in _stored(search)}
 
     def propose(names: list[str]) -> Proposal:
@@ -29,7 +29,7 @@ def generate(search: Search) -> None:
 
 
 def plainest(search: Search) -> list[Edit]:
-    """Edits that make every input as plain as can be."""
+    """Edits that make every input as plain as possible."""
     edits: list[Edit] = [_generate(line.name, record) for line, record in _stored(search)]
     for line in _tensors(search):
         edits += filter(None, (plainer(search, line) for plainer in _PLAINER))
@@ -37,17 +37,17 @@ def plainest(search: Search) -> list[Edit]:
 
 
 def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
-    """Inputs with stored values, each with what is known of its source."""
+    """Inputs with stored values, each with the metadata of the stored tensor."""
     lines = [line for line in search.program.inputs if isinstance(line, TensorInput)]
     for line in lines:
         if line.data.kind not in ("load", "tensor"):
             continue
         record = _record(search, line)
         if record is None:
-            views = [(it, _record(search, it)) for it in lines if it.base == line.name and it.strided]
-            ends = [it.offset + span(it.shape or (), it.stride or ()) for it, _ in views]
-            known = next((found for _, found in views if found is not None), None)
-            record = replace(known, shape=(max(ends),), stride=(1,)) if known is not None else None
+            views = [(view, _record(search, view)) for view in lines if view.base == line.name and view.strided]
+            ends = [view.offset + span(view.shape or (), view.stride or ()) for view, _ in views]
+            view_record = next((candidate for _, candidate in views if candidate is not None), None)
+            record = replace(view_record, shape=(max(ends),), stride=(1,)) if view_record is not None else None
         elif line.strided is not None:
             size = line.offset + span(line.strided.shape, line.strided.stride)
             record = replace(record, shape=(size,), stride=(1,))
@@ -56,7 +56,7 @@ def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
 
 
 def _record(search: Search, line: TensorInput) -> TensorRecord | None:
-    """What was recorded of the parameter that `line` is passed for, or of the value that it stands in for."""
+    """The metadata of the parameter that `line` is passed to; None when it is not known to be a tensor."""
     for call in search.program.calls:
         for param, name in zip(search.program.graph.params, call, strict=True):
             record = search.metadata.get(param)
@@ -75,7 +75,7 @@ def _set(name: str, record: TensorRecord, data: Data) -> SetData:
 
 
 def _further(record: TensorRecord) -> Iterator[Data]:
-    """Other ways to make values, for when the likeliest does not fail."""
+    """Other ways to generate values, for when the likeliest one does not fail alike."""
     if "float" in record.dtype or "complex" in record.dtype:
         yield from (Data(kind, record.shape) for kind in _FLOATS)
     else:
@@ -86,7 +86,7 @@ def _further(record: TensorRecord) -> Iterator[Data]:
 
 
 def plain_inputs(search: Search) -> None:
-    """Contiguous tensors without aliasing, gradients, or the mark of a parameter, wherever the failure allows it."""
+    """Drop strides, aliasing, gradients and parameter marks wherever the failure allows it."""
     for plainer in _PLAINER:
 
         def propose(names: list[str], plainer: _Plainer = plainer) -> Proposal:
@@ -97,7 +97,7 @@ def plain_inputs(search: Search) -> None:
 
 
 def dtypes(search: Search) -> None:
-    """Generated inputs of the default dtype."""
+    """Give generated inputs the default dtype."""
     special = [tensor.name for tensor in _tensors(search) if tensor.dtype is not None and tensor.data.kind in _CHOSEN]
 
     def propose(names: list[str]) -> Proposal:

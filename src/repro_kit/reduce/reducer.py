@@ -1,4 +1,4 @@
-"""The public entry: from a failing program to the smallest one that fails alike."""
+"""The entry point: from a failing program to the smallest program that fails alike."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Outputs, Remove, apply
+from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.flaky import chance_to_miss, repeats_for
-from repro_kit.reduce.journal import Journal
 from repro_kit.reduce.neighbours import Neighbours, look_around
 from repro_kit.reduce.oracle import Answer, Oracle
-from repro_kit.reduce.passes import bodies, cut, settings, statements, values, wording
+from repro_kit.reduce.passes import bodies, cut, input_values, recipe_settings, statements, wording
 from repro_kit.reduce.passes.guess import guess
+from repro_kit.reduce.passes.input_shapes import shapes
 from repro_kit.reduce.passes.plain import plain
-from repro_kit.reduce.passes.shapes import shapes
-from repro_kit.reduce.search import Accepted, Event, Limits, Search, Stop, Stopped, key_of
+from repro_kit.reduce.search_state import Accepted, Event, Search, SearchLimits, Stop, Stopped, key_of
 
-_RUNS = 3  # of the original, to see whether it always fails
-_MOST = 10  # of one that does not, to see how often it does
-_SLOW = 20.0  # seconds of one run, from which on one run has to do
-_STRUCTURE = 0.75  # of the deadline: what is left makes the best so far self-contained
+_RUNS = 3  # runs of the original, to see whether it always fails
+_MOST = 10  # runs of a flaky original, to measure its rate
+_SLOW = 20.0  # seconds: from here on, one run of the original must do
+_STRUCTURE = 0.75  # share of the deadline for the structure; the rest makes the best program self-contained
 
-#: In order; each list is repeated until nothing in it makes progress, then all of them.
+#: The passes in order. Each list is repeated until it makes no progress, then all lists are.
 CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, cut.cut_end, cut.cut_start, cut.ends)
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.inline,
@@ -42,21 +42,21 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
     plain,
-    values.generate,
-    values.plain_inputs,
-    values.dtypes,
+    input_values.generate,
+    input_values.plain_inputs,
+    input_values.dtypes,
     shapes,
-    settings.marks,
-    settings.recipe,
-    settings.calls,
+    recipe_settings.marks,
+    recipe_settings.recipe,
+    recipe_settings.calls,
     wording.arguments,
     wording.public_names,
-    settings.preamble,
+    recipe_settings.preamble,
 )
 
 
 class CannotReduce(ReproKitError):
-    """The program does not fail as the oracle expects, or fails without any compute; `program` is what was judged."""
+    """The program does not fail as the oracle expects, or fails without any compute; `program` is the judged one."""
 
     def __init__(self, message: str, program: Program, answers: Sequence[Answer]) -> None:
         super().__init__(message, Exit.FAILED)
@@ -66,7 +66,7 @@ class CannotReduce(ReproKitError):
 
 @dataclass(frozen=True)
 class Result:
-    """What a reduction found: `history`, every accepted program; `others`, one program for each other failure met."""
+    """The outcome of a reduction. `history`: every accepted program. `others`: one program per other failure met."""
 
     program: Program
     statements_before: int
@@ -75,10 +75,10 @@ class Result:
     steps: int
     seconds: float
     stopped: Stop
-    failed: int  # of `runs` of the original: fewer for a flaky failure
+    failed: int  # of `runs` runs of the original; fewer than `runs` for a flaky failure
     runs: int
-    repeats: int = 1  # runs of a candidate before it counted as not failing
-    missed: float = 0.0  # chance that one which fails as often as the original did not in any of them
+    repeats: int = 1  # runs of a candidate before it counted as passing
+    missed: float = 0.0  # chance that a candidate which fails as often as the original passed all `repeats` runs
     history: tuple[Accepted, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
     others: tuple[tuple[str, Program], ...] = ()
@@ -96,16 +96,23 @@ def minify(
     clock: Callable[[], float] = time.monotonic,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> Result:
-    """The smallest program found that fails like `program`, by the judgement of `oracle`.
+    """The smallest program found that fails like `program`, according to `oracle`.
+
+    The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`order.measure`). At
+    a fixpoint no pass makes progress; `Neighbours.minimal` says whether the result is 1-minimal.
 
     `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`
-    already; they count among its first three. `journal`: with one that a killed search left, no
-    finished query is made again, and the end is the same. `budget`: queries, `deadline`: seconds of `clock`; at either
-    the best so far is returned. Raises CannotReduce when the program does not fail alike in any of its first runs, or
-    when a program without compute "fails" too.
+    already; they count among its first runs. `journal`: with the journal of a killed search, no finished query is made
+    again, and the result is the same. `budget` (queries) and `deadline` (seconds of `clock`) end the search early; the
+    best program so far is the result. Raises CannotReduce when no first run of `program` fails alike, or when a program
+    without compute fails alike too.
     """
     search = Search(
-        Base(program), oracle, Journal() if journal is None else journal, Limits(budget, deadline, clock), on_event
+        Base(program),
+        oracle,
+        Journal() if journal is None else journal,
+        SearchLimits(budget, deadline, clock),
+        on_event,
     )
     start = clock()
     original: list[Answer] = list(before)
@@ -143,9 +150,9 @@ def minify(
 
 
 def _measure(search: Search, answers: list[Answer]) -> None:
-    """Run the original until it is known how often it fails; more often when it does not always.
+    """Run the original until its failure rate is known: more often when some runs pass.
 
-    `answers` are what is known, and grow. A flaky failure makes the search repeat its queries.
+    `answers` are those given already; new ones are appended. A flaky failure makes the search repeat its queries.
     """
     search.begin("verify")
     _run_original(search, answers, 1)
@@ -166,7 +173,7 @@ def _measure(search: Search, answers: list[Answer]) -> None:
 
 
 def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
-    """Run it until it has been run `runs` times, as many at a time as the oracle can."""
+    """Run the original until there are `runs` answers, as many runs at a time as the oracle can make."""
     key = key_of(render(search.program, footer=False))
     while len(answers) < runs:
         numbers = range(len(answers), min(runs, len(answers) + max(1, search.oracle.jobs)))
@@ -182,12 +189,12 @@ def _judged(answers: Sequence[Answer]) -> int:
 
 
 def _is_slow(answers: Sequence[Answer]) -> bool:
-    """Whether one run has to do."""
+    """Whether one run of the original must do."""
     return answers[0].interesting and answers[0].seconds >= _SLOW
 
 
 def _check_trivial(search: Search) -> None:
-    """A program that only returns an input must not fail, or the judgement is about something else than the graph."""
+    """Check the oracle: a program that only returns an input must not fail alike, or the graph is not the cause."""
     trivial = _trivial(search)
     if trivial is None:
         return
@@ -201,7 +208,7 @@ def _check_trivial(search: Search) -> None:
 
 
 def _trivial(search: Search) -> Program | None:
-    """The program without compute; None where it has none, or no tensor to return."""
+    """The program without compute; None when the program has none, or has no tensor to return."""
     program = search.program
     tensors = {input_.name for input_ in program.inputs if isinstance(input_, TensorInput)}
     call = dict(zip(program.graph.params, program.calls[0], strict=True))
@@ -215,9 +222,9 @@ def _trivial(search: Search) -> Program | None:
 def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
     search.share = _STRUCTURE
     try:
-        if slow:  # there is time for a few steps only, and a hang that gets shorter is harder to tell from a slow pass
+        if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
             _run(search, plain)
-        _run(search, settings.narrow)
+        _run(search, recipe_settings.narrow)
         _run(search, statements.tidy)
         search.begin("guess")
         guess(search, hints)
@@ -230,10 +237,10 @@ def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
 
 
 def _to_the_end(search: Search) -> None:
-    """Quickly to what is nearly minimal; then until nothing can be plainer and no single statement can go."""
+    """First reach a nearly minimal program in few queries. Then repeat until no pass and no single statement helps."""
     search.coarse = True
-    for it in CUTS:
-        _run(search, it)
+    for pass_ in CUTS:
+        _run(search, pass_)
     _fixpoint(search, STRUCTURE)
     search.coarse = False
     steps = -1
@@ -251,6 +258,6 @@ def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> Non
             _run(search, pass_)
 
 
-def _run(search: Search, it: Callable[[Search], None]) -> None:
-    search.begin(it.__name__)
-    it(search)
+def _run(search: Search, pass_: Callable[[Search], None]) -> None:
+    search.begin(pass_.__name__)
+    pass_(search)

@@ -1,4 +1,4 @@
-"""The text of a statement as it stands in its file."""
+"""The source text of a statement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 
 
 def text_of(source: str, node: ast.stmt) -> str:
-    """The statement's own lines, comments and decorators included, moved to column 0; its part of a shared line."""
+    """The lines of the statement with comments and decorators, dedented; only its own part of a shared line."""
     first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
     lines = source.splitlines()[first - 1 : node.end_lineno]
     before = lines[0].encode()[: node.col_offset] if first == node.lineno else b""

@@ -1,4 +1,4 @@
-"""What every source of builds offers."""
+"""The interface of a source of builds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from repro_kit.bisect import Build
 
 
 class UnusableError(Exception):
-    """A build that cannot be made ready; the message says why, in one sentence."""
+    """A build cannot be made ready; the message says why, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A build that can be run: its interpreter, and what is around it."""
+    """A build that can be run: its interpreter, and its surroundings."""
 
     python: str
-    variables: Mapping[str, str] = field(default_factory=dict)  # of its processes
-    cwd: Path | None = None  # where the command runs, if that belongs to the build
+    variables: Mapping[str, str] = field(default_factory=dict)  # environment variables of its processes
+    cwd: Path | None = None  # the working directory, if it belongs to the build
     version: str | None = None
     commit: str | None = None
     repository: str | None = None  # URL on GitHub
@@ -29,29 +29,29 @@ class Ready:
 
 @dataclass(frozen=True)
 class BuildCommand:
-    """How a commit becomes a build: a shell command run in its work tree, and how long it may take."""
+    """How a commit becomes a build: a shell command, run in its work tree, and its time limit in seconds."""
 
     command: str | None = None
     timeout: float = 7200.0
 
 
 class BuildSource(Protocol):
-    """Builds of one piece of software."""
+    """A source of builds of one package."""
 
-    what: str  # "torch nightlies for cpu"
+    description: str  # "torch nightlies for cpu"
 
     def builds(self) -> Sequence[Build]:
         """All builds, oldest first. Raises ReproKitError when they cannot be listed."""
         ...
 
     def ready(self, build: Build) -> AbstractContextManager[Ready]:
-        """Make `build` ready, and clean up afterwards. Raises UnusableError when it cannot be."""
+        """Make `build` ready, and clean up afterwards. Raises UnusableError when this fails."""
         ...
 
     def fetch(self, build: Build) -> None:
-        """Get beforehand what `ready` would wait for; called from other threads. Failures are left to `ready`."""
+        """Download ahead what `ready` will need; called from other threads. `ready` reports the failures."""
         ...
 
     def close(self) -> None:
-        """End what `fetch` is still at."""
+        """End running downloads."""
         ...

@@ -1,4 +1,4 @@
-"""Which names of its module a piece of code reads."""
+"""The global names that a piece of code reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import symtable
 
 
 def reads_of(code: str) -> set[str]:
-    """Names that `code`, statements of a module, reads there or in its functions; not parameters and local names.
+    """Global names that `code` (statements of a module) reads, in functions too. Parameters and locals do not count.
 
-    Raises SyntaxError.
+    Raises SyntaxError when `code` is not Python.
     """
     return set(_referenced(symtable.symtable(code, "<code>", "exec"), top=True))
 

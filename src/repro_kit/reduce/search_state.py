@@ -1,4 +1,4 @@
-"""The state of one reduction: the smallest program so far, and the judging of what passes propose."""
+"""The state of one reduction: the smallest program so far, and the judging of the candidates that passes propose."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Literal
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Edit, planned
+from repro_kit.program.program_edits import Edit, planned
 from repro_kit.program.rebuild import Built, Plan, rebuild
-from repro_kit.program.values import Metadata
-from repro_kit.reduce.journal import Journal
+from repro_kit.program.value_records import Metadata
+from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import Measure, measure
 
 Stop = Literal["fixpoint", "deadline", "budget"]
-#: Of several runs of one program, the first of these counts. What eager says does not change from run to run.
+#: Of several runs of one program, the earliest outcome in this list counts. Eager's result does not vary between runs.
 _TELLING = (
     RunOutcome.FAILS_ALIKE,
     RunOutcome.INVALID,
@@ -32,7 +32,7 @@ Proposal = Sequence[Edit] | None
 
 
 class Stopped(Exception):
-    """The budget or the deadline is reached; the best program so far stays in the search."""
+    """The budget or the deadline is used up. The best program so far stays in the search."""
 
     def __init__(self, reason: Stop) -> None:
         super().__init__(reason)
@@ -40,8 +40,8 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How long a search may go on: `budget` queries, `deadline` in seconds of `clock`; None: no limit."""
+class SearchLimits:
+    """The limits of a search: `budget` in queries, `deadline` in seconds of `clock`; None: no limit."""
 
     budget: int | None
     deadline: float | None
@@ -50,25 +50,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Accepted:
-    """One step of the search: a smaller program that fails alike."""
+    """One accepted step: a smaller program that fails alike."""
 
     name: str  # of the pass
     program: Program
     statements: int
-    queries: int  # made so far
+    queries: int  # made so far, this step's included
     seconds: float  # since the search began
 
 
 @dataclass(frozen=True)
 class Event:
-    """Progress: a pass began, a query was answered, a smaller program was accepted, the search ended."""
+    """Progress of a search: a pass began, a query was answered, a program was accepted, or the search ended."""
 
     kind: Literal["pass", "query", "accepted", "end"]
     name: str  # of the pass
-    statements: int  # left
+    statements: int  # compute statements left
     queries: int
     answer: Answer | None = None  # of a query
-    stopped: Stop | None = None  # why it ended
+    stopped: Stop | None = None  # why the search ended
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,26 @@ class _Candidate:
 
 @dataclass
 class Search:
-    """Owns acceptance: a candidate replaces the best program when it fails alike and is strictly smaller."""
+    """Accepts and remembers: a candidate replaces the best program when it fails alike and is strictly smaller."""
 
     base: Base
     oracle: Oracle
     journal: Journal
-    limits: Limits
+    limits: SearchLimits
     on_event: Callable[[Event], None]
     metadata: Metadata = field(default_factory=dict)
     coarse: bool = False  # sweeps give up early
-    share: float = 1.0  # of the deadline that may be used up
-    repeats: int = 1  # runs of a candidate before it counts as not failing; more than one for a flaky failure
+    share: float = 1.0  # share of the deadline that may be used up
+    repeats: int = 1  # runs of a candidate before it counts as passing; more than one for a flaky failure
     plan: Plan = field(default_factory=Plan)
     history: list[Accepted] = field(default_factory=list)
-    others: dict[str, Program] = field(default_factory=dict)  # other failures met: note, program
+    others: dict[str, Program] = field(default_factory=dict)  # other failures met: note -> program
     name: str = ""  # of the running pass
 
     def __post_init__(self) -> None:
         self.program = self.base.program
         self.live: tuple[int, ...] = tuple(range(len(self.base.statements)))
-        self.names: Mapping[str, str] = {}  # what stands for a name of the base that was bypassed
+        self.names: Mapping[str, str] = {}  # bypassed name of the base -> the name that replaces it
         text = render(self.program, footer=False)
         self.measure = measure(self.program, self.metadata, text)
         self._asked: set[str] = set()
@@ -109,51 +109,51 @@ class Search:
 
     @property
     def queries(self) -> int:
-        """Distinct programs judged, those that the journal answered included."""
+        """The number of distinct programs judged, including those answered by the journal."""
         return len(self._asked)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that the graph returns."""
+        """The names that the graph returns."""
         base = self.base
         return tuple(name for name in self.program.graph.outputs if name in base.index or name in base.params)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Parameters of the graph, by the names that the base knows."""
+        """The parameters of the graph, by their names in the base."""
         return self.program.graph.params
 
     def units(self) -> list[tuple[int, ...]]:
-        """The base's units of which something is left."""
+        """The base's units that still have a live statement."""
         live = set(self.live)
         return [unit for unit in self.base.units if not live.isdisjoint(unit)]
 
     def begin(self, name: str) -> None:
-        """Note which pass runs."""
+        """Report that pass `name` begins."""
         self.name = name
         self._tell("pass")
 
     def end(self, stopped: Stop) -> None:
-        """Note why the search ended."""
+        """Report the end of the search, and why."""
         self.on_event(Event("end", self.name, self.measure[0], self.queries, stopped=stopped))
 
     def learn(self, metadata: Metadata) -> None:
-        """Take what was recorded of the base's values."""
+        """Use the recorded metadata of the base's values."""
         self.metadata = metadata
         self.measure = measure(self.program, metadata, render(self.program, footer=False))
 
     def rebase(self) -> None:
-        """Go on from the best program as a new base, with its values recorded anew: the old ones no longer hold."""
+        """Continue with the best program as the new base, and record its values anew: the old metadata is outdated."""
         self.base, self.plan = Base(self.program), Plan()
         self.live, self.names = tuple(range(len(self.base.statements))), {}
         self.learn(self.oracle.record(self.program))
 
     def first(self, proposals: Iterable[Proposal], *, fake: bool = False, alike: bool = False) -> int | None:
-        """Judge proposals (edits on top of what is accepted) in order; accept the first that holds: its index, or None.
+        """Judge proposals (edits on top of the best program) in order, and accept the first that fails alike.
 
-        `oracle.jobs` are judged at a time, but the first in order wins, so that the outcome does not depend on timing.
-        With `fake`, proposals that the free filter knows to be invalid are skipped. With `alike`, a failure in another
-        form holds too.
+        Returns the index of the accepted proposal, or None. `oracle.jobs` candidates are judged at a time, but the
+        first in order wins, so that the outcome does not depend on timing. With `fake`, candidates that fake tensors
+        show to be invalid are skipped. With `alike`, an equivalent failure (see `Answer`) is accepted too.
         """
         candidates = self._candidates(proposals)
         while True:
@@ -172,13 +172,13 @@ class Search:
             if not more:
                 break
             if fake:
-                valid = self.oracle.fake_valid([it.built.program for it in more])
-                more = [it for it, fine in zip(more, valid, strict=True) if fine is not False]
+                valid = self.oracle.fake_valid([candidate.built.program for candidate in more])
+                more = [candidate for candidate, fine in zip(more, valid, strict=True) if fine is not False]
             batch += more
         return batch
 
     def _candidates(self, proposals: Iterable[Proposal]) -> Iterator[_Candidate]:
-        """The proposals that can be built, are smaller, and are not known to fail."""
+        """The proposals that can be built, are smaller than the best program, and were not judged before."""
         seen: set[str] = set()
         for index, edits in enumerate(proposals):
             if not edits:
@@ -189,7 +189,7 @@ class Search:
                 continue
             text = render(built.program, footer=False)
             key = key_of(text)
-            if key in self._asked or key in seen:  # it was not accepted then, and would not be now
+            if key in self._asked or key in seen:  # judged before and not accepted: it would not be accepted now
                 continue
             seen.add(key)
             size_ = measure(built.program, self.metadata, text)
@@ -197,8 +197,8 @@ class Search:
                 yield _Candidate(index, plan, built, size_, key)
 
     def _judge(self, batch: Sequence[_Candidate], alike: bool) -> _Candidate | None:
-        """The first of `batch` that fails alike."""
-        answers = self.ask([it.built.program for it in batch], [it.key for it in batch])
+        """The first of `batch` that fails alike (or equivalently, with `alike`)."""
+        answers = self.ask([candidate.built.program for candidate in batch], [candidate.key for candidate in batch])
         for candidate, answer in zip(batch, answers, strict=False):
             if answer.interesting:
                 return candidate
@@ -211,7 +211,7 @@ class Search:
         return None
 
     def ask(self, programs: Sequence[Program], keys: Sequence[str]) -> Iterator[Answer]:
-        """Answers in order, from the journal where it knows them. Raises `Stopped` at a limit."""
+        """The answers in order; the journal's where it has them. Raises `Stopped` at a limit."""
         unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
         fresh: Iterator[Answer] = iter(())
         for at, key in enumerate(keys):
@@ -220,7 +220,7 @@ class Search:
             if answer is None:
                 if at == unknown[0]:
                     self._check_limits(live=True)
-                    fresh = iter(self._run([programs[it] for it in unknown]))
+                    fresh = iter(self._run([programs[index] for index in unknown]))
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
@@ -234,7 +234,7 @@ class Search:
             yield from map(self._repeated, programs)
 
     def _repeated(self, program: Program) -> Answer:
-        """The answer that says most among `repeats` runs; one that says all ends them. Raises `Stopped`."""
+        """The most telling of up to `repeats` answers; a decided one ends the runs early. Raises `Stopped`."""
         answers: list[Answer] = []
         jobs = max(1, self.oracle.jobs)
         while len(answers) < self.repeats and not (answers and answers[-1].outcome in _DECIDED):

@@ -6,10 +6,10 @@ import pytest
 
 from repro_kit.program import Program, ScalarInput, parse, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, apply
 from repro_kit.program.effects import op_name
+from repro_kit.program.program_edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, apply
 from repro_kit.program.statement import Statement
-from repro_kit.program.values import ScalarRecord, TensorRecord, records
+from repro_kit.program.value_records import ScalarRecord, TensorRecord, records
 
 VMAP = """
     lazy_load_decompositions = torch._functorch.predispatch.lazy_load_decompositions()

@@ -1,4 +1,4 @@
-"""Two ablations of one failure, say with two versions of torch: what is different."""
+"""The differences between two ablations of one failure, for example with two versions of torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro_kit.model.ablation.words import word
 
 @dataclass(frozen=True)
 class CellChange:
-    """One thing that differs; `before` or `after` is empty where there was no such cell."""
+    """One difference. `what`: "layer", "cause" or a cell's name. `before` or `after` is empty without such a cell."""
 
     what: str
     before: str
@@ -18,17 +18,19 @@ class CellChange:
 
 
 def changes(before: Ablation, after: Ablation) -> list[CellChange]:
-    """What differs from `before` to `after`: the layer, its cause, and cells of one name whose verdict is another."""
-    found = [
+    """The differences from `before` to `after`: layer, cause, and each cell whose verdict changed."""
+    differences = [
         CellChange("layer", str(before.layer or "none"), str(after.layer or "none")),
         CellChange("cause", before.cause or "none", after.cause or "none"),
     ]
     old, new = {cell.name: cell for cell in before.cells}, {cell.name: cell for cell in after.cells}
-    found += [CellChange(name, _told(old.get(name)), _told(new.get(name))) for name in dict.fromkeys([*old, *new])]
-    return [it for it in found if it.before != it.after]
+    differences += [
+        CellChange(name, _in_words(old.get(name)), _in_words(new.get(name))) for name in dict.fromkeys([*old, *new])
+    ]
+    return [difference for difference in differences if difference.before != difference.after]
 
 
-def _told(cell: Cell | None) -> str:
+def _in_words(cell: Cell | None) -> str:
     if cell is None:
         return ""
     other = cell.verdict.failure is not None and not cell.same and cell.signature is not None

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.edits import Outputs
-from repro_kit.program.values import TensorRecord
+from repro_kit.program.program_edits import Outputs
+from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome, minify
-from repro_kit.reduce.search import Limits, Search
+from repro_kit.reduce.search_state import Search, SearchLimits
 from synthetic import Synthetic, build, op_name
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)
@@ -65,7 +65,7 @@ def test_every_statement_is_tried_alone_in_the_end(count, culprits, seed, chain)
 def test_every_proposal_is_judged(jobs: int):
     program = build(10, {})
     oracle = Synthetic(["absent"], jobs=jobs)
-    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    search = Search(Base(program), oracle, Journal(), SearchLimits(None, None, time.monotonic), lambda event: None)
     assert search.first([[Outputs((f"v{at}",))] for at in range(10)]) is None
     assert oracle.count == 10
 
@@ -74,7 +74,7 @@ def test_every_proposal_is_judged(jobs: int):
 def test_equal_proposals_are_judged_once_and_answers_stay_with_theirs(jobs: int):
     program = build(10, {9: "bug0"})
     oracle = Synthetic(["bug0"], jobs=jobs)
-    search = Search(Base(program), oracle, Journal(), Limits(None, None, time.monotonic), lambda event: None)
+    search = Search(Base(program), oracle, Journal(), SearchLimits(None, None, time.monotonic), lambda event: None)
     assert search.first([[Outputs((name,))] for name in ("v1", "v1", "v9")]) == 2
     assert oracle.count == 2
 

@@ -1,4 +1,4 @@
-"""What a failure tells by itself of whose it is: the compiler's, a comparison's, the machine's, or the user's own."""
+"""What one failure shows of its own origin: the compiler, a comparison, the machine, or the user's own code."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from repro_kit.model.failure.tracebacks import short
 
 
 class Nature(StrEnum):
-    """What one run shows of a failure's origin."""
+    """The origin that one run shows for a failure."""
 
-    COMPILER = "compiler"  # raised in the compiler, or in code that it made
+    COMPILER = "compiler"  # raised in the compiler, or in code that the compiler generated
     COMPARISON = "comparison"  # a check of tensors failed
-    MACHINE = "machine"  # a full disk, a lost connection, a signal from outside: never evidence
-    TIME = "time"  # the user's own exception, about how long something took: never evidence
-    OPEN = "open"  # the run does not tell
+    MACHINE = "machine"  # a full disk, a lost connection, a signal from outside: never evidence against the compiler
+    TIME = "time"  # the user's own exception about a duration: never evidence against the compiler
+    OPEN = "open"  # one run does not show the origin
 
 
-#: Conditions of the machine that may show anywhere, in the compiler too.
+#: Conditions of the machine. They may appear anywhere, in the compiler too.
 _CONDITIONS = (
     *(ENOSPC, EDQUOT, EMFILE, ENFILE, EIO, EROFS, ESTALE),
     *(ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH),
@@ -70,7 +70,7 @@ _SENT = frozenset(
         "SIGTSTP",
     ]
 )
-#: Exit statuses by which a shell tells of SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGALRM, SIGTERM and limits.
+#: Exit statuses (128 + signal) that a shell returns for HUP, INT, QUIT, KILL, PIPE, ALRM, TERM, XCPU and XFSZ.
 _SENT_STATUSES = frozenset(128 + number for number in (1, 2, 3, 9, 13, 14, 15, 24, 25))
 _TIME = re.compile(
     r"\b(?:SLA|latency|deadline|time ?limit|time-?out|timed out|too (?:long|slow)|took|elapsed|slower|seconds"
@@ -81,7 +81,10 @@ _TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
 
 
 def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False, clock: bool = False) -> Nature:
-    """What `failure` tells. The rest is what the probe saw of the exception (probe/repro_probe/record/nature.py)."""
+    """The origin that `failure` shows.
+
+    `machine`, `compares` and `clock` are what the probe saw of the exception (probe/repro_probe/record/nature.py).
+    """
     if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
     if any(_CONDITION.search(link.message) for link in failure.exceptions):

@@ -1,7 +1,7 @@
-"""The search for the build where the failure came (or went): a pure function of what is known so far.
+"""The search for the first build with the failure (or without it): a pure function of the marks so far.
 
-Nothing is remembered between steps but the marks: a search that was killed, or whose marks a person has changed,
-goes on from there like any other.
+Only the marks are remembered between two steps. A search that was killed, or whose marks a person edited, continues
+from its marks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil, log2
 
 from repro_kit.bisect.build import Mark
 
-#: Builds of no use between the last good and the first bad one after which no more are tried there.
+#: So many builds that cannot be judged, between the last good and the first bad build, end the search.
 PATIENCE = 16
 _MISSES = 3
 
@@ -22,10 +22,10 @@ Marks = Mapping[int, Mark]
 
 @dataclass(frozen=True)
 class Question:
-    """Which of the builds 0 … `last`, oldest first, was the first of the new kind?
+    """Which of the builds 0 … `last`, oldest first, is the first of the new kind?
 
-    `first` is the build said to be of the old kind; None: not known, to be looked for backwards from `last`. With
-    `find_fix` the old kind is bad, the new one good.
+    `first` is the build said to be of the old kind; None: unknown, the search looks backwards from `last`. The old kind
+    is good and the new kind bad; `find_fix` swaps them.
     """
 
     last: int
@@ -46,17 +46,17 @@ class Question:
 
 @dataclass(frozen=True)
 class JudgeNext:
-    """The build to judge next, and why this one."""
+    """The build to judge next, and the reason."""
 
     index: int
     why: str
 
 
 class SearchEnding(StrEnum):
-    """How a search ends."""
+    """How a search ended."""
 
     FOUND = "found"
-    RANGE = "range"  # builds of no use lie between the last old and the first new one
+    RANGE = "range"  # builds that cannot be judged lie between the last old and the first new build
     NEW_IS_OLD = "the newer end is like the older one"
     OLD_IS_NEW = "the older end is like the newer one"
     NO_NEW_END = "no build at the newer end can be judged"
@@ -65,19 +65,19 @@ class SearchEnding(StrEnum):
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """The answer: `old` is the last build of the old kind, `new` the first one of the new kind, where known."""
+    """The result: the last build of the old kind (`old`) and the first of the new kind (`new`), where known."""
 
     ending: SearchEnding
     old: int | None = None
     new: int | None = None
-    skipped: tuple[int, ...] = ()  # between them, and of no use
-    untried: tuple[int, ...] = ()  # between them, and not tried: patience was at an end
-    contradictions: tuple[int, ...] = ()  # old ones that are newer than `new`
+    skipped: tuple[int, ...] = ()  # builds between them that cannot be judged
+    untried: tuple[int, ...] = ()  # builds between them that were not tried, because the patience was used up
+    contradictions: tuple[int, ...] = ()  # builds of the old kind that are newer than `new`
 
 
 def next_step(question: Question, marks: Marks) -> JudgeNext | SearchOutcome:
-    """What to judge next, or the answer."""
-    if question.find_fix and question.first is not None:  # the failing end first: it shows what is looked for
+    """The build to judge next, or the result."""
+    if question.find_fix and question.first is not None:  # judge the failing end first: it shows the failure
         start = _older_end(question, marks, question.last)
         if not isinstance(start, int):
             return start
@@ -106,7 +106,7 @@ def next_step(question: Question, marks: Marks) -> JudgeNext | SearchOutcome:
 
 
 def following(question: Question, marks: Marks) -> list[int]:
-    """The builds that may be asked for next, whatever the present one turns out to be."""
+    """The builds that may be asked for after the next one, whatever the next judgement is."""
     ask = next_step(question, marks)
     if isinstance(ask, SearchOutcome):
         return []
@@ -115,7 +115,7 @@ def following(question: Question, marks: Marks) -> list[int]:
 
 
 def steps_left(question: Question, marks: Marks) -> int:
-    """About how many builds are still to be judged."""
+    """An estimate of the number of builds still to judge."""
     step = next_step(question, marks)
     if isinstance(step, SearchOutcome):
         return 0
@@ -130,12 +130,12 @@ def steps_left(question: Question, marks: Marks) -> int:
 
 
 def _newer_end(question: Question, marks: Marks) -> int | JudgeNext | SearchOutcome:
-    """The newest build of use, which must be of the new kind."""
+    """The newest build that can be judged; it must be of the new kind."""
     for index in range(question.last, (question.first or 0) - 1, -1):
         mark = marks.get(index)
         if mark is None:
             return JudgeNext(
-                index, "to verify the newer end" if index == question.last else "since newer ones are of no use"
+                index, "to verify the newer end" if index == question.last else "since newer ones cannot be judged"
             )
         if mark is question.new:
             return index
@@ -147,12 +147,14 @@ def _newer_end(question: Question, marks: Marks) -> int | JudgeNext | SearchOutc
 
 
 def _older_end(question: Question, marks: Marks, new: int) -> int | JudgeNext | SearchOutcome:
-    """The oldest build of use, which must be of the old kind."""
+    """The oldest build that can be judged; it must be of the old kind."""
     first = question.first or 0
     for index in range(first, new):
         mark = marks.get(index)
         if mark is None:
-            return JudgeNext(index, "to verify the older end" if index == first else "since older ones are of no use")
+            return JudgeNext(
+                index, "to verify the older end" if index == first else "since older ones cannot be judged"
+            )
         if mark is question.old:
             return index
         if mark is question.new:
@@ -163,20 +165,20 @@ def _older_end(question: Question, marks: Marks, new: int) -> int | JudgeNext | 
 
 
 def _expanded(question: Question, marks: Marks, new: int) -> int | JudgeNext | SearchOutcome:
-    """A build of the old kind, looked for backwards in steps that double, down to the oldest of use."""
+    """A build of the old kind, searched backwards in steps that double, down to the oldest that can be judged."""
     wanted = list(_backwards(new))
     for index in wanted:
         mark = marks.get(index)
         if mark is None:
-            return JudgeNext(index, f"{new - index} back, in search of one that is still {question.old}")
+            return JudgeNext(index, f"{new - index} builds back, in search of one that is still {question.old}")
         if mark is question.old:
             return index
-    known = [index for index in range(new) if marks.get(index) is question.new]
-    oldest = min(known, default=new)
-    for index in range(oldest):  # the oldest is of no use: the ones after it
+    judged_new = [index for index in range(new) if marks.get(index) is question.new]
+    oldest = min(judged_new, default=new)
+    for index in range(oldest):  # the oldest build cannot be judged: try the ones after it
         mark = marks.get(index)
         if mark is None:
-            return JudgeNext(index, "since older ones are of no use")
+            return JudgeNext(index, "since older ones cannot be judged")
         if mark is question.old:
             return index
         if _gives_up(question, index + 1):
@@ -194,17 +196,17 @@ def _backwards(new: int) -> Iterable[int]:
 
 
 def _borders(question: Question, marks: Marks, old: int, new: int) -> tuple[int, int]:
-    """The first build of the new kind after `old`, and the last one of the old kind before that."""
+    """The first build of the new kind after `old`, and the last build of the old kind before it: (last, first)."""
     high = min(index for index, mark in marks.items() if mark is question.new and old < index <= new)
     low = max(index for index, mark in marks.items() if mark is question.old and old <= index < high)
     return low, high
 
 
 def _middle(untried: list[int]) -> int:
-    """The untried build that comes closest to halving the untried ones, but that keeps away from those of no use.
+    """The untried build that comes closest to halving the untried ones, away from builds that cannot be judged.
 
-    Those come in clusters: it is a quarter of a run of untried builds or more from the run's ends, and after a few
-    misses in the middle of the longest run.
+    Builds that cannot be judged come in clusters. So the choice lies at least a quarter of a run of untried builds away
+    from the ends of the run; after a few misses, it is the middle of the longest run.
     """
     runs: list[list[int]] = []
     for index in untried:

@@ -1,4 +1,4 @@
-"""A plainer recipe: no setting, call, import or definition that the failure does not need."""
+"""Make the recipe plain: drop each setting, call, import or definition that the failure does not need."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import fields
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import DynamicMark, Program
-from repro_kit.program.edits import DropMarks, Edit, KeepCalls, Preamble, SetRecipe
-from repro_kit.program.names import reads_of
-from repro_kit.program.source import text_of
+from repro_kit.program.global_names import reads_of
+from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, SetRecipe
+from repro_kit.program.source_text import text_of
 from repro_kit.reduce.adaptive import sweep
-from repro_kit.reduce.search import Proposal, Search
+from repro_kit.reduce.search_state import Proposal, Search
 
 _DEFAULT = Recipe()
-#: Fields that say how the failure is judged, or what it is about, rather than what it needs.
+#: Fields that say how a run is judged, or what the failure is about.
 _KEPT = ("backend", "seed", "check", "rtol", "atol", "graph_caches", "memory")
 _DICTS = ("options", "env", "config")
 
 
 def narrow(search: Search) -> None:
-    """What makes every later query cheaper: forward only, fewer calls, static shapes."""
+    """Changes that make every later query cheaper: forward only, fewer calls, static shapes."""
     calls(search)
     for name in ("backward", "dynamic", "autocast", "warm_caches"):
         _default(search, name)
 
 
 def calls(search: Search) -> None:
-    """Make fewer calls: one alone if that does."""
+    """Make fewer calls, a single one if possible."""
     made = range(len(search.base.program.calls)) if search.plan.calls is None else search.plan.calls
     if len(made) < 2:
         return
@@ -43,7 +43,7 @@ def calls(search: Search) -> None:
 
 
 def recipe(search: Search) -> None:
-    """Every setting back to its default, and every entry (of options, config, environment, contexts) away."""
+    """Reset every setting to its default, and drop every entry of options, config, environment and contexts."""
     threads(search)
     sweep(search, special(search), reset)
     for name in (*_DICTS, "contexts"):
@@ -51,30 +51,30 @@ def recipe(search: Search) -> None:
 
 
 def threads(search: Search) -> None:
-    """One thread. With that the number is no matter, else it stays: the default is another on another machine."""
+    """One thread. If the failure needs more, the number stays: torch's default differs between machines."""
     search.first([one_thread(search)])
 
 
 def one_thread(search: Search) -> list[SetRecipe]:
-    """The edit for that, where there may be more."""
+    """The edit to one thread; empty when the recipe says one thread or no number."""
     return [SetRecipe("threads", 1)] if search.program.recipe.threads not in (None, 1) else []
 
 
 def reset(names: Sequence[str]) -> list[SetRecipe]:
-    """Edits that put these settings back to their default."""
+    """Edits that reset these settings to their default."""
     return [SetRecipe(name, getattr(_DEFAULT, name)) for name in names]
 
 
 def special(search: Search) -> list[str]:
-    """The settings that are not at their default, those that are dicts last."""
+    """The settings that are not at their default, dicts last."""
     recipe = search.program.recipe
     names = [field.name for field in fields(Recipe) if field.name not in (*_KEPT, *_DICTS)]
     kept = ("threads",) if recipe.threads != 1 else ()
-    return [it for it in (*names, *_DICTS) if getattr(recipe, it) != getattr(_DEFAULT, it) and it not in kept]
+    return [name for name in (*names, *_DICTS) if getattr(recipe, name) != getattr(_DEFAULT, name) and name not in kept]
 
 
 def marks(search: Search) -> None:
-    """No marks of dynamic dimensions."""
+    """Drop the marks of dynamic dimensions."""
     if any(isinstance(input_, DynamicMark) for input_ in search.program.inputs):
         search.first([[DropMarks()]])
 
@@ -96,17 +96,19 @@ def _entries(search: Search, name: str) -> None:
 
 
 def preamble(search: Search) -> None:
-    """Definitions and imports before the graph that the failure does not need."""
+    """Drop definitions and imports before the graph."""
     pieces = [*search.program.imports, *_pieces(search.program.preamble)]
 
     def propose(dropped: Sequence[str]) -> list[Edit] | None:
         program = search.program
-        left = [it for it in (*program.imports, *_pieces(program.preamble)) if it not in dropped]
-        bound = {name for it in dropped for name in _bound(it)} - {name for it in left for name in _bound(it)}
-        if bound & (_used_by_program(program) | {name for it in left for name in reads_of(it)}):
-            return None  # it could only fail for the lack of a name
-        imports = tuple(it for it in left if it in program.imports)
-        return [Preamble("\n\n\n".join(it for it in left if it not in program.imports), imports)]
+        left = [piece for piece in (*program.imports, *_pieces(program.preamble)) if piece not in dropped]
+        bound = {name for piece in dropped for name in _bound(piece)} - {
+            name for piece in left for name in _bound(piece)
+        }
+        if bound & (_used_by_program(program) | {name for piece in left for name in reads_of(piece)}):
+            return None  # it would only fail with a NameError
+        imports = tuple(piece for piece in left if piece in program.imports)
+        return [Preamble("\n\n\n".join(piece for piece in left if piece not in program.imports), imports)]
 
     sweep(search, pieces, propose)
 
@@ -122,10 +124,12 @@ def _bound(piece: str) -> set[str]:
         return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
-    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
 
 def _used_by_program(program: Program) -> set[str]:
-    statements = [it for function in program.functions() for it in (*function.statements, function.returns)]
-    names = {name for it in (*statements, *program.inputs) for name in it.reads}
+    statements = [
+        statement for function in program.functions() for statement in (*function.statements, function.returns)
+    ]
+    names = {name for reader in (*statements, *program.inputs) for name in reader.reads}
     return names.union({program.recipe.backend}, *map(reads_of, program.recipe.contexts))

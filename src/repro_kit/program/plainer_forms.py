@@ -1,4 +1,4 @@
-"""Plainer ways to write one statement: fewer arguments, and the public name of its operator."""
+"""Plainer forms of one statement: fewer arguments, or the public name of its operator."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from repro_kit.program.program import Function, Program
 from repro_kit.program.rebuild import reached
 from repro_kit.program.statement import Statement, canonical
 
-_MOST_ELEMENTS = 16  # of a list, that are dropped one by one
+_MOST_ELEMENTS = 16  # elements of a list that are dropped one at a time
 _OVERLOADED = "torch.ops.aten."
-#: Private homes of functions, and the public one each (torch/nn/functional.py, torch/linalg, torch/fft, torch/special).
+#: Private homes of functions, and their public homes (torch/nn/functional.py, torch/linalg, torch/fft, torch/special).
 _HOMES = {
     "torch._C._nn.": ("torch.nn.functional.", "torch."),
     "torch._C._linalg.linalg_": ("torch.linalg.",),
@@ -21,7 +21,7 @@ _HOMES = {
 
 
 def fewer_arguments(statement: Statement) -> Iterator[Statement]:
-    """`statement` with one argument less, or a plainer one; which of them make sense is for others to find out."""
+    """`statement` with one argument dropped or made plainer. Some forms are invalid: the caller must try each."""
     call = statement.expression
     if not isinstance(call, ast.Call):
         return
@@ -45,7 +45,7 @@ def _lesser(
 
 
 def _plainer(value: ast.expr) -> Iterator[ast.expr]:
-    """None or nothing for a container, and the container without each of its elements; 1 for another number."""
+    """Plainer values: None, an empty container, a container without one element; 1 for another number."""
     match value:
         case ast.Dict(keys=[_, *_]):
             yield ast.Constant(None)
@@ -63,7 +63,7 @@ def _plainer(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def public_forms(statement: Statement) -> Iterator[Statement]:
-    """`statement` by public names of its operator, likeliest first; not every one exists."""
+    """`statement` with public names of its operator, likeliest first. Some of the names do not exist."""
     call = statement.expression
     if not isinstance(call, ast.Call):
         return
@@ -88,7 +88,7 @@ def _called(statement: Statement, callee: str, args: Sequence[ast.expr], keyword
 
 
 def with_statements(program: Program, name: str, new: dict[str, Statement]) -> Program:
-    """`program` with statements of the function `name` (keys: their lines) in another form."""
+    """`program` with some statements of the function `name` replaced. `new`: old line -> new statement."""
 
     def change(function: Function) -> Function:
         if function.name != name:

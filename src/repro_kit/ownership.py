@@ -1,4 +1,4 @@
-"""Whose a case is, as the probe's `owner.py` marks it: made here by this user, or come from elsewhere."""
+"""Marks on cases (the probe's `owner.py` makes them): whether this user made or accepted a case on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROBES = Path(__file__).parent / "probe" / "repro_probe" / "common" / "owner.py
 
 
 def mark_of(directory: Path, text: str) -> str:
-    """The mark of the directory that `text` describes; "" where this user has no place to keep a key."""
+    """The mark for the directory that `text` describes; "" where this user has no directory for a key."""
     spec = spec_from_file_location("repro_kit_probes_owner", _PROBES)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -25,9 +25,9 @@ def mark_of(directory: Path, text: str) -> str:
 
 
 def is_marked(directory: Path, text: str) -> bool:
-    """Whether this user made or accepted the directory here, when `text` described it."""
+    """Whether this user made or accepted the directory on this machine, with the same `text`."""
     with suppress(OSError):
-        found = read_plain(directory / OWNER_FILE, _MARK).decode("ascii", "replace")
+        mark = read_plain(directory / OWNER_FILE, _MARK).decode("ascii", "replace")
         expected = mark_of(directory, text)
-        return bool(expected) and hmac.compare_digest(found, expected)
+        return bool(expected) and hmac.compare_digest(mark, expected)
     return False

@@ -1,4 +1,4 @@
-"""What was recorded about the values of a graph, and the inputs that can stand in for them."""
+"""Recorded metadata of the values in a graph, and inputs that can replace these values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCALARS = ("int", "float", "bool", "str", "NoneType")
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """A tensor as it was when it was made. Strides and `offset` in elements; `low`, `high`: range of its values."""
+    """A tensor when it was made. Strides and `offset` are in elements; `low` and `high` are its range of values."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -23,10 +23,10 @@ class TensorRecord:
     dtype: str = "torch.float32"
     device: str = "cpu"
     requires_grad: bool = False
-    storage: str | None = None  # the same for values that share memory
+    storage: str | None = None  # equal for values that share memory
     low: float | None = None
     high: float | None = None
-    file: str | None = None  # in `inputs/`, where its values are stored
+    file: str | None = None  # in `inputs/`, where the values are stored
 
     @property
     def elements(self) -> int:
@@ -46,7 +46,7 @@ Metadata = Mapping[str, Record]
 
 
 def records(values: Mapping[str, Any]) -> dict[str, Record]:
-    """The ``values`` of a zygote's reply (docs/explanation/zygote.md) as records; unknown shapes as None."""
+    """The ``values`` of a zygote's reply (docs/explanation/zygote.md) as records; None for a value of unknown form."""
     return {name: _record(value) for name, value in values.items()}
 
 
@@ -76,19 +76,19 @@ def _record(value: Any) -> Record:
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor."""
+    """The strides of a contiguous tensor, in elements."""
     return tuple(math.prod(max(size, 1) for size in shape[at + 1 :]) for at in range(len(shape)))
 
 
 def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements of storage from the first to the last element of a tensor, both counted."""
+    """The number of storage elements from a tensor's first to its last element, both included."""
     if math.prod(shape) == 0:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
 def is_contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether elements lie in order without gaps; strides of dimensions of size 1 do not matter."""
+    """Whether the elements lie in order without gaps. Strides of dimensions of size 1 do not matter."""
     if math.prod(shape) == 0:
         return True
     want = contiguous(shape)
@@ -96,9 +96,9 @@ def is_contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
 
 
 def input_for(name: str, record: Record) -> Input | None:
-    """An input called `name` that stands in for a recorded value; None when it cannot be an input.
+    """An input called `name` that replaces a recorded value; None when the value cannot be an input.
 
-    Stored values are loaded; otherwise they are generated, see `generated`.
+    Stored values are loaded; other values are generated (see `generated`).
     """
     if isinstance(record, ScalarRecord):
         return ScalarInput(name, record.value)
@@ -118,14 +118,14 @@ def input_for(name: str, record: Record) -> Input | None:
 
 
 def generated(record: TensorRecord, sizes: tuple[int, ...]) -> Data:
-    """Values of the record's kind and range: normal, or uniform where none was negative; integers of the same range."""
+    """Data like the record's: normal, or uniform in [0, 1) for non-negative floats; integers of the same range."""
     if record.dtype == "torch.bool":
         return Data("randint", sizes, (0, 2))
     if record.dtype in _DISCRETE:
         low, high = int(record.low or 0), int(record.high or 0)
         return Data("randint", sizes, (low, high + 1))
     if "float8" in record.dtype or "float4" in record.dtype:
-        return Data("ones", sizes)  # no random numbers for these
+        return Data("ones", sizes)  # torch generates no random numbers of these dtypes
     if record.low is not None and record.low >= 0 and "complex" not in record.dtype:
         return Data("rand", sizes)
     return Data("randn", sizes)
