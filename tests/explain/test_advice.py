@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from repro_kit.explain.advice import suggestions
-from repro_kit.explain.advice.recompiles import dynamic_source
+from repro_kit.explain.advice.recompile_advice import dynamic_source
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights
+from repro_kit.trace.insights.dynamic_shapes import Block, Blocked, DynamicShapes, Symbol, SymbolOrigin
 from repro_kit.trace.insights.overview import Overview, OverviewNode
 from repro_kit.trace.insights.recompiles import Reason, Recompiled, RecompileRow, RecompileTable
-from repro_kit.trace.insights.shapes import Block, Blocked, DynamicShapes, Symbol, SymbolOrigin
 from repro_kit.trace.insights.specializations import Cause, Specialization
 from repro_kit.trace.places import CompileRef
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from repro_kit.cli.output.explain_terminal import draw_section, draw_sentences
-from repro_kit.commands.explain.run import TraceSource, explain
+from repro_kit.commands.explain.explain_trace import TraceSource, explain
 from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.model.serialize import from_data

@@ -9,17 +9,7 @@ from hypothesis import given, settings
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import (
-    Data,
-    DynamicMark,
-    OpaqueInput,
-    Strided,
-    TensorInput,
-    parse,
-    render,
-    size,
-    without_marks,
-)
+from repro_kit.program import Data, DynamicMark, OpaqueInput, Strided, TensorInput, parse, render, size, without_marks
 from strategies import functions, programs
 
 TEXT = '''"""Free text."""

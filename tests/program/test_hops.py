@@ -1,15 +1,7 @@
 """Calls of bodies: taken apart, each step a program of its own."""
 
 from repro_kit.program import Program, parse, render, size
-from repro_kit.program.hops import (
-    alike,
-    all_inlined,
-    bypassed,
-    calls,
-    inlinings,
-    without_operand,
-    without_result,
-)
+from repro_kit.program.hops import alike, all_inlined, bypassed, calls, inlinings, without_operand, without_result
 
 
 def program(bodies: str, graph: str, params: str = "p, x, y") -> Program:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.commands.explain.run import Tried, explain, source_of_case
+from repro_kit.commands.explain.explain_trace import Tried, explain, source_of_case
 from repro_kit.model.measure.measured_run import MeasuredRun
 from repro_kit.pipeline.registry import REGISTRY, settings_of
 from repro_kit.session.explained import explained_before

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.model.serialize import from_data, to_data
-from repro_kit.trace.diff import Fate, TraceDifference, difference
 from repro_kit.trace.insights import gather
+from repro_kit.trace.trace_diff import Fate, TraceDifference, difference
 
 FIXTURES = Path(__file__).parent / "fixtures" / "insights"
 

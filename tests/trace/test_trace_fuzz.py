@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from repro_kit.model.serialize import dumps
 from repro_kit.trace import read, summarise
-from repro_kit.trace.diff import difference
 from repro_kit.trace.extraction import extracted
 from repro_kit.trace.insights import gather
 from repro_kit.trace.perfetto import chrome_trace
+from repro_kit.trace.trace_diff import difference
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LOGS = [

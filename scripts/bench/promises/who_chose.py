@@ -14,8 +14,8 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import strangers
 from promises import Row
-from repro_kit.cli.common.defaults import read_defaults
-from repro_kit.cli.common.settings import SETTINGS, Source
+from repro_kit.cli.common.config_defaults import read_defaults
+from repro_kit.cli.common.option_rules import SETTINGS, Source
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.orders import in_force

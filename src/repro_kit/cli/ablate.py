@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.single import missing
 from repro_kit.cli.common.work import case_or_subject, work
 from repro_kit.errors import UsageError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import ReproCommand, form_of
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import ReproCommand, form_of
 from repro_kit.errors import UsageError
 
 if TYPE_CHECKING:

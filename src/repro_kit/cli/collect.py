@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.work import case_or_subject, work
 
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import

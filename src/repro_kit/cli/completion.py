@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from repro_kit.cli.common.command import ReproCommand
+from repro_kit.cli.common.base_command import ReproCommand
 from repro_kit.cli.common.echo import echo
 
 

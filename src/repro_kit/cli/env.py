@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import ReproCommand
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import ReproCommand
 
 if TYPE_CHECKING:
     from repro_kit.case.stage_results import Environment

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import SubjectCommand, form_of
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import SubjectCommand, form_of
 from repro_kit.cli.common.work import case_or_subject
 
 if TYPE_CHECKING:
-    from repro_kit.commands.explain.run import TraceSource
+    from repro_kit.commands.explain.explain_trace import TraceSource
     from repro_kit.ui import Ui
 
 #: As in explain/sections and explain/compared, which take longer to import.
@@ -90,7 +90,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     repro-kit explain /tmp/trace --artifact fx_graph_runnable -o graphs
     """
     from repro_kit.cli.output import explain_view as view
-    from repro_kit.commands.explain.run import explain, try_advice
+    from repro_kit.commands.explain.explain_trace import explain, try_advice
     from repro_kit.session.interrupts import interruptible
 
     _refuse_two_answers(params)
@@ -144,7 +144,7 @@ def _takes_output(params: dict[str, Any]) -> bool:
 
 def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource:
     """The trace that the command line names, or that a run of its script makes."""
-    from repro_kit.commands.explain.run import source_of_case
+    from repro_kit.commands.explain.explain_trace import source_of_case
     from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
 
@@ -169,7 +169,7 @@ def _given(ctx: click.Context, name: str) -> bool:
 def _there(path: Path) -> TraceSource:
     """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
     from repro_kit.case.case import Case
-    from repro_kit.commands.explain.run import TraceSource, source_of_case
+    from repro_kit.commands.explain.explain_trace import TraceSource, source_of_case
     from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
     from repro_kit.session.options import ObserveOptions

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from repro_kit import __version__
-from repro_kit.cli.common.command import ReproCommand, unescaped
+from repro_kit.cli.common.base_command import ReproCommand, unescaped
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit
 

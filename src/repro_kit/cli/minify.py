@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import SubjectCommand
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.single import run_one
 from repro_kit.cli.common.work import case_or_subject, program_case
 from repro_kit.errors import UsageError

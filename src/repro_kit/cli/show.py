@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import options as shared
-from repro_kit.cli.common.command import ReproCommand
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import ReproCommand
 
 
 @click.command("show", cls=ReproCommand, short_help="Tell the story of a bundle or a case.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repro_kit.explain.results import Results, compare
+from repro_kit.explain.result_comparison import Results, compare
 from repro_kit.explain.suggestion import Aim, Suggestion
 from repro_kit.model.measure.measured_run import MeasuredRun, Steady, steady
 

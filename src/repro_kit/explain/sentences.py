@@ -8,9 +8,9 @@ from repro_kit.explain.context import Context, compiled_name, counted, headline,
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
-from repro_kit.explain.sections.breaks import cost, title
-from repro_kit.explain.sections.recompiles import times, wanted
-from repro_kit.explain.sections.specializations import WORDS, named
+from repro_kit.explain.sections.breaks_section import cost, title
+from repro_kit.explain.sections.recompiles_section import times, wanted
+from repro_kit.explain.sections.specializations_section import WORDS, named
 from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.recompiles import Recompiled
 

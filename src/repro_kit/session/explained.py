@@ -12,7 +12,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.explain.context import Context
 from repro_kit.explain.judge import Trial
 from repro_kit.explain.report import ExplainReport, Sentence
-from repro_kit.explain.sections import advice, sections
+from repro_kit.explain.sections import advice_section, sections
 from repro_kit.explain.tried import Tried
 from repro_kit.model.serialize import to_data
 from repro_kit.plain_file import read_plain
@@ -35,7 +35,7 @@ class Explained:
     def report(self, cwd: Path) -> ExplainReport:
         """What is shown of it."""
         cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
-        told = (advice.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
+        told = (advice_section.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
         return ExplainReport(self.subject, self.sentences, told)
 
     def as_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from repro_kit.trace.compiles import Compile, CompileFailure, CompileOutcome
 from repro_kit.trace.reader import Problems, Reader, read
 from repro_kit.trace.record import Record
 from repro_kit.trace.runnables import Runnable, artifacts
-from repro_kit.trace.summary import TraceSummary, summarise
+from repro_kit.trace.trace_summary import TraceSummary, summarise
 
 __all__ = [
     "Compile",

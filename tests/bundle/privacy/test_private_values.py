@@ -19,7 +19,7 @@ from private_values import (
     with_program,
     with_trace,
 )
-from repro_kit.bundle.privacy.arguments import parts_of
+from repro_kit.bundle.privacy.command_arguments import parts_of
 from repro_kit.bundle.privacy.private_values import Private, arguments, teach, variables
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.shareable import shareable

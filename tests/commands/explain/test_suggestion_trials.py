@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from repro_kit.explain.combine import combined
 from repro_kit.explain.judge import Ruling, Trial, judge
-from repro_kit.explain.results import compare
+from repro_kit.explain.result_comparison import compare
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.model.measure.measured_run import MeasuredCall, MeasuredRun, steady
 

@@ -7,7 +7,7 @@ import pytest
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case, Subject
-from repro_kit.commands.explain.run import TraceSource, explain
+from repro_kit.commands.explain.explain_trace import TraceSource, explain
 from repro_kit.stages.bundle.trace_pages import add_pages
 from root import ROOT
 

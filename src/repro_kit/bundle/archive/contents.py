@@ -24,7 +24,7 @@ from repro_kit.bundle.archive.manifest import (
     Replaced,
     Tool,
 )
-from repro_kit.bundle.privacy.arguments import Part, is_harmless, parts_of
+from repro_kit.bundle.privacy.command_arguments import Part, is_harmless, parts_of
 from repro_kit.bundle.privacy.redact import KeptValue, Redacted, Redactor
 from repro_kit.bundle.privacy.redact_data import redact_typed, texts_in
 from repro_kit.bundle.privacy.redact_files import learn_file, redact_file

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from repro_kit.bundle.privacy.arguments import parts_of
+from repro_kit.bundle.privacy.command_arguments import parts_of
 from repro_kit.bundle.privacy.entropy import is_random, random_segments
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.secret_scan import Secret

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.common.command import form_of
-from repro_kit.cli.common.options import make_options, make_ui, merged
+from repro_kit.cli.common.base_command import form_of
+from repro_kit.cli.common.shared_options import make_options, make_ui, merged
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.session.options import Options
 
@@ -169,7 +169,7 @@ def work(
 
     `report` has the last word on how it ended.
     """
-    from repro_kit.cli.output.summary import show
+    from repro_kit.cli.output.print_summary import show
     from repro_kit.pipeline.run import StageEnding, collect
     from repro_kit.pipeline.summary import outcome
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repro_kit.cli.output.explain_terminal import draw_section, draw_sentences
 from repro_kit.commands.explain import artifacts
-from repro_kit.commands.explain.run import TraceSource, insights_of
+from repro_kit.commands.explain.explain_trace import TraceSource, insights_of
 from repro_kit.errors import UsageError
 from repro_kit.explain.compared import report as compared_report
 from repro_kit.explain.page import page
@@ -15,7 +15,7 @@ from repro_kit.explain.report import ExplainReport
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.tlparse import tlparse, write_html
 from repro_kit.session.explained import Explained, context_of
-from repro_kit.trace.diff import difference
+from repro_kit.trace.trace_diff import difference
 from repro_kit.ui import Ui
 
 

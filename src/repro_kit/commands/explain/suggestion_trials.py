@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.starts import note_start
 from repro_kit.errors import StageError
 from repro_kit.explain.combine import change_of, combined
-from repro_kit.explain.further import first_specialization, told, variables
+from repro_kit.explain.extra_run import first_specialization, told, variables
 from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion

@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from repro_kit.program import Program
-from repro_kit.program.hops import (
-    alike,
-    all_inlined,
-    bypassed,
-    calls,
-    inlinings,
-    without_operand,
-    without_result,
-)
+from repro_kit.program.hops import alike, all_inlined, bypassed, calls, inlinings, without_operand, without_result
 from repro_kit.program.program_edits import Rewrite
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.break_text import GraphBreak, parse
-from repro_kit.trace.insights.known import CompileIndex
+from repro_kit.trace.insights.compile_index import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 

@@ -10,13 +10,13 @@ from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.insight import Insight
 from repro_kit.trace.insights.breaks import GraphBreaks
-from repro_kit.trace.insights.failures import FailedCompile, grouped
+from repro_kit.trace.insights.compile_index import CompileIndex
+from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
+from repro_kit.trace.insights.failed_compiles import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
-from repro_kit.trace.insights.known import CompileIndex
 from repro_kit.trace.insights.overview import Overview, Overviews
 from repro_kit.trace.insights.ranks import RankBooks, Ranks
 from repro_kit.trace.insights.recompiles import Recompiled, Recompiles
-from repro_kit.trace.insights.shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.similar import Similar, SimilarGraphs
 from repro_kit.trace.insights.specializations import Specialization, Specializations
 from repro_kit.trace.reader import Problems, read

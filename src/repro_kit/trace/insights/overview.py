@@ -12,10 +12,10 @@ import orjson
 from repro_kit.model.failure.failure import Frame
 from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
 from repro_kit.trace.compiles import CompileOutcome, Compiles
-from repro_kit.trace.defaults import Setting, unusual
-from repro_kit.trace.insights.known import CompileFacts, CompileIndex
+from repro_kit.trace.insights.compile_index import CompileFacts, CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
+from repro_kit.trace.torch_defaults import Setting, unusual
 
 #: Phases of a forward compile and the metrics that time each.
 _PHASES = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, compiled_name, counted, seconds
 from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
-from repro_kit.trace.defaults import baseline
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode
 from repro_kit.trace.places import CompileRef, is_torch
+from repro_kit.trace.torch_defaults import baseline
 
 _ROWS = 200
 

@@ -1,6 +1,6 @@
 """The further run about the first specialization: which one, and what is kept of torch's log."""
 
-from repro_kit.explain.further import first_specialization, told, variables
+from repro_kit.explain.extra_run import first_specialization, told, variables
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights

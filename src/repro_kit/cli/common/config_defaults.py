@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_kit.cli.common.settings import SETTINGS, Setting, Source
+from repro_kit.cli.common.option_rules import SETTINGS, Setting, Source
 from repro_kit.cli.common.trusted import project_file, user_file, user_path
 from repro_kit.errors import ReproKitError, UsageError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from repro_kit.explain.advice.edits import edit
-from repro_kit.explain.advice.recompiles import changing_sizes, dynamic_source
+from repro_kit.explain.advice.recompile_advice import changing_sizes, dynamic_source
+from repro_kit.explain.advice.source_edits import edit
 from repro_kit.explain.context import Context, counted, listed, plain_name
-from repro_kit.explain.sections.specializations import named
+from repro_kit.explain.sections.specializations_section import named
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
 

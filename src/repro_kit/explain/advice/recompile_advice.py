@@ -6,13 +6,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from repro_kit.explain.advice.edits import edit, tree
+from repro_kit.explain.advice.source_edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, listed
-from repro_kit.explain.sections.recompiles import times
+from repro_kit.explain.sections.recompiles_section import times
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.guard_text import Guard, whole_source
+from repro_kit.trace.insights.dynamic_shapes import Block, SymbolOrigin
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
-from repro_kit.trace.insights.shapes import Block, SymbolOrigin
 from repro_kit.trace.insights.specializations import Cause
 from repro_kit.trace.places import is_torch
 

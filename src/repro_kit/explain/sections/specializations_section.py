@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, compiled_name, counted, ids, listed
-from repro_kit.explain.further import recompiles_of
+from repro_kit.explain.extra_run import recompiles_of
 from repro_kit.explain.view import Block, Code, Item, Section, Words
 from repro_kit.trace.insights.specializations import Cause, Specialization
 

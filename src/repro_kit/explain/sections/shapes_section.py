@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro_kit.explain.context import Context, compiled_name, counted, ids, listed
 from repro_kit.explain.view import Item, Section, Table, Words
-from repro_kit.trace.insights.shapes import Symbol
+from repro_kit.trace.insights.dynamic_shapes import Symbol
 
 _ROWS = 100
 

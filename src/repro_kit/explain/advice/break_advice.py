@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from repro_kit.explain.advice.edits import branch_at, edit, indent, tree, without_branch
+from repro_kit.explain.advice.source_edits import branch_at, edit, indent, tree, without_branch
 from repro_kit.explain.context import Context
-from repro_kit.explain.sections.breaks import advice_of, cost, title
+from repro_kit.explain.sections.breaks_section import advice_of, cost, title
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.break_text import GraphBreak
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from repro_kit.cli.common.defaults import Default, read_defaults, shown
+from repro_kit.cli.common.config_defaults import Default, read_defaults, shown
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis

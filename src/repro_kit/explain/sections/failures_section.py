@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro_kit.explain.context import Context, counted, ids
 from repro_kit.explain.view import Block, Item, Section, Words
-from repro_kit.trace.insights.failures import FailedCompile
+from repro_kit.trace.insights.failed_compiles import FailedCompile
 
 _REASON = 1500  # characters
 

@@ -12,7 +12,7 @@ from repro_kit.commands.explain.suggestion_trials import try_all, why_untried
 from repro_kit.errors import StageError, UsageError
 from repro_kit.explain.advice import suggestions
 from repro_kit.explain.judge import Ruling, Trial
-from repro_kit.explain.sections import advice
+from repro_kit.explain.sections import advice_section
 from repro_kit.explain.sentences import sentences
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.tried import Tried
@@ -86,7 +86,7 @@ def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Pat
     found = suggestions(context_of(explained.insights, cwd))
     with ui.stage("try"):
         tried = try_all(found, explained.insights, case, timeout, ui)
-        ui.done(advice.section(tried.trials).summary)
+        ui.done(advice_section.section(tried.trials).summary)
     return _kept(case, _with(explained, tried, cwd))
 
 
