@@ -1,4 +1,4 @@
-"""What a person or a script sees: the live line, notes, tables, questions, and the JSON result."""
+"""The user interface: the live line, notes, tables, questions, and the JSON result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _ASCII = {"✓": "ok", "✗": "FAILED", "!": "!", "·": "-", "●": "*"}
 
 @dataclass
 class StageLine:
-    """One stage's line while it runs: `text` is what it does now, then its result; `ok` whether it succeeded."""
+    """The line of a running stage.
+
+    `text` is the current progress, then the result; `ok` says whether the stage succeeded.
+    """
 
     name: str
     started: float
@@ -48,22 +51,22 @@ class StageLine:
 
 
 class _Console(Console):
-    """Prints no character that a terminal obeys but those of its own styles, whatever it is given."""
+    """A console that passes on no control characters except those of its own styles."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed: text is spelt out, rich's own control codes (of the live line) are left alone."""
+        """Spell out control characters in text; rich's own control codes (of the live line) stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
 
 def _text(text: str, style: str = "") -> Text:
-    """`text` spelt out before it is laid out, so that columns fit."""
+    """`text` with control characters spelt out before the layout, so that columns fit."""
     return Text(visible(text), style)
 
 
 @dataclass
 class _LiveLine:
-    """The line that Rich redraws: as wide as the terminal, never wider."""
+    """The line that rich redraws; it is never wider than the terminal."""
 
     current: Callable[[], StageLine | None]
     symbol: Callable[[str], str]
@@ -81,10 +84,10 @@ class _LiveLine:
 
 @dataclass
 class Ui:
-    """The only way out for messages; everything human goes to stderr when `json` is on.
+    """The only output for messages. With `json`, everything for people goes to stderr.
 
-    `quiet` leaves warnings, errors and what `print` is given; `verbose` > 0 adds details. Where the output is no
-    terminal, the live line becomes a plain line now and then.
+    `quiet` prints only warnings, errors and what `print` gets; `verbose` > 0 adds details. If the output is not a
+    terminal, a plain line now and then replaces the live line.
     """
 
     json: bool = False
@@ -109,7 +112,7 @@ class Ui:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[StageLine]:
-        """Show that stage `name` runs; on exit one line with its result and its time. May be nested."""
+        """Show that stage `name` is running; print one line with its result and time at the end. May be nested."""
         line = StageLine(name, time.monotonic())
         self._lines.append(line)
         try:
@@ -122,7 +125,7 @@ class Ui:
         finally:
             self._lines.remove(line)
             if not line.ended and line.ok:
-                line.text = ""  # it was only progress
+                line.text = ""  # the text was only progress
             self._end(line)
 
     def progress(self, text: str) -> None:
@@ -134,46 +137,46 @@ class Ui:
             self._print(_text(f"  … {text}" if self.symbol("✓") == "✓" else f"  ... {text}"))
 
     def done(self, text: str) -> None:
-        """The running stage's result, one sentence."""
+        """Set the running stage's result, in one sentence."""
         self._finish(text, ok=True)
 
     def failed(self, text: str) -> None:
-        """The running stage did not succeed, and why, in one sentence."""
+        """Set why the running stage failed, in one sentence."""
         self._finish(text, ok=False)
 
     def past(self, name: str, text: str) -> None:
-        """A stage that does not run (again): what is known of it."""
+        """Print the earlier result of a stage that does not run again."""
         if not self.quiet:
             self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (one_line(text), "dim")))
 
     # -- messages --------------------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Something worth knowing."""
+        """Print a remark."""
         self.notes.append(text)
         if not self.quiet:
             self._print(_text(f"  {text}"))
 
     def detail(self, text: str) -> None:
-        """Something worth knowing to those who asked for more (`-v`)."""
+        """Print a remark if the user asked for more (`-v`)."""
         if self.verbose:
             self._print(_text(f"  {text}", "dim"))
 
     def warn(self, text: str) -> None:
-        """Something that went less well than it should; shown even when quiet."""
+        """Print a warning, even when quiet."""
         self.notes.append(text)
         self._print(Text.assemble((f"{self.symbol('!')} ", "bold yellow"), visible(text)), self._errors)
 
     def error(self, text: str) -> None:
-        """What ends the command, in one sentence; goes to stderr."""
+        """Print to stderr the one sentence that ends the command."""
         self._print(Text.assemble(("error: ", "bold red"), visible(text)), self._errors)
 
     def print(self, text: str) -> None:
-        """A command's own output, as it is; shown even when quiet."""
+        """Print a command's own output unchanged, even when quiet."""
         self._print(_text(text))
 
     def show(self, drawn: RenderableType) -> None:
-        """Something that is drawn already, as wide as the output; shown even when quiet."""
+        """Print a rich renderable as wide as the output, even when quiet."""
         console = self._console
         with self._lock:
             if console.is_terminal:
@@ -187,7 +190,7 @@ class Ui:
             console.print(Text(text), soft_wrap=True)
 
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
-        """Labelled lines, framed on a terminal; shown even when quiet."""
+        """Print labelled lines, with a frame on a terminal, even when quiet."""
         if len(lines) > _MOST_ROWS:
             lines = [*lines[:_MOST_ROWS], ("", f"{len(lines) - _MOST_ROWS} more lines are not shown.")]
         width = max((len(label) for label, _ in lines), default=0)
@@ -202,7 +205,7 @@ class Ui:
         self._console.print(Panel(grid, title=_text(title), title_align="left", expand=False))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of what a person reads; long cells fold, and those that begin with a symbol have its colour."""
+        """Print a table. Long cells fold; a cell that begins with a symbol gets its colour."""
         if self.quiet:
             return
         borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
@@ -216,7 +219,7 @@ class Ui:
             self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
     def confirm(self, question: str) -> bool:
-        """Ask yes or no; no answer is no. True under `--yes`; False without a terminal to ask on."""
+        """Ask yes or no. Returns True under `--yes`, and False without a terminal."""
         if self.yes:
             return True
         if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
@@ -227,15 +230,15 @@ class Ui:
         return answer in ("y", "yes")
 
     def result(self, data: object) -> None:
-        """The machine-readable result: one JSON object on stdout under `--json`, nothing otherwise."""
+        """Print the result as one JSON object on stdout under `--json`, and nothing otherwise."""
         if self.json:
-            from repro_kit.model.serialize import dumps  # which takes its time to load
+            from repro_kit.model.serialize import dumps  # slow to import
 
             self._out.write(visible_json(dumps(data).decode()))
             self._out.flush()
 
     def symbol(self, symbol: str) -> str:
-        """`symbol`, or its ASCII stand-in where the output cannot show it."""
+        """`symbol`, or ASCII for it if the output cannot show it."""
         encoding = (self._console.encoding or "ascii").lower()
         return symbol if encoding.startswith("utf") else _ASCII[symbol]
 
@@ -248,7 +251,7 @@ class Ui:
     def _print(self, text: Text, console: Console | None = None) -> None:
         console = console or self._console
         if self._live is not None and console.is_terminal:
-            console = self._console  # it knows of the live line, and prints above it
+            console = self._console  # this console prints above the live line
         with self._lock:
             self._spoke = time.monotonic()
             console.print(text, soft_wrap=not console.is_terminal)
@@ -294,7 +297,7 @@ class Ui:
 
 
 class SilentUi(Ui):
-    """Says nothing, asks nothing; for tests and for use as a library. `notes` and stage lines are still kept."""
+    """Prints nothing and asks nothing, for tests and library use. `notes` and stage lines are still recorded."""
 
     def __init__(self, *, yes: bool = False) -> None:
         super().__init__(quiet=True, yes=yes, out=StringIO(), err=StringIO())

@@ -58,7 +58,7 @@ def test_same_command_does_only_what_is_missing(work, fakes, repro_kit):
     assert fakes.ran() == ["observe", "capture", "ablate"]
     result = repro_kit("collect", "train.py")
     assert fakes.ran() == ["minify", "bundle"]
-    assert "only what is missing" in result.output and "done before" in result.output
+    assert "only missing results are computed" in result.output and "done before" in result.output
     assert repro_kit("collect", "train.py").exit_code == 0
     assert fakes.ran() == []
 

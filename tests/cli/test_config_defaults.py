@@ -100,9 +100,9 @@ def test_a_linked_working_directory_is_what_it_links_to(tmp_path, deep, monkeypa
         ("gh = true", "may not set gh"),
         ("open = true", "may not set open"),
         ("check = 'compile-time>2x@inductor.cpp.cxx=/tmp/x'", "may not set check"),
-        ("output = '/tmp/elsewhere'", "lies outside of it"),
-        ("output = '../elsewhere'", "lies outside of it"),
-        ("output = '..'", "lies outside of it"),
+        ("output = '/tmp/elsewhere'", "lies outside of the project"),
+        ("output = '../elsewhere'", "lies outside of the project"),
+        ("output = '..'", "lies outside of the project"),
     ],
 )
 def test_what_runs_something_or_shows_more_is_not_for_a_project(tmp_path, text, part):
@@ -115,7 +115,7 @@ def test_what_runs_something_or_shows_more_is_not_for_a_project(tmp_path, text, 
 def test_an_output_through_a_link_lies_where_the_link_goes(tmp_path):
     write(tmp_path, "output = './link/x'")
     (tmp_path / "link").symlink_to("/tmp")
-    with pytest.raises(ReproKitError, match="lies outside of it"):
+    with pytest.raises(ReproKitError, match="lies outside of the project"):
         read_defaults(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_the_user_s_configuration_may_be_a_link_of_the_user_s(tmp_path, monkeypa
 def test_a_configuration_that_others_can_write_ends_the_command(tmp_path, monkeypatch, which):
     path = configure(monkeypatch, tmp_path / "home", "timeout = 5")
     (path if which == "file" else path.parent).chmod(0o777)
-    with pytest.raises(ReproKitError, match="can be written by others; make it yours alone"):
+    with pytest.raises(ReproKitError, match="can be written by others; make sure that only you can write it"):
         read_defaults(tmp_path)
 
 

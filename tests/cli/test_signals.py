@@ -73,7 +73,7 @@ def test_interrupted_stage_is_recorded(work, stage, number):
     out, err = interrupt(process, number)
     assert process.returncode == 130
     assert "Traceback" not in out + err
-    assert f"To go on: repro-kit collect --until {stage} train.py 'a b'" in err
+    assert f"To resume: repro-kit collect --until {stage} train.py 'a b'" in err
     case = Case.open(work / "train.repro")
     assert case.stage(stage).status == "interrupted"
     going_on = start(work, "none", "collect", "--until", stage, "train.py", "a b")

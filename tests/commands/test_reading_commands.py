@@ -91,7 +91,7 @@ def test_two_bundles_compared(tmp_path):
         ("absent", "does not exist"),
         ("empty", "has no story.json"),
         ("text.zip", "is not a bundle"),
-        ("old.zip", "bundle it anew"),
+        ("old.zip", "run bundle again"),
         ("broken.zip", "its story.json"),
     ],
 )

@@ -184,7 +184,7 @@ def test_the_limit_of_all_objects_together_has_a_setting_of_its_own() -> None:
         ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "one requires_grad"),
         ("GLOBAL_STATE changed: grad_mode", "one state of torch"),
         ("L['mode'] == 'train'", "same between calls"),
-        ("2 <= L['x'].size()[0] <= 9  # if x.shape[0] < 10:  # train.py:7 in forward", "not decide on"),
+        ("2 <= L['x'].size()[0] <= 9  # if x.shape[0] < 10:  # train.py:7 in forward", "Do not let"),
     ],
 )
 def test_a_guard_of_another_kind_says_what_to_keep(guard: str, words: str) -> None:

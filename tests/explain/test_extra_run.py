@@ -1,6 +1,6 @@
 """The further run about the first specialization: which one, and what is kept of torch's log."""
 
-from repro_kit.explain.extra_run import first_specialization, told, variables
+from repro_kit.explain.extra_run import first_specialization, log_about, variables
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights
@@ -40,7 +40,7 @@ def test_what_is_asked_keeps_the_users_logs() -> None:
 
 
 def test_the_users_frames_are_kept_and_few_of_torchs() -> None:
-    lines = told(LOG, ONE).splitlines()
+    lines = log_about(LOG, ONE).splitlines()
     assert lines[0].startswith("eval Eq(s7, 10) [guard added]")
     assert '  File "/x.py", line 4, in f' in lines and "    if x.shape[0] == 10:" in lines
     assert "  … 1 of torch's" in lines and not any("in one" in line for line in lines)

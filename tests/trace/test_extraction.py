@@ -64,7 +64,7 @@ def test_damaged_artifact_says_so(tmp_path):
     text = (FIXTURES / "insights" / "four_sizes_dynamic.log").read_text()
     (tmp_path / "a.log").write_text(text.replace("torch.relu(", "torch.tanh("))
     (one,) = extracted(read(tmp_path / "a.log"), ["dynamo_output_graph"])
-    assert one.note == "its checksum does not fit"
+    assert one.note == "the checksum does not match"
 
 
 def test_repaired_script_leaves_traces_and_caches_alone_and_has_its_bodies():

@@ -1,4 +1,4 @@
-"""What a bundle says about its failure, gathered once for all of its texts."""
+"""The facts of a failure, gathered once for all texts of the bundle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_kit.model.failure.signature import Signature
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")
-_LINE = 200  # characters of an error's first line that are worth reading
+_LINE = 200  # characters of an error's first line that are shown
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Facts:
 
     @property
     def layer(self) -> Layer | None:
-        """The part of the compiler at fault, where the ablation names one."""
+        """The layer at fault, if the ablation names one."""
         return self.ablation.layer if self.ablation else None
 
     @property
     def title(self) -> str:
-        """One line for people."""
+        """The failure in one line."""
         return self.signature.summary()
 
     @property
     def expected(self) -> str:
-        """What the failing run says: the first line of the error, or how it ends."""
+        """How the failing run ends: the first line of the error, or a description."""
         return expected_line(self.signature, self.failure)
 
     @property
@@ -56,7 +56,10 @@ class Facts:
 
 
 def without_private(facts: Facts, redact: Callable[[str], str]) -> Facts:
-    """`facts` for texts: redacted before anything is cut or wrapped, since a piece of a secret is not known as one."""
+    """`facts` with redacted messages.
+
+    Redaction comes before any cutting or wrapping: a piece of a secret would not be recognised.
+    """
     failure = facts.failure
     if failure is not None:
         exceptions = tuple(replace(exception, message=redact(exception.message)) for exception in failure.exceptions)
@@ -66,16 +69,16 @@ def without_private(facts: Facts, redact: Callable[[str], str]) -> Facts:
 
 
 def telling_line(message: str) -> str:
-    """The line of an exception's message that says most: a native compiler's first error, else the first line."""
+    """The most useful line of an exception's message: a native compiler's first error, else the first line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = (line[line.index("error: ") :] for line in lines if _NATIVE_ERROR.search(line))
     return next(errors, lines[0] if lines else "")
 
 
 def expected_line(signature: Signature, failure: Failure | None) -> str:
-    """The failure in the words of the run itself, on one line."""
+    """The failure on one line, in the words of the run."""
     if signature.kind is Kind.TIMEOUT:
-        return "no end: it hangs, or compiles for ever"
+        return "the run does not end: it hangs, or compiles forever"
     if signature.kind is Kind.CRASH:
         return f"the process dies of {(failure and failure.signal) or signature.signal}"
     if signature.kind is Kind.ACCURACY:

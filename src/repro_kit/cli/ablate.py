@@ -15,7 +15,7 @@ from repro_kit.model.ablation.evidence import STEPS
 
 
 def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The steps as given; raises ReproKitError for one that there is not."""
+    """Check the names of the steps. Raises ReproKitError for an unknown step."""
     for name in filter(None, (value or "").split(",")):
         if name not in (*STEPS[1:], "auto"):
             raise UsageError(f"--narrow knows no step {name!r}; it knows {', '.join(STEPS[1:])}.")
@@ -26,11 +26,11 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @shared.subject_options
 @shared.stage_options
 @shared.matrix_options
-@click.option("--plan", "plan", is_flag=True, help="Show the cells, and run nothing.")
+@click.option("--plan", "plan", is_flag=True, help="Show the cells without running them.")
 @click.option(
-    "--expect", multiple=True, metavar="KEY=VALUE", help="Exit 1 unless it holds: layer, cause, fails, passes."
+    "--expect", multiple=True, metavar="KEY=VALUE", help="Exit 1 unless this holds. KEY: layer, cause, fails, passes."
 )
-@click.option("--against", metavar="FILE", help="Show what differs from another ablation.json, case or bundle.")
+@click.option("--against", metavar="FILE", help="Compare with the ablation of this file, case or bundle.")
 @click.option("--markdown", is_flag=True, help="Print the ablation as Markdown, for an issue.")
 @shared.interface_options
 @click.option(
@@ -38,9 +38,9 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     metavar="STEPS",
     default="auto",
     callback=_steps,
-    help=f"Steps of narrowing: {', '.join(STEPS[1:])}.  [all that take a few minutes at most]",
+    help=f"Narrowing steps: {', '.join(STEPS[1:])}.  [those that take a few minutes at most]",
 )
-@click.option("--no-narrow", "narrow", flag_value="", help="Stop at the layer.")
+@click.option("--no-narrow", "narrow", flag_value="", help="Name the layer only.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(
@@ -55,8 +55,8 @@ def command(
 ) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
-    SCRIPT may be a case as well. What the stage needs is run before it where it is missing. A cell that was judged
-    before is not run again.
+    SCRIPT may also be a case. Earlier stages run first where their results are missing. A cell that has a verdict
+    is not run again.
 
     \b
     repro-kit ablate train.repro

@@ -1,4 +1,4 @@
-"""``repro-kit bisect``: which build broke it."""
+"""``repro-kit bisect``: find the build that broke the subject."""
 
 from __future__ import annotations
 
@@ -24,52 +24,60 @@ class BisectCommand(ReproCommand):
     """Takes SUBJECT among its options, or a command after ``--``."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Both forms."""
+        """The two forms of the command line."""
         return ["[OPTIONS]", "SUBJECT | -- COMMAND..."]
 
     def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember whether a command follows."""
+        """Remember whether a command follows ``--``."""
         ctx.meta["repro_kit.form"] = "command" if "--" in args else "script"
         return args
 
 
-@click.command("bisect", cls=BisectCommand, short_help="Which nightly, release or commit broke it?")
+@click.command("bisect", cls=BisectCommand, short_help="Find the nightly, release or commit that broke it.")
 @click.option("--good", multiple=True, metavar="BUILD", help="A build that works: version, date, wheel, commit, path.")
 @click.option("--bad", multiple=True, metavar="BUILD", help="A build that fails.  [default: the newest]")
 @click.option("--find-fix", is_flag=True, help="Look for the first build that no longer fails.")
-@click.option("--package", multiple=True, metavar="NAME", help="What to vary.  [default: torch]")
+@click.option("--package", multiple=True, metavar="NAME", help="Package to vary.  [default: torch]")
 @click.option("--nightly", metavar="PLATFORM", help="Nightlies for cpu, cu126, rocm6.4, xpu …")
 @click.option("--index-url", metavar="URL", help="Builds of this index (also file://).  [default: releases on PyPI]")
-@click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels of a directory.")
+@click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory.")
 @click.option("--git", "clone", type=click.Path(path_type=Path), metavar="CLONE", help="Commits of a local clone.")
-@click.option("--build", metavar="COMMAND", help="Makes a commit ready, in its work tree; $PYTHON is its interpreter.")
-@click.option("--path", "paths", multiple=True, metavar="PATH", help="Only commits that touch this.")
-@click.option("--all-parents", is_flag=True, help="Go on into the branch that a merge brought in.")
+@click.option("--build", metavar="COMMAND", help="Builds a commit, in its work tree, for the interpreter $PYTHON.")
+@click.option("--path", "paths", multiple=True, metavar="PATH", help="Only commits that touch this path.")
+@click.option("--all-parents", is_flag=True, help="Search inside merged branches too.")
 @click.option(
     "--python",
     "pythons",
     multiple=True,
     metavar="PATH",
-    help="Python to install builds for; several: the builds.",
+    help="Python to install the builds for. Several interpreters are themselves the builds.",
 )
-@click.option("--pre", is_flag=True, help="Pre-releases too.")
-@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
-@click.option("--constraint", multiple=True, metavar="FILE", help="Constraints on what is installed.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for one run.  [600]")
-@click.option("--on-timeout", type=_SIDES, default="skip", help="What a build is whose run does not end.  [skip]")
-@click.option("--check", "symptom", metavar="SYMPTOM", help="Not a failure, but accuracy, recompiles>N, slowdown>X …")
-@click.option("--any-failure", is_flag=True, help="Every failure counts, not only the one that is looked for.")
+@click.option("--pre", is_flag=True, help="Include pre-releases.")
+@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
+@click.option("--constraint", multiple=True, metavar="FILE", help="Constraints file for the installation.")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--on-timeout", type=_SIDES, default="skip", help="Verdict for a build whose run times out.  [skip]")
+@click.option("--check", "symptom", metavar="SYMPTOM", help="Symptom in place of a failure: accuracy, recompiles>N …")
+@click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
 @click.option("--repeat", type=shared.COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=shared.COUNT, metavar="N", help="Give up on a gap after N builds of no use.  [16]")
-@click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a verdict: good, bad, skip; or forget one.")
-@click.option("--log", is_flag=True, help="Show what was judged and why; run nothing.")
-@click.option("--repo", type=click.Path(path_type=Path), metavar="CLONE", help="Clone whose commits are ranked.")
-@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
-@click.option("--cache-size", type=shared.POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
-@click.option("--offline", is_flag=True, help="Use what is cached; no network.")
-@click.option("--keep", is_flag=True, help="Keep the environments.")
-@click.option("-o", "--output", "place", metavar="DIR", help="Where the state goes.  [the case, or ./NAME.bisect]")
-@click.option("--fresh", is_flag=True, help="Forget what was judged, and start anew.")
+@click.option("--max-skips", type=shared.COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [16]")
+@click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
+@click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")
+@click.option(
+    "--repo", type=click.Path(path_type=Path), metavar="CLONE", help="Clone of PyTorch; its commits are ranked."
+)
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels.")
+@click.option(
+    "--cache-size",
+    type=shared.POSITIVE,
+    default=20.0,
+    metavar="GIB",
+    help="Size limit of the cache.  [20]",
+)
+@click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
+@click.option("--keep", is_flag=True, help="Keep the environments of the builds.")
+@click.option("-o", "--output", "place", metavar="DIR", help="Directory for the state.  [the case, or ./NAME.bisect]")
+@click.option("--fresh", is_flag=True, help="Forget all verdicts, and start again.")
 @shared.interface_options
 @click.argument("words", nargs=-1, metavar="SUBJECT")
 @click.pass_context
@@ -81,7 +89,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
     repro-kit bisect train.repro.zip --good 2026-01-05 --bad 2026-02-20
     repro-kit bisect --git . --good v1.2 --bad main -- python train.py
 
-    Exit 0: found; 3: nothing fails; 1: no end that works; 125: cannot run here. Run it again to go on.
+    Exit 0: found; 3: no build fails; 1: no build works; 125: no build can be tested.
+    The same command resumes an interrupted search.
     """
     from repro_kit.commands.bisect.command import bisect
     from repro_kit.session.interrupts import interruptible
@@ -148,6 +157,6 @@ def _builds(values: dict[str, Any]) -> BuildSelection:
 def _again() -> str:
     from repro_kit.builds.wheels.web import without_credentials
 
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # what follows is the command's own
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # the rest belongs to the user's command
     words = [word for word in sys.argv[1:end] if word not in ("--fresh", "--log")] + sys.argv[end:]
     return shlex.join(["repro-kit", *map(without_credentials, words)])

@@ -15,15 +15,15 @@ from repro_kit.cli.output.filing import Filing
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
-@click.option("--open", "open_", is_flag=True, help="Print and open a link to a new issue, filled in.")
-@click.option("--gh", is_flag=True, help="File the issue with GitHub's `gh`, after showing it and asking.")
+@click.option("--open", "open_", is_flag=True, help="Print and open a link to a new issue with its text filled in.")
+@click.option("--gh", is_flag=True, help="Show the issue, ask, and file it with GitHub's `gh`.")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], open_: bool, gh: bool, **_: object) -> None:
     r"""Check the reduced program in a fresh process, and pack the bundle.
 
-    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+    SCRIPT may also be a case. Earlier stages run first where their results are missing.
 
     \b
     repro-kit bundle train.repro

@@ -10,16 +10,16 @@ from repro_kit.cli.common.single import run_one
 from repro_kit.cli.common.work import case_or_subject
 
 
-@click.command("capture", cls=SubjectCommand, short_help="Take the failing graph out as a program.")
+@click.command("capture", cls=SubjectCommand, short_help="Capture the failing graph as a program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
-    r"""Capture the graph that fails as a program of its own, and check that it fails alone.
+    r"""Capture the failing graph as a standalone program, and check that the program fails on its own.
 
-    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+    SCRIPT may also be a case. Earlier stages run first where their results are missing.
 
     \b
     repro-kit capture train.repro

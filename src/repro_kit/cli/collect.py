@@ -18,9 +18,9 @@ _STAGE = click.Choice(STAGES)
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
-@click.option("--only", type=_STAGE, multiple=True, help="Run just this stage (may be repeated).")
+@click.option("--only", type=_STAGE, multiple=True, help="Run only this stage (may be repeated).")
 @click.option("--until", type=_STAGE, help="Stop after this stage.")
-@click.option("--skip", type=_STAGE, multiple=True, help="Leave this stage out (may be repeated).")
+@click.option("--skip", type=_STAGE, multiple=True, help="Skip this stage (may be repeated).")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
@@ -35,7 +35,8 @@ def command(
 ) -> None:
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 
-    Options go before the script; what follows it belongs to it. The same command again goes on where it ended.
+    Options go before the script; words after the script are its arguments. The same command resumes an interrupted
+    run.
 
     \b
     repro-kit collect train.py --epochs 1
@@ -43,7 +44,7 @@ def command(
     repro-kit collect --timeout 120 -- pytest tests/test_model.py::test_compiled
     """
     if only and (until or skip):
-        raise click.UsageError("--only goes with neither --until nor --skip.", ctx)
+        raise click.UsageError("--only cannot be combined with --until or --skip.", ctx)
     names = [name for name in STAGES if (name in only if only else name not in skip)]
     if until:
         names = [name for name in names if STAGES.index(name) <= STAGES.index(until)]

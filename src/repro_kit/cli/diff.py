@@ -11,15 +11,15 @@ from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
 
 
-@click.command("diff", cls=ReproCommand, short_help="How do two bundles or cases differ?")
+@click.command("diff", cls=ReproCommand, short_help="Compare two bundles or cases.")
 @shared.interface_options
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
-    r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Runs nothing.
+    r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Nothing is run.
 
-    Exit 0: the same failure; 1: different ones.
+    Exit 0: the failures are the same; 1: they differ.
 
     \b
     repro-kit diff before.repro.zip after.repro.zip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, /, **_: object) -> None:
     r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.
 
-    Variables and packages come from lists of harmless ones; nothing of the repository is shown.
+    Only variables and packages on built-in allow-lists are shown, and nothing about the repository.
 
     \b
     repro-kit env --python .venv/bin/python
@@ -38,11 +38,11 @@ def command(ctx: click.Context, /, **_: object) -> None:
     ui = shared.make_ui(values)
     python = find_python(values["python"], Path.cwd(), os.environ)
     check_interpreter(python, Path.cwd(), os.environ)
-    found = shareable(environment(python))
+    shown = shareable(environment(python))
     if ui.json:
-        ui.result(to_data(found))
+        ui.result(to_data(shown))
     else:
-        _print(ui, found)
+        _print(ui, shown)
 
 
 def _print(ui: Ui, env: Environment) -> None:

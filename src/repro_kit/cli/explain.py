@@ -1,4 +1,4 @@
-"""``repro-kit explain``: what a trace says, and what to do about it."""
+"""``repro-kit explain``: what torch compiled, why it recompiled or broke the graph, and what to do."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PATH = click.Path(path_type=Path)
 
 
 class ExplainCommand(SubjectCommand):
-    """Takes a log or a case too; options may follow those, since they have no arguments of their own."""
+    """Accepts a log or a case too. Options may follow these, because they have no arguments of their own."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The forms of a command, or something that is there already."""
+        """The forms of a command, or an existing log or case."""
         return [*super().collect_usage_pieces(ctx), "| LOG | CASE"]
 
     def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -36,14 +36,14 @@ class ExplainCommand(SubjectCommand):
         options, form, subject = self.split(args)
         if form == "script" and subject and not _is_script(subject[0]):
             args = [*options, *subject[1:], subject[0]]
-            further = self.split(args)[2][:-1]
-            if further:
-                ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(further)}")
+            extra = self.split(args)[2][:-1]
+            if extra:
+                ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(extra)}")
         return super().arranged(ctx, args)
 
 
 def _is_script(word: str) -> bool:
-    """Whether `word` is for `recognise` to judge: a Python file, or nothing that is there."""
+    """Whether `word` names a Python file, or nothing that exists; `recognise` then decides."""
     path = Path(word)
     if path.suffix in (".py", ".pyw") or not path.exists():
         return True
@@ -54,34 +54,36 @@ def _is_script(word: str) -> bool:
     return first.startswith(b"#!") and b"python" in first
 
 
-@click.command("explain", cls=ExplainCommand, short_help="What a trace says, and what to do about it.")
+@click.command("explain", cls=ExplainCommand, short_help="Explain graph breaks and recompiles, with advice.")
 @shared.python_option
-@click.option("-o", "--output", metavar="PATH", help="Where the case goes; with --artifact, where those go.")
-@click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for a run.")
+@click.option("-o", "--output", metavar="PATH", help="Path of the case; with --artifact, directory of the artifacts.")
+@click.option("--fresh", is_flag=True, help="Remove the existing case, and start again.")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of a run, in seconds.")
 @click.option(
     "--section",
     type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
     multiple=True,
     metavar="NAME",
-    help=f"Show details (may be repeated): {', '.join(SECTIONS)}, all.",
+    help=f"Show details of one section (may be repeated): {', '.join(SECTIONS)}, all.",
 )
-@click.option("--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure.")
-@click.option("--against", type=_PATH, metavar="OTHER", help="Say in what it differs from this log or case.")
-@click.option("--html", type=_PATH, metavar="FILE", help="Write all of it as one HTML page.")
+@click.option("--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure the effect.")
+@click.option("--against", type=_PATH, metavar="OTHER", help="Compare with this log or case.")
+@click.option("--html", type=_PATH, metavar="FILE", help="Write the whole explanation as one HTML page.")
 @click.option("--list", "list_", is_flag=True, help="List the artifacts of the trace by kind.")
 @click.option("--artifact", "kinds", multiple=True, metavar="KIND", help="Write these artifacts (may be repeated).")
-@click.option("--compile-id", "ids", multiple=True, metavar="ID", help="Write those of this compile (may be repeated).")
+@click.option(
+    "--compile-id", "ids", multiple=True, metavar="ID", help="Write artifacts of this compile (may be repeated)."
+)
 @click.option("--perfetto", type=_PATH, metavar="FILE", help="Write the phases of all compiles for ui.perfetto.dev.")
-@click.option("--tlparse", type=_PATH, metavar="DIR", help="Write tlparse's pages, where it is installed.")
+@click.option("--tlparse", type=_PATH, metavar="DIR", help="Write tlparse's pages; tlparse must be installed.")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
-    r"""Say what was compiled, why it broke, recompiled or specialized, and what to do about it.
+    r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 
-    SUBJECT is a script (run first, as it is), a TORCH_TRACE log or directory of logs, the text of TORCH_LOGS, or a
-    case.
+    SUBJECT is a script (which is run first, unchanged), a TORCH_TRACE log or directory of logs, the text of
+    TORCH_LOGS, or a case.
 
     \b
     repro-kit explain train.py --epochs 1
@@ -121,7 +123,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
 
 
 def _refuse_two_answers(params: dict[str, Any]) -> None:
-    """Raises ReproKitError when options ask for answers that one call does not give."""
+    """Raise ReproKitError if the options ask for more than one kind of answer."""
     from repro_kit.errors import UsageError
 
     asked = {
@@ -130,12 +132,12 @@ def _refuse_two_answers(params: dict[str, Any]) -> None:
         "--against": params["against"] is not None,
         "--try": params["try_"],
     }
-    several = [name for name, there in asked.items() if there]
+    several = [name for name, given in asked.items() if given]
     if len(several) > 1:
-        raise UsageError(f"{' and '.join(several)} do not go together; ask one after the other.")
-    shown = [name for name, there in (("--section", params["section"]), ("--html", params["html"])) if there]
+        raise UsageError(f"{' and '.join(several)} cannot be combined; use one at a time.")
+    shown = [name for name, given in (("--section", params["section"]), ("--html", params["html"])) if given]
     if shown and (params["list_"] or _takes_output(params)):
-        raise UsageError(f"{' and '.join(shown)} show what the trace says, not what {several[0]} asks for.")
+        raise UsageError(f"{' and '.join(shown)} cannot be combined with {several[0]}; use one at a time.")
 
 
 def _takes_output(params: dict[str, Any]) -> bool:
@@ -143,7 +145,7 @@ def _takes_output(params: dict[str, Any]) -> bool:
 
 
 def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource:
-    """The trace that the command line names, or that a run of its script makes."""
+    """The trace that the command line names, or the trace of a new run of its script."""
     from repro_kit.commands.explain.explain_trace import source_of_case
     from repro_kit.errors import UsageError
     from repro_kit.session.case_paths import is_case
@@ -154,10 +156,10 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource
         job = case_or_subject(ctx, subject)
         return source_of_case(job.case, job.options.observe, ui, as_it_is=path is not None)
     if try_:
-        raise UsageError(f"--try runs the script again, and {path} is a log; give the script in its place.")
+        raise UsageError(f"--try runs the script again, but {path} is a log; give the script instead.")
     idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
     if idle:
-        raise UsageError(f"There is no run of {path} that {' and '.join(idle)} could be for.")
+        raise UsageError(f"{path} is not run, so leave out {' and '.join(idle)}.")
     return _there(path)
 
 
@@ -167,7 +169,7 @@ def _given(ctx: click.Context, name: str) -> bool:
 
 
 def _there(path: Path) -> TraceSource:
-    """The log or case at `path`, which is not run. Raises ReproKitError when it has no trace."""
+    """The existing log or case at `path`. Raises ReproKitError if it has no trace."""
     from repro_kit.case.case import Case
     from repro_kit.commands.explain.explain_trace import TraceSource, source_of_case
     from repro_kit.errors import UsageError

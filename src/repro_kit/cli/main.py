@@ -1,4 +1,4 @@
-"""The `repro-kit` command: finds the subcommands, and turns every ending into an exit code."""
+"""The `repro-kit` command: finds the subcommands, and turns every outcome into an exit code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
 
 
 class LazyGroup(click.Group):
-    """Loads a subcommand's module only when it is asked for."""
+    """Loads a subcommand's module only when that command is used."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
@@ -54,15 +54,15 @@ class LazyGroup(click.Group):
         """The command of module ``repro_kit.cli.<name>``."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
-        return found
+        loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
+        return loaded
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with a hint where a script was given in place of a command."""
+        """Like click's, with a hint if a script was given where a command belongs."""
         if args and args[0] not in COMMANDS and args[0].endswith(".py"):
-            ctx.fail(f"{args[0]} is no command; to collect its failure: repro-kit collect {args[0]}")
+            ctx.fail(f"{args[0]} is not a command. To collect its failure, run: repro-kit collect {args[0]}")
         return super().resolve_command(ctx, args)
 
 
@@ -73,15 +73,15 @@ def cli() -> None:
 
     \b
     repro-kit collect train.py --epochs 1     the whole pipeline
-    repro-kit show train.repro.zip            what it is about
+    repro-kit show train.repro.zip            what failed, and why
     repro-kit verify train.repro.zip          does it still fail here?
-    repro-kit explain train.py                what was compiled, why it broke or recompiled, what to do
+    repro-kit explain train.py                graph breaks and recompiles, with advice
     """
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit; no ending shows a traceback."""
-    os.environ.pop("REPRO_KIT", None)  # what repro-kit runs it records by itself
+    """Run the command line and exit. No traceback is ever shown."""
+    os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -114,8 +114,8 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning of Python's, which may quote a stranger's code."""
-    if not issubclass(category, SyntaxWarning):  # of code that is only read here
+    """Print a Python warning safely: it may quote untrusted code."""
+    if not issubclass(category, SyntaxWarning):  # about code that is only parsed
         echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
 

@@ -17,17 +17,17 @@ from repro_kit.errors import UsageError
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
-@click.option("--compile-id", metavar="ID", help="Graph of a trace.  [default: that of the first failure]")
-@click.option("--history", is_flag=True, help="List the accepted steps of a case's reduction; reduce nothing.")
+@click.option("--compile-id", metavar="ID", help="Graph of a trace to reduce.  [default: the one that fails first]")
+@click.option("--history", is_flag=True, help="List the accepted steps of a finished reduction, and stop.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(
     ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object
 ) -> None:
-    r"""Reduce the captured program while it fails with the same signature.
+    r"""Reduce the captured program to a smaller one that fails with the same signature.
 
-    SCRIPT may be a case as well, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
-    minifier, or a TORCH_TRACE log or directory. What the stage needs is run before it where it is missing.
+    SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
+    minifier, or a TORCH_TRACE log or directory. Earlier stages run first where their results are missing.
 
     \b
     repro-kit minify train.repro
@@ -43,9 +43,9 @@ def command(
 
 
 def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """The accepted steps: pass, statements, queries and seconds so far, script.
+    """Print each accepted step: pass, statements, queries and seconds so far, script.
 
-    Raises ReproKitError without a reduction.
+    Raises ReproKitError if the case has no reduction.
     """
     from repro_kit.case.case import Case
     from repro_kit.case.handles import REDUCTION
@@ -60,10 +60,10 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     ui = shared.make_ui(shared.merged(ctx))
     rows = [
         [
-            *(str(at), it.name.replace("_", " "), str(it.statements), str(it.queries), f"{it.seconds:.1f}"),
-            str(case.path / "minify" / it.file),
+            *(str(at), step.name.replace("_", " "), str(step.statements), str(step.queries), f"{step.seconds:.1f}"),
+            str(case.path / "minify" / step.file),
         ]
-        for at, it in enumerate(steps)
+        for at, step in enumerate(steps)
     ]
     ui.table("", ["step", "pass", "statements", "queries", "seconds", "script"], rows)
     ui.result([to_data(step) for step in steps])

@@ -1,4 +1,4 @@
-"""``repro-kit nightly``: a folder of cases on the newest build."""
+"""``repro-kit nightly``: run a folder of cases on the newest build."""
 
 from __future__ import annotations
 
@@ -15,31 +15,37 @@ if TYPE_CHECKING:
 
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
-@click.option("--nightly", metavar="PLATFORM", help="Nightlies for cpu, cu126, rocm6.4, xpu …  [cpu]")
-@click.option("--index-url", metavar="URL", help="Builds of this index in their place.")
-@click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels of a directory in their place.")
-@click.option("--package", default="torch", metavar="NAME", help="What is built.  [torch]")
-@click.option("--build", metavar="BUILD", help="This build.  [default: the newest]")
-@click.option("--python", metavar="PATH", help="Python to install it for.  [default: the active environment's]")
-@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Install this as well.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for one run.  [600]")
-@click.option("--no-bisect", is_flag=True, help="Do not look for the build where it changed.")
-@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Where wheels are kept.")
-@click.option("--cache-size", type=shared.POSITIVE, default=20.0, metavar="GIB", help="How much is kept.  [20]")
-@click.option("-o", "--output", "place", metavar="DIR", help="State and summaries.  [FOLDER/.nightly]")
+@click.option("--nightly", metavar="PLATFORM", help="Nightlies of torch for cpu, cu126, rocm6.4, xpu …  [cpu]")
+@click.option("--index-url", metavar="URL", help="Builds of this index instead.")
+@click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory instead.")
+@click.option("--package", default="torch", metavar="NAME", help="Package whose builds are tested.  [torch]")
+@click.option("--build", metavar="BUILD", help="Build to test.  [default: the newest]")
+@click.option("--python", metavar="PATH", help="Python to install the build for.  [default: the active environment's]")
+@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
+@click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels.")
+@click.option(
+    "--cache-size",
+    type=shared.POSITIVE,
+    default=20.0,
+    metavar="GIB",
+    help="Size limit of the cache.  [20]",
+)
+@click.option("-o", "--output", "state_folder", metavar="DIR", help="Directory for results.  [FOLDER/.nightly]")
 @shared.interface_options
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
-    r"""Run the cases and bundles in FOLDER on the newest build, and tell what has changed since the last run.
+    r"""Run the cases and bundles in FOLDER on the newest build, and report what changed since the last run.
 
-    What newly fails, fails differently or is fixed is bisected. Writes nightly.md and nightly.html.
+    A case that newly fails, fails differently or is fixed is bisected. Writes nightly.md and nightly.html.
 
     \b
     repro-kit nightly cases --yes
     repro-kit nightly cases --yes --nightly cu126
 
-    Exit 0: nothing new fails; 1: something does; 125: no build to be had, or it does not install.
+    Exit 0: no new failure; 1: a new or different failure; 125: no build is available, or it does not install.
     """
     from repro_kit.commands.nightly import nightly
     from repro_kit.session.interrupts import interruptible
@@ -65,7 +71,7 @@ def _watch(folder: Path, values: dict[str, Any]) -> Watch:
     )
     return Watch(
         folder,
-        Path(values["place"] or folder / ".nightly").absolute(),
+        Path(values["state_folder"] or folder / ".nightly").absolute(),
         where,
         values["package"],
         values["build"],

@@ -10,16 +10,16 @@ from repro_kit.cli.common.single import run_one
 from repro_kit.cli.common.work import case_or_subject
 
 
-@click.command("observe", cls=SubjectCommand, short_help="Run it once: what failed, trace, environment.")
+@click.command("observe", cls=SubjectCommand, short_help="Run the script once, and record how it fails.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
-    r"""Run the subject once, as it is: what failed, with its trace, logs and environment.
+    r"""Run the script once, unchanged, and record its failures, trace, logs and environment.
 
-    SCRIPT may be a case as well. What the stage needs is run before it where it is missing.
+    SCRIPT may also be a case.
 
     \b
     repro-kit observe train.py --epochs 1

@@ -1,4 +1,4 @@
-"""``repro-kit show``: the story of a case or a bundle, in the terminal."""
+"""``repro-kit show``: a case or a bundle in the terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
 
 
-@click.command("show", cls=ReproCommand, short_help="Tell the story of a bundle or a case.")
+@click.command("show", cls=ReproCommand, short_help="Summarize a bundle or a case.")
 @shared.interface_options
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, target: Path, **_: object) -> None:
-    r"""Tell what BUNDLE or CASE is about: the failure, the layer, the reproducer, what passes. Runs nothing.
+    r"""Show the failure of a bundle or case, the layer at fault, the reproducer, and what passes. Nothing is run.
 
     \b
     repro-kit show train.repro.zip

@@ -1,4 +1,4 @@
-"""``repro-kit verify``: does it still fail here?"""
+"""``repro-kit verify``: does a bundle still fail here?"""
 
 from __future__ import annotations
 
@@ -11,30 +11,37 @@ from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
 
 
-@click.command("verify", cls=ReproCommand, short_help="Does a bundle still fail here?")
+@click.command("verify", cls=ReproCommand, short_help="Check whether a bundle still fails here.")
 @shared.python_option
-@click.option("--against-nightly", is_flag=True, help="Run it with the newest nightly of torch, which is installed.")
+@click.option("--against-nightly", is_flag=True, help="Install the newest nightly of torch, and run with it.")
 @click.option(
-    "--timeout", type=shared.POSITIVE, metavar="S", help="Seconds for the run.  [default: what the bundle asks for]"
+    "--timeout",
+    type=shared.POSITIVE,
+    metavar="S",
+    help="Time limit of the run, in seconds.  [default: the bundle's own]",
 )
 @click.option(
-    "--memory", type=shared.POSITIVE, metavar="GIB", help="Memory for the run.  [default: 80 % of the machine's]"
+    "--memory",
+    type=shared.POSITIVE,
+    metavar="GIB",
+    help="Memory limit of the run, in GiB.  [default: 80 % of the machine's]",
 )
 @shared.interface_options
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
-    r"""Run a BUNDLE, CASE or repro.py here: does it still fail with the same signature?
+    r"""Run a bundle, case or repro.py here, and check whether it still fails with the same signature.
 
-    A bundle is a stranger's: it is unpacked with care, shown, and asked for, and runs in a scratch directory with
-    private caches, few variables, and limits of time and memory; but with your rights. Several make a table.
+    A bundle may come from a stranger. repro-kit unpacks it with care, shows the code, and asks before it runs. The
+    run has a scratch directory, private caches, few variables, and limits of time and memory, but your rights.
+    Several targets make a table.
 
     \b
     repro-kit verify train.repro.zip --python .venv/bin/python
     repro-kit verify --yes --against-nightly *.repro.zip
 
     \b
-    Exit 0: same failure; 1: it fails differently; 3: it passes; 125: it cannot run here; 2: no bundle, or refused.
+    Exit 0: same failure; 1: different failure; 3: passes; 125: cannot run here; 2: not a bundle, or refused.
     """
     from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import How, verify

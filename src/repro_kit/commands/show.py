@@ -1,4 +1,4 @@
-"""The story of a case or a bundle, wherever it lies."""
+"""Read the story of a case or a bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.repro.source_files import PLACE
-from repro_kit.bundle.story.story import STORY, Story, is_told, read_story
+from repro_kit.bundle.story.story import STORY, Story, is_story_file, read_story
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
@@ -18,26 +18,26 @@ from repro_kit.stages.bundle.forms import candidates, fill, known
 
 
 def story_at(target: Path) -> Story:
-    """The story at `target`. Raises ReproKitError when that is neither a case nor a bundle, or is damaged."""
+    """The story at `target`. Raises ReproKitError if `target` is neither a case nor a bundle, or is damaged."""
     if is_case(target):
         return _of_case(Case.open(target))
     if target.is_dir():
         return read_story(_files(target), str(target))
     if not target.exists():
         raise UsageError(f"{target} does not exist; give a case or a bundle.")
-    return read_story(archive.read(target, is_told), str(target))
+    return read_story(archive.read(target, is_story_file), str(target))
 
 
 def _of_case(case: Case) -> Story:
-    """What the bundle tells, where it is up to date; else what is known so far, from the smallest program there is."""
+    """The bundle's story if the bundle is up to date; else the story so far, of the smallest program known."""
     record = case.stage("bundle")
     if record is not None and record.status == "done" and case.has(f"bundle/{STORY}"):
         return read_story(_files(case.path / "bundle"), str(case.path))
-    told = known(case)
-    candidate = next(candidates(case, told))
+    results = known(case)
+    candidate = next(candidates(case, results))
     contents = Contents(Redactor())
-    left_out = fill(candidate, case, told, contents, include_values=False)
-    return tell(case, told, candidate, contents, said=Said(tuple(left_out)), code=True)
+    left_out = fill(candidate, case, results, contents, include_values=False)
+    return tell(case, results, candidate, contents, said=Said(tuple(left_out)), code=True)
 
 
 def _files(directory: Path) -> dict[str, bytes]:
@@ -46,7 +46,7 @@ def _files(directory: Path) -> dict[str, bytes]:
         paths = [*directory.iterdir(), *(directory / PLACE).rglob("*.py")]
         named = {path.relative_to(directory).as_posix(): path for path in paths if path.is_file()}
         files: dict[str, bytes] = {}
-        for name in filter(is_told, named):
+        for name in filter(is_story_file, named):
             files[name] = read_plain(named[name], archive.LARGEST_SHOWN)
             if sum(map(len, files.values())) > archive.MOST_SHOWN:
                 raise UsageError(f"{directory} holds more than {archive.MOST_SHOWN >> 20} MiB of text to show.")

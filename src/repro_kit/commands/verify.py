@@ -42,7 +42,7 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class Here:
-    """The interpreter that runs it."""
+    """The interpreter that runs `repro.py`."""
 
     python: str
     torch: str | None
@@ -53,7 +53,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Verification:
-    """The answer, and what it rests on; `verify --json` prints it."""
+    """The answer and its evidence; `verify --json` prints it."""
 
     outcome: RunOutcome
     sentence: str
@@ -78,7 +78,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class How:
-    """What the command line says of a verification; None leaves the choice."""
+    """The command line's options for a verification; None leaves the choice to `verify`."""
 
     python: str | None = None
     timeout: float | None = None  # seconds
@@ -88,10 +88,10 @@ class How:
 
 
 def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
-    """Run what each target (a bundle, a case, a `repro.py`) holds, and say whether it still fails.
+    """Run each target (a bundle, a case, a `repro.py`), and say whether it still fails.
 
-    It runs foreign code: shows it and asks first, unless ``ui.yes``. Raises ReproKitError when a single target is
-    none of the three, is damaged, or may not be run; of several it is said in the table, and the rest goes on.
+    Untrusted code is shown first, and the user is asked, unless ``ui.yes``. A single target that is none of the
+    three, is damaged, or may not be run raises ReproKitError. Of several targets, such a one is a row of the table.
     """
     with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
         if len(targets) == 1:
@@ -100,10 +100,10 @@ def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
             ui.result({**result.as_json(), "exit": int(ends)})
             return ends
         results = [_one_of_many(target, python, how, ui) for target in targets]
-    rows = [[it.target, it.answer, it.sentence, f"{it.seconds:.1f}"] for it in results]
+    rows = [[result.target, result.answer, result.sentence, f"{result.seconds:.1f}"] for result in results]
     ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
-    worst = next(ends for outcome, (_, ends) in ANSWERS.items() if any(it.outcome is outcome for it in results))
-    ui.result({"results": [it.as_json() for it in results], "exit": int(worst)})
+    worst = next(ends for outcome, (_, ends) in ANSWERS.items() if any(result.outcome is outcome for result in results))
+    ui.result({"results": [result.as_json() for result in results], "exit": int(worst)})
     return worst
 
 
@@ -127,7 +127,7 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
             ui.progress(f"running repro.py of {target.name}")
             timeout = how.timeout or (claim.limit or how.usual) + _MARGIN
             limits = limits_of(how.memory)
-            for number in range(claim.repeats):  # a flaky failure: one run that passes says nothing
+            for number in range(claim.repeats):  # one passing run of a flaky failure proves nothing
                 if number:
                     ui.progress(f"running repro.py of {target.name}, time {number + 1} of up to {claim.repeats}")
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
@@ -143,40 +143,40 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
 
 
 def _python_for(target: Path, ui: Ui) -> str:
-    """The interpreter of the user's own case; a stranger's case does not choose one."""
+    """The interpreter of the user's own case; an untrusted case does not choose its interpreter."""
     here = default_python(os.environ)
     case = Case.open(target) if is_case(target) else None
     if case is None or case.file.subject.python == here:
         return here
     if case.is_own:
         return case.file.subject.python
-    ui.note(f"{target} was not made by you on this machine: it runs with {here}, not with {case.file.subject.python}.")
+    ui.note(f"You did not make {target} on this machine, so it runs with {here}, not with {case.file.subject.python}.")
     return here
 
 
 #: Runs in the interpreter; the last line of its output is JSON.
 _LOOK = """
 import json, platform, sys
-told = {"python": platform.python_version(), "platform": platform.platform(), "torch": None, "accelerator": None}
+facts = {"python": platform.python_version(), "platform": platform.platform(), "torch": None, "accelerator": None}
 try:
     import torch
-    told["torch"] = str(torch.__version__)
-    told["accelerator"] = "cuda" if torch.cuda.is_available() else None
+    facts["torch"] = str(torch.__version__)
+    facts["accelerator"] = "cuda" if torch.cuda.is_available() else None
 except Exception as error:
-    told["problem"] = f"{type(error).__name__}: {error}"
-print(json.dumps(told))
+    facts["problem"] = f"{type(error).__name__}: {error}"
+print(json.dumps(facts))
 """
 
 
 @cache
 def here_with(python: str) -> Here:
     """What this machine is with `python`. Raises CannotRunError when that is no working interpreter."""
-    with scratch() as place:
-        (place / "repro.py").write_text(_LOOK, encoding="utf-8")
-        run = run_repro(python, place, timeout=2 * _MARGIN)
+    with scratch() as directory:
+        (directory / "repro.py").write_text(_LOOK, encoding="utf-8")
+        run = run_repro(python, directory, timeout=2 * _MARGIN)
     try:
-        told = next(line for line in run.output.splitlines() if line.startswith("{"))
-        return Here(**json.loads(told))
+        line = next(line for line in run.output.splitlines() if line.startswith("{"))
+        return Here(**json.loads(line))
     except (StopIteration, ValueError, TypeError):
         raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
@@ -206,11 +206,11 @@ def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Verificati
     return Verification(outcome, visible(sentence), seconds, expected, found, unlike, differences, target)
 
 
-def _unlike(expected: Signature | None, found: Signature | None) -> Iterator[str]:
-    """How two signatures differ, field by field."""
-    if expected is None or found is None:
+def _unlike(expected: Signature | None, seen: Signature | None) -> Iterator[str]:
+    """The fields in which two signatures differ."""
+    if expected is None or seen is None:
         return
-    mine, others = to_data(expected), to_data(found)
+    mine, others = to_data(expected), to_data(seen)
     for name in dict.fromkeys([*mine, *others]):
         if name != "magnitude" and mine.get(name) != others.get(name):
             yield f"{name}: {_shown(mine.get(name))} expected, {_shown(others.get(name))} found"

@@ -1,5 +1,5 @@
-"""What a trace says, for a person: five sentences, sections on demand, and advice; pure, no processes.
+"""Explain a trace to a person: five sentences, sections with details, and advice. Pure: no processes.
 
-`sections/` words one insight each, `advice/` says what to do about it, `judge.py` whether it helped; `terminal.py` and
-`page.py` draw the same `view.Section`s.
+`sections/` words one insight each, `advice/` derives suggestions, `judge.py` decides whether a suggestion helped.
+`page.py` renders the `view.Section`s as HTML; the command line draws them in a terminal.
 """

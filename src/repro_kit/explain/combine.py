@@ -1,4 +1,4 @@
-"""Which suggestions to try together, once each was tried alone."""
+"""Choose which suggestions to try together, after each was tried alone."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from collections.abc import Callable, Sequence
 from repro_kit.explain.judge import Ruling, Trial, amount, better
 from repro_kit.explain.suggestion import AppliedChange, Suggestion
 
-_MOST = 4  # trials after the first
+_MOST = 4  # trials after the one with all suggestions
 
 
 def combined(helpful: Sequence[Trial], run: Callable[[tuple[Suggestion, ...]], Trial]) -> list[Trial]:
-    """The combination that lowers more than each of `helpful` does alone, if there is one: all at once, else the best
-    one with one more at a time. `run` tries several at once.
+    """The combination that improves on the best of `helpful`, if there is one.
+
+    All are tried at once first, else the best one with one other at a time. `run` tries several suggestions at once.
     """
-    chosen = _worth_joining(sorted(helpful, key=lambda it: it.score))
+    chosen = _worth_joining(sorted(helpful, key=lambda trial: trial.score))
     if len(chosen) < 2:
         return []
     best = chosen[0]
     together = run(tuple(suggestion for trial in chosen for suggestion in trial.suggestions))
     if _wins(together, best):
         return [together]
-    found: list[Trial] = []
+    winners: list[Trial] = []
     for trial in chosen[1 : 1 + _MOST] if len(chosen) > 2 else []:
         wider = run((*best.suggestions, *trial.suggestions))
         if _wins(wider, best):
-            best, found = wider, [wider]
-    return found
+            best, winners = wider, [wider]
+    return winners
 
 
 def change_of(suggestions: Sequence[Suggestion]) -> AppliedChange:
-    """All their changes in one."""
+    """The changes of all suggestions in one."""
     joined = AppliedChange()
     for suggestion in suggestions:
         joined = joined.joined(suggestion.change or AppliedChange())
@@ -42,11 +43,11 @@ def _wins(trial: Trial, best: Trial) -> bool:
 
 
 def _worth_joining(trials: Sequence[Trial]) -> list[Trial]:
-    """The best of `trials`, and those that lower something it leaves and contradict none before them."""
+    """The best of `trials`, and the compatible ones that lower something that the best one leaves."""
     kept = list(trials[:1])
     for trial in trials[1:]:
         after = trials[0].after
         left = after is not None and any(amount(suggestion.aim, after) for suggestion in trial.suggestions)
-        if left and not any(change_of(it.suggestions).contradicts(change_of(trial.suggestions)) for it in kept):
+        if left and not any(change_of(chosen.suggestions).contradicts(change_of(trial.suggestions)) for chosen in kept):
             kept.append(trial)
     return kept

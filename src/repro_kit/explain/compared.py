@@ -1,4 +1,4 @@
-"""Two traces: in what they differ, in sentences and sections."""
+"""The differences between two traces, in sentences and sections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro_kit.explain.view import Block, Item, Section, Table, Words
 from repro_kit.trace.trace_diff import Fate, FrameChange, Seconds, TraceChange, TraceDifference
 
 _ROWS = 60
-#: Groups of changes: field, title, what one of them is called.
+#: Groups of changes: field, title, noun for one change.
 _GROUPS = (
     ("failures", "Failures", "failure"),
     ("breaks", "Graph breaks", "graph break"),
@@ -23,7 +23,7 @@ _GROUPS = (
 
 
 def report(difference: TraceDifference, context: Context, names: tuple[str, str]) -> ExplainReport:
-    """The differences between the traces `names` (before, after); `context` is of the second."""
+    """The differences between the traces `names` (before, after); `context` belongs to the second."""
     sections = [_frames(context, difference.frames)]
     left = {"guards": difference.guards_left_out}
     sections += [_changes(name, title, getattr(difference, name), left.get(name, 0)) for name, title, _ in _GROUPS]
@@ -32,20 +32,20 @@ def report(difference: TraceDifference, context: Context, names: tuple[str, str]
 
 
 def _sentences(context: Context, difference: TraceDifference) -> list[Sentence]:
-    found = [_compiled(context, difference.frames)] if difference.frames else []
+    sentences_ = [_compiled(context, difference.frames)] if difference.frames else []
     for name, _, noun in _GROUPS[:5]:
         changes: Sequence[TraceChange] = getattr(difference, name)
         if changes:
-            told = listed((_told(change) for change in changes), 2)
+            examples = listed((_described(change) for change in changes), 2)
             many = counted(len(changes), f"{noun} differs", f"{noun}s differ")
-            found.append(Sentence("✗" if name == "failures" else "!", f"{many}: {told}.", name))
-    if not found:
-        found.append(Sentence("✓", "The same functions were compiled to the same graphs."))
+            sentences_.append(Sentence("✗" if name == "failures" else "!", f"{many}: {examples}.", name))
+    if not sentences_:
+        sentences_.append(Sentence("✓", "The same functions were compiled to the same graphs."))
     whole = next((phase for phase in difference.phases if phase.phase == "all"), None)
     if whole and (whole.before or whole.after):
         time = f"Compile time: {seconds(whole.before)} → {seconds(whole.after)}{_most(difference.phases)}."
-        found = [*found[:4], Sentence("·", time, "times")]
-    return found
+        sentences_ = [*sentences_[:4], Sentence("·", time, "times")]
+    return sentences_
 
 
 def _compiled(context: Context, frames: Sequence[FrameChange]) -> Sentence:
@@ -56,7 +56,10 @@ def _compiled(context: Context, frames: Sequence[FrameChange]) -> Sentence:
         ]
         words += [f"{listed(names, 3)} {fate}"] if names else []
     more = [frame for frame in frames if frame.recompiles_more]
-    words += [f"`{compiled_name(one.name)}` is compiled {len(one.before)} → {len(one.after)} times" for one in more[:3]]
+    words += [
+        f"`{compiled_name(frame_change.name)}` is compiled {len(frame_change.before)} → {len(frame_change.after)} times"
+        for frame_change in more[:3]
+    ]
     return Sentence(
         "!", f"{counted(len(frames), 'function differs', 'functions differ')}: {'; '.join(words)}.", "frames"
     )
@@ -64,13 +67,13 @@ def _compiled(context: Context, frames: Sequence[FrameChange]) -> Sentence:
 
 def _most(phases: Sequence[Seconds]) -> str:
     inner = [phase for phase in phases if phase.phase != "all"]
-    one = max(inner, key=lambda phase: abs(phase.after - phase.before), default=None)
-    if one is None or seconds(one.before) == seconds(one.after):
+    largest = max(inner, key=lambda phase: abs(phase.after - phase.before), default=None)
+    if largest is None or seconds(largest.before) == seconds(largest.after):
         return ""
-    return f", most of it in {one.phase} ({seconds(one.before)} → {seconds(one.after)})"
+    return f", most of it in {largest.phase} ({seconds(largest.before)} → {seconds(largest.after)})"
 
 
-def _told(change: TraceChange) -> str:
+def _described(change: TraceChange) -> str:
     if change.fate is Fate.CHANGED:
         return f"{change.what}: {change.before} → {change.after}"
     return f"{change.what} {change.fate}"
@@ -81,10 +84,12 @@ def _frames(context: Context, frames: Sequence[FrameChange]) -> Section:
     for frame in frames:
         blocks: list[Block] = [Words(f"compiles: {_states(frame.before)} → {_states(frame.after)}")]
         if frame.graphs_differ and frame.before and frame.after:
-            blocks.append(Words(f"its graphs differ: {frame.ops[0]} → {frame.ops[1]} ops"))
+            blocks.append(Words(f"the graphs differ: {frame.ops[0]} → {frame.ops[1]} ops"))
         blocks += [Words(f"compiled again for {reason}") for reason in frame.reasons]
-        place = context.place(frame.code)
-        items.append(Item(f"{compiled_name(frame.name)}: {frame.fate}", (place,) if place else (), tuple(blocks)))
+        source_line = context.place(frame.code)
+        items.append(
+            Item(f"{compiled_name(frame.name)}: {frame.fate}", (source_line,) if source_line else (), tuple(blocks))
+        )
     return Section("frames", "Functions", counted(len(items), "difference") if items else "the same", tuple(items))
 
 

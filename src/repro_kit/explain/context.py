@@ -1,4 +1,4 @@
-"""What sections and advice are made of: the insights, and how files are named and read."""
+"""The input of sections and advice: the insights, and how to name and read files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ def _unread(_: str) -> str | None:
 
 @dataclass(frozen=True)
 class Context:
-    """`cwd` shortens the names of files below it; `read` gives the text of a user's file, None where it is gone."""
+    """The insights, with the current directory and a reader of files.
+
+    `cwd` shortens the names of files below it. `read` returns the text of a user's file, or None if it is gone.
+    """
 
     insights: Insights
     cwd: str = ""
     read: Callable[[str], str | None] = _unread
 
     def file(self, name: str) -> str:
-        """`name`, relative to where the user is; torch's own relative to what it is installed in."""
+        """`name` relative to the current directory; a file of torch, relative to its installation."""
         if is_torch(name) and "-packages/" in name:
             return name.rpartition("-packages/")[2]
         path = PurePath(name)
@@ -39,7 +42,7 @@ class Context:
         return f"{self.file(frame.file)}:{frame.line}" if frame and frame.file not in ("", _UNKNOWN) else ""
 
     def place_in(self, frame: Frame | None) -> str:
-        """``file:line in function``, with the code of the line where it is known."""
+        """``file:line in function``, with the code of the line if known."""
         if frame is None or not self.place(frame):
             return ""
         code = frame.code or self.line(frame)
@@ -52,25 +55,25 @@ class Context:
         return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else ""
 
     def lines(self, file: str) -> Sequence[str]:
-        """The lines of a user's file; none of torch's own, nor of one that is gone."""
+        """The lines of a user's file; empty for a file of torch or one that is gone."""
         text = None if is_torch(file) else self.read(file)
-        return re.split(r"\r\n?|\n", text.rstrip("\r\n")) if text is not None else ()  # a form feed ends no line
+        return re.split(r"\r\n?|\n", text.rstrip("\r\n")) if text is not None else ()  # a form feed does not end a line
 
 
 def plain_name(function: str) -> str:
-    """The function that the user wrote: without what Dynamo calls the rest of one after a graph break."""
-    found = _RESUMED.match(function)
-    return plain_name(found["function"]) if found else function
+    """The name that the user wrote, without Dynamo's prefix for the code after a graph break."""
+    resumed = _RESUMED.match(function)
+    return plain_name(resumed["function"]) if resumed else function
 
 
 def compiled_name(function: str) -> str:
-    """What was compiled: ``f``, or ``f from line 7`` for the rest of it after a graph break."""
-    found = _RESUMED.match(function)
-    return f"{plain_name(function)} from line {found['line']}" if found else function
+    """The compiled code: ``f``, or ``f from line 7`` for the code after a graph break."""
+    resumed = _RESUMED.match(function)
+    return f"{plain_name(function)} from line {resumed['line']}" if resumed else function
 
 
 def headline(reason: str) -> str:
-    """The first line of a failure's message, with the second where the first only announces it."""
+    """The first line of a failure's message, and the second if the first ends with a colon."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
         return f"{lines[0]} {lines[1]}"
@@ -91,7 +94,7 @@ def listed(items: Iterable[object], most: int = 6) -> str:
 
 
 def ids(refs: Sequence[CompileRef], count: int = 0) -> str:
-    """The compile ids, the first few of `count`."""
+    """The compile ids; `count` is their number, if some are not listed."""
     more = max(0, count - len(refs))
     return listed(refs) + (f" and {more} more" if more and len(refs) <= 7 else "")
 

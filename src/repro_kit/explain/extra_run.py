@@ -1,4 +1,4 @@
-"""The further run that asks torch for more about the first specialization: where its symbol and its guard come from."""
+"""The extra run that asks torch where the symbol and the guard of the first specialization come from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from repro_kit.trace.places import is_torch
 
 _HEADER = re.compile(r"^[VDIWEC]\d{4} [\d:.]+ \d+ \S+?:\d+\] (?:\[[^\]]+\] )*")
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+, in ')
-_INNERMOST = 3  # frames of torch that are kept of each stack
+_INNERMOST = 3  # frames of torch that are kept in each stack
 _MOST_LINES = 80
 
 
 def first_specialization(insights: Insights) -> Specialization | None:
-    """The first one that the code decided on, where it was compiled again or the trace names no line of the user's."""
-    found = next(
+    """The first specialization that the user's code caused.
+
+    None if its line is known and it caused no recompile.
+    """
+    first = next(
         (
             specialization
             for specialization in insights.specializations
@@ -26,51 +29,51 @@ def first_specialization(insights: Insights) -> Specialization | None:
         ),
         None,
     )
-    if found is None or (found.where and not recompiles_of(insights, found)):
+    if first is None or (first.where and not recompiles_of(insights, first)):
         return None
-    return found
+    return first
 
 
-def recompiles_of(insights: Insights, one: Specialization) -> list[str]:
-    """The compile ids that came about since `one` is a constant: a guard on what it was made of failed."""
+def recompiles_of(insights: Insights, specialization: Specialization) -> list[str]:
+    """The compile ids of recompiles because `specialization` was a constant."""
     refs = [
         str(ref)
         for recompile in insights.recompiles
-        if recompile.code == one.code
+        if recompile.code == specialization.code
         for reason in recompile.reasons
-        if whole_source(reason.guard.source) in one.sources
+        if whole_source(reason.guard.source) in specialization.sources
         for ref in reason.compiles
     ]
     return list(dict.fromkeys(refs))
 
 
-def variables(one: Specialization, own: Mapping[str, str], log: str) -> dict[str, str]:
-    """The environment of that run; its log goes to the file `log`."""
+def variables(specialization: Specialization, own: Mapping[str, str], log: str) -> dict[str, str]:
+    """The environment variables of the extra run, which logs to the file `log`."""
     return {
-        "TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED": f"Eq({one.symbol}, {one.value})",
-        "TORCHDYNAMO_EXTENDED_DEBUG_CREATE_SYMBOL": one.symbol,
+        "TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED": f"Eq({specialization.symbol}, {specialization.value})",
+        "TORCHDYNAMO_EXTENDED_DEBUG_CREATE_SYMBOL": specialization.symbol,
         "TORCH_LOGS": ",".join(filter(None, [own.get("TORCH_LOGS"), "dynamic"])),
         "TORCH_LOGS_OUT": log,
     }
 
 
-def told(log: str, one: Specialization) -> str:
-    """What torch's log says first of `one`: how its symbol and its guard came about, and what was replaced by it."""
+def log_about(log: str, specialization: Specialization) -> str:
+    """The parts of torch's log about `specialization`: its symbol, its guard, and its replacement."""
     wanted = [
-        f"create_symbol {one.symbol} ",
-        f"Eq({one.symbol}, {one.value}) [guard added]",
-        f"set_replacement {one.symbol} ",
+        f"create_symbol {specialization.symbol} ",
+        f"Eq({specialization.symbol}, {specialization.value}) [guard added]",
+        f"set_replacement {specialization.symbol} ",
     ]
     kept: list[str] = []
-    head = ""  # what the lines of a message that is kept begin with
+    head = ""  # header of the message that is being kept
     for line in log.splitlines():
-        found = _HEADER.match(line)
-        rest = line[found.end() :] if found else line
+        header = _HEADER.match(line)
+        rest = line[header.end() :] if header else line
         mark = next((mark for mark in wanted if mark in rest), None)
-        if found and mark:
+        if header and mark:
             wanted.remove(mark)
-            head = found[0]
-        elif found and found[0] != head:
+            head = header[0]
+        elif header and header[0] != head:
             head = ""
         if head:
             kept.append(rest)
@@ -78,7 +81,7 @@ def told(log: str, one: Specialization) -> str:
 
 
 def _short(lines: Sequence[str]) -> Iterator[str]:
-    """`lines` without most of torch's own frames: the user's stay, and the last few of each stack."""
+    """`lines` without most frames of torch: the user's frames stay, and the last few of each stack."""
     frames: list[list[str]] = []
     for line in (*lines, ""):
         if _FRAME.match(line):
@@ -86,15 +89,15 @@ def _short(lines: Sequence[str]) -> Iterator[str]:
         elif frames and line.startswith("    "):
             frames[-1].append(line)
         else:
-            yield from _told_frames(frames)
+            yield from _shown_frames(frames)
             frames = []
             if line.strip() and not line.startswith("For C++ stack trace"):
                 yield line
 
 
-def _told_frames(frames: Sequence[list[str]]) -> Iterator[str]:
-    """The user's frames, and the innermost of torch's below the machinery of symbolic shapes."""
-    files = [found["file"] if (found := _FRAME.match(frame[0])) else "" for frame in frames]
+def _shown_frames(frames: Sequence[list[str]]) -> Iterator[str]:
+    """The user's frames, and the innermost frames of torch outside of symbolic shapes."""
+    files = [match["file"] if (match := _FRAME.match(frame[0])) else "" for frame in frames]
     inner = [at for at, file in enumerate(files) if is_torch(file) and "/fx/experimental/" not in file][-_INNERMOST:]
     left = 0
     for at, (file, frame) in enumerate(zip(files, frames, strict=True)):

@@ -1,4 +1,4 @@
-"""Did a suggestion help? Judged by the number it is about, and by what it must not cost."""
+"""Decide whether a suggestion helped: by the number that it should lower, and by its side effects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from repro_kit.explain.result_comparison import Results, compare
 from repro_kit.explain.suggestion import Aim, Suggestion
 from repro_kit.model.measure.measured_run import MeasuredRun, Steady, steady
 
-_SLOWER = 1.5  # times the steady-state time: less is noise on most machines
+_SLOWER = 1.5  # times the steady-state time; a smaller change is noise on most machines
 _FASTER_COMPILE = 0.8
-_STEADY = (Aim.GRAPH_BREAKS, Aim.FAILURES)  # the same in each run of a script that does the same each time
-_SHORT = 2e-4  # seconds: a call this much longer is no loss
+_STEADY = (Aim.GRAPH_BREAKS, Aim.FAILURES)  # equal in every run of a deterministic script
+_SHORT = 2e-4  # seconds; a call may get longer by this much
 
 
 class Ruling(StrEnum):
-    """What became of a suggestion."""
+    """The result of trying a suggestion."""
 
     HELPS = "helps"
     WITHDRAWN = "withdrawn"
@@ -25,7 +25,7 @@ class Ruling(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The suggestions that were applied together, and what was measured."""
+    """Suggestions that were applied together, and the measurements."""
 
     suggestions: tuple[Suggestion, ...]
     ruling: Ruling
@@ -37,7 +37,7 @@ class Trial:
 
     @property
     def score(self) -> tuple[int, ...]:
-        """The less the better: what stops a graph first, then compiles; the fewer suggestions the better."""
+        """Lower is better: first what stops a graph, then compiles, then the number of suggestions."""
         after = self.after
         if after is None:
             return (0, 0, 0)
@@ -47,7 +47,7 @@ class Trial:
 def judge(
     suggestions: tuple[Suggestion, ...], before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None
 ) -> Trial:
-    """Rule on `suggestions`; `again` is the second run of the script as it was."""
+    """Decide on `suggestions`; `again` is a second run of the unchanged script."""
     results = compare(before, after, again)
     time = steady(before, after)
     against = _against(before, after, results, time, _noise(before, again))
@@ -60,14 +60,14 @@ def judge(
     )
 
 
-def better(one: Trial, two: Trial) -> bool:
-    """Whether `one` lowers more than `two`."""
-    return one.score < two.score
+def better(trial: Trial, other: Trial) -> bool:
+    """Whether `trial` has a lower score than `other`."""
+    return trial.score < other.score
 
 
 def _noise(before: MeasuredRun, again: MeasuredRun | None) -> float:
-    found = steady(before, again) if again else None
-    return max(found.ratio, 1 / found.ratio) if found and found.ratio else 1.0
+    time = steady(before, again) if again else None
+    return max(time.ratio, 1 / time.ratio) if time and time.ratio else 1.0
 
 
 def _against(before: MeasuredRun, after: MeasuredRun, results: Results, time: Steady | None, noise: float) -> str:
@@ -76,28 +76,29 @@ def _against(before: MeasuredRun, after: MeasuredRun, results: Results, time: St
     if after.failures > before.failures:
         return f"{after.failures - before.failures} more compiles fail"
     if after.ops < 0.95 * before.ops:
-        return f"it compiles less: {before.ops} → {after.ops} ops"
+        return f"fewer ops are compiled: {before.ops} → {after.ops}"
     if after.limit_hits > before.limit_hits:
-        return "more frames hit the recompile limit, and run in eager then"
+        return "more frames hit the recompile limit, and then run in eager"
     if time and time.ratio > _SLOWER * noise and time.after - time.before > _SHORT:
         return f"calls that compile nothing take {time.ratio:.1f} times as long"
     return ""
 
 
 def _gain(aim: Aim, before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None) -> str:
-    """What `after` lowers, in words. What one of two runs as it was does without is no gain: it comes and goes.
+    """What `after` lowers, in words; empty for no gain.
 
-    Recompiles and times are less in the second run anyway, whose caches and profile are warm.
+    A number that also drops in one of the two unchanged runs varies by itself, so its drop is no gain. Recompiles and
+    times are not compared with the second unchanged run, because its caches and profile are warm.
     """
-    one, two = amount(aim, before), amount(aim, after)
-    least = min(one, amount(aim, again)) if again and aim in _STEADY else one
-    enough = two < _FASTER_COMPILE * one if aim is Aim.COMPILE_SECONDS else two < least
-    return f"{one:g} → {two:g} {aim}" if enough else ""
+    before_amount, after_amount = amount(aim, before), amount(aim, after)
+    least = min(before_amount, amount(aim, again)) if again and aim in _STEADY else before_amount
+    enough = after_amount < _FASTER_COMPILE * before_amount if aim is Aim.COMPILE_SECONDS else after_amount < least
+    return f"{before_amount:g} → {after_amount:g} {aim}" if enough else ""
 
 
 def _no_gain(aim: Aim, before: MeasuredRun, after: MeasuredRun) -> str:
     if aim in _STEADY and amount(aim, after) < amount(aim, before):
-        return f"a second run as it is does without some of the {amount(aim, before)} {aim}, too"
+        return f"a second unchanged run also has fewer than {amount(aim, before)} {aim}, so the number varies by itself"
     return f"still {amount(aim, after)} {aim}"
 
 

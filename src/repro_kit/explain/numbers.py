@@ -1,4 +1,4 @@
-"""The numbers of a run, from its trace."""
+"""Count the numbers of a run in its trace."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _COMPILED = (OverviewState.OK, OverviewState.BROKEN, OverviewState.RESTARTED, Ov
 def measured(
     insights: Insights, ended: str, seconds: float, calls: tuple[MeasuredCall, ...] = (), stdout: str = ""
 ) -> MeasuredRun:
-    """What the trace says of a run, with what else was measured."""
+    """The numbers in the trace of a run, with the other measurements."""
     compiles = insights.overview.compiles
     largest: dict[object, int] = {}
-    for one in compiles:
-        if one.state in _COMPILED:
-            code = one.code or one.ref.frame_id
-            largest[one.ref.log, code] = max(largest.get((one.ref.log, code), 0), one.ops)
+    for compile_ in compiles:
+        if compile_.state in _COMPILED:
+            code = compile_.code or compile_.ref.frame_id
+            largest[compile_.ref.log, code] = max(largest.get((compile_.ref.log, code), 0), compile_.ops)
     return MeasuredRun(
         ended,
         seconds,
         compiles=sum(compile_.state in _COMPILED for compile_ in compiles),
         recompiles=sum(recompile.count for recompile in insights.recompiles),
-        graph_breaks=sum(one.count for one in insights.breaks),
+        graph_breaks=sum(compile_.count for compile_ in insights.breaks),
         limit_hits=sum(recompile.hit for recompile in insights.recompiles),
         failures=sum(failure.count for failure in insights.failures),
         ops=sum(largest.values()),
@@ -35,6 +35,9 @@ def measured(
 
 
 def frames(insights: Insights) -> int:
-    """How many functions (and rests of functions) were compiled; the same one of several processes is one."""
+    """How many functions (and parts of functions after a graph break) were compiled.
+
+    A function that several processes compile counts once.
+    """
     done = (compile_ for compile_ in insights.overview.compiles if compile_.state in _COMPILED)
-    return len({one.code or (one.ref.log, one.ref.frame_id) for one in done})
+    return len({compile_.code or (compile_.ref.log, compile_.ref.frame_id) for compile_ in done})

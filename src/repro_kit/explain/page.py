@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, readable without JavaScript."""
+"""The report as one HTML file that loads nothing and is readable without JavaScript."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def page(report: ExplainReport) -> str:
 
 
 def _coded(text: str) -> Markup:
-    """`text` as HTML, what is in backticks as code."""
+    """`text` as HTML, with everything in backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
     code = Markup("<code>{}</code>")
-    return Markup("").join(code.format(it) if at % 2 else escape(it) for at, it in enumerate(parts))
+    return Markup("").join(code.format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
 @cache

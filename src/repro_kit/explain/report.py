@@ -1,4 +1,4 @@
-"""All that `explain` shows, ready to be drawn."""
+"""Everything that `explain` shows, ready to draw."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal
 
 from repro_kit.explain.view import Section
 
-#: ``✓`` as it should be, ``!`` costs something, ``✗`` failed, ``●`` what to do, ``·`` worth knowing.
+#: ``✓`` good, ``!`` costs something, ``✗`` failed, ``●`` advice, ``·`` remark.
 Mark = Literal["✓", "!", "✗", "●", "·"]
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One of the sentences that come first; `section` has the details."""
+    """One sentence of the summary; `section` names the section with the details."""
 
     mark: Mark
     text: str
@@ -22,7 +22,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class ExplainReport:
-    """What is known of one trace."""
+    """The explanation of one trace."""
 
     subject: str
     sentences: tuple[Sentence, ...]

@@ -1,4 +1,4 @@
-"""Whether two runs of a script had the same results, as far as that can be told honestly."""
+"""Whether two runs of a script had the same results, if that can be decided."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.model.measure.measured_run import Digest, MeasuredCall, MeasuredR
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
 
-#: Ten times torch.testing's, since differences add up over steps: (rtol, atol) by dtype.
+#: Ten times the tolerances of torch.testing, since differences add up over steps: (rtol, atol) by dtype.
 _TOLERANCES = {"torch.float16": (1e-2, 1e-4), "torch.bfloat16": (1.6e-1, 1e-4), "torch.float64": (1e-6, 1e-6)}
 _USUAL = (1.3e-4, 1e-4)
 _WELL = "exit status 0"
@@ -20,7 +20,7 @@ _WELL = "exit status 0"
 
 @dataclass(frozen=True)
 class Results:
-    """`same` is None where it cannot be told; `sentence` says what was compared, or where they differ."""
+    """The comparison. `same` is None if undecided. `sentence` says what was compared, or where the runs differ."""
 
     same: bool | None
     sentence: str
@@ -29,19 +29,19 @@ class Results:
 def compare(before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None = None) -> Results:
     """Compare what compiled calls returned and what the script printed.
 
-    `again` is a second run of the script as it was: what differs between that and `before` is no evidence. Of a script
-    that failed and ends well now, there is only what it did before it failed.
+    `again` is a second run of the unchanged script; whatever differs between `before` and `again` is not compared. If
+    `before` failed and `after` did not, only the part before the failure can be compared.
     """
     if after.ended not in {before.ended, _WELL}:
-        return Results(False, f"it ended otherwise: {after.ended}, before: {before.ended}")
+        return Results(False, f"the script ended differently: {after.ended}, before: {before.ended}")
     unsteady = again is not None and (
         len(before.calls) != len(again.calls) or _first_difference(before.calls, again.calls) is not None
     )
     if after.ended != before.ended:
         different = None if unsteady else _first_difference(before.calls, after.calls)
-        ended = f"it ended with {after.ended}, before: {before.ended}"
+        ended = f"the script ended with {after.ended}, before: {before.ended}"
         return Results(False, different) if different else Results(None, ended)
-    told = []
+    same_parts = []
     if not unsteady and before.calls and after.calls:
         if len(before.calls) != len(after.calls):
             return Results(False, f"{counted(len(after.calls), 'compiled call')}, before {len(before.calls)}")
@@ -49,52 +49,56 @@ def compare(before: MeasuredRun, after: MeasuredRun, again: MeasuredRun | None =
         if different:
             return Results(False, different)
         pairs = zip(before.calls, after.calls, strict=True)
-        compared = sum(one.result is not None and two.result is not None for one, two in pairs)
+        compared = sum(first.result is not None and second.result is not None for first, second in pairs)
         if compared:
-            told.append(f"what {counted(compared, 'call')} returned")
+            same_parts.append(f"what {counted(compared, 'call')} returned")
     steady = _steady_lines(before.stdout, again.stdout if again else before.stdout)
     lines = _output_difference(before.stdout, after.stdout, steady)
     if lines is not None:
         return Results(False, lines)
     if steady and any(line.strip() for line in steady.values()):
-        told.append("the output")
-    if unsteady and not told:
-        return Results(None, "two runs of the script as it is differ from each other")
-    if not told:
-        return Results(None, "of no compiled call it is known what it returned, and nothing was printed")
-    note = "; what calls returned differs between two runs of the script as it is" if unsteady else ""
-    return Results(True, f"the same: {' and '.join(told)}{note}")
+        same_parts.append("the output")
+    if unsteady and not same_parts:
+        return Results(None, "two runs of the unchanged script differ from each other")
+    if not same_parts:
+        return Results(None, "no result of a compiled call was recorded, and nothing was printed")
+    note = (
+        "; results of calls were not compared, because they differ between two runs of the unchanged script"
+        if unsteady
+        else ""
+    )
+    return Results(True, f"the same: {' and '.join(same_parts)}{note}")
 
 
 def _first_difference(before: Sequence[MeasuredCall], after: Sequence[MeasuredCall]) -> str | None:
-    for number, (one, two) in enumerate(zip(before, after, strict=False), 1):
-        if one.name != two.name:
-            return f"call {number} is of {two.name}, before of {one.name}"
-        if one.result is None or two.result is None:
+    for number, (first, second) in enumerate(zip(before, after, strict=False), 1):
+        if first.name != second.name:
+            return f"call {number} is of {second.name}, before of {first.name}"
+        if first.result is None or second.result is None:
             continue
-        different = _difference(one.result, two.result)
+        different = _difference(first.result, second.result)
         if different:
-            return f"call {number} ({one.name}) returns {different}"
+            return f"call {number} ({first.name}) returns {different}"
     return None
 
 
-def _difference(one: Sequence[Digest], two: Sequence[Digest]) -> str | None:
-    if len(one) != len(two):
-        return f"{len(two)} tensors, before {len(one)}"
-    for first, second in zip(one, two, strict=True):
-        if first[:2] != second[:2]:
-            return f"{second[1]} {list(second[0])}, before {first[1]} {list(first[0])}"
-        rtol, atol = _TOLERANCES.get(first[1], _USUAL)
-        for a, b in _numbers(first, second):
+def _difference(before: Sequence[Digest], after: Sequence[Digest]) -> str | None:
+    if len(before) != len(after):
+        return f"{len(after)} tensors, before {len(before)}"
+    for old, new in zip(before, after, strict=True):
+        if old[:2] != new[:2]:
+            return f"{new[1]} {list(new[0])}, before {old[1]} {list(old[0])}"
+        rtol, atol = _TOLERANCES.get(old[1], _USUAL)
+        for a, b in _numbers(old, new):
             if not close(a, b, rtol, atol):
                 return f"{b:.6g}, before {a:.6g}"
     return None
 
 
-def _numbers(one: Digest, two: Digest) -> Iterator[tuple[float, float]]:
-    yield from zip(one[3], two[3], strict=False)
-    if one[2] is not None and two[2] is not None:
-        yield one[2], two[2]
+def _numbers(before: Digest, after: Digest) -> Iterator[tuple[float, float]]:
+    yield from zip(before[3], after[3], strict=False)
+    if before[2] is not None and after[2] is not None:
+        yield before[2], after[2]
 
 
 def close(a: float, b: float, rtol: float, atol: float) -> bool:
@@ -103,32 +107,32 @@ def close(a: float, b: float, rtol: float, atol: float) -> bool:
 
 
 def _steady_lines(before: str, again: str) -> dict[int, str] | None:
-    """The printed lines that two runs of the script as it is share, by number: only those are evidence.
+    """The printed lines that two runs of the unchanged script share, by number. Only these lines are compared.
 
-    None where not even their number is the same.
+    None if the runs print different numbers of lines.
     """
-    one, two = before.splitlines(), again.splitlines()
-    if len(one) != len(two):
+    first, second = before.splitlines(), again.splitlines()
+    if len(first) != len(second):
         return None
-    return {at: line for at, (line, other) in enumerate(zip(one, two, strict=True)) if _same_line(line, other)}
+    return {at: line for at, (line, other) in enumerate(zip(first, second, strict=True)) if _same_line(line, other)}
 
 
 def _output_difference(before: str, after: str, steady: Mapping[int, str] | None) -> str | None:
-    """The first of the `steady` lines that differs; numbers up to rounding."""
+    """The first of the `steady` lines that differs; numbers may differ by rounding."""
     if steady is None:
         return None
-    one, two = before.splitlines(), after.splitlines()
-    if len(one) != len(two):
-        return f"{len(two)} lines printed, before {len(one)}"
+    old_lines, new_lines = before.splitlines(), after.splitlines()
+    if len(old_lines) != len(new_lines):
+        return f"{len(new_lines)} lines printed, before {len(old_lines)}"
     for at, line in steady.items():
-        if not _same_line(line, two[at]):
-            return f"line {at + 1} of the output: {two[at].strip()[:80]!r}, before {line.strip()[:80]!r}"
+        if not _same_line(line, new_lines[at]):
+            return f"line {at + 1} of the output: {new_lines[at].strip()[:80]!r}, before {line.strip()[:80]!r}"
     return None
 
 
-def _same_line(one: str, two: str) -> bool:
-    if _NUMBER.sub("0", one) != _NUMBER.sub("0", two):
+def _same_line(first: str, second: str) -> bool:
+    if _NUMBER.sub("0", first) != _NUMBER.sub("0", second):
         return False
     return all(
-        close(float(a), float(b), *_USUAL) for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(two), strict=True)
+        close(float(a), float(b), *_USUAL) for a, b in zip(_NUMBER.findall(first), _NUMBER.findall(second), strict=True)
     )

@@ -1,4 +1,4 @@
-"""The sentences that come first: at most five, the most important things of a trace."""
+"""The summary: at most five sentences with the most important findings of a trace."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ _MOST = 5
 
 
 def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ...]:
-    """What was compiled, what failed, broke, was compiled again or became a constant; the last one is what to do."""
-    found = [*_compiled(context), *_failed(context), *_broken(context), *_recompiled(context), *_divergent(context)]
-    found += [*_specialized(context), *_damaged(context)]
-    if found and len(found) < 3 and context.insights.overview.compiles and not context.insights.text:
-        found += _clean(context)
+    """What was compiled, failed, broke, was compiled again or became a constant; the last sentence is advice."""
+    all_sentences = [
+        *_compiled(context),
+        *_failed(context),
+        *_broken(context),
+        *_recompiled(context),
+        *_divergent(context),
+    ]
+    all_sentences += [*_specialized(context), *_damaged(context)]
+    if all_sentences and len(all_sentences) < 3 and context.insights.overview.compiles and not context.insights.text:
+        all_sentences += _clean(context)
     last = [*_advised(advice)]
-    return (*found[: _MOST - len(last)], *last)
+    return (*all_sentences[: _MOST - len(last)], *last)
 
 
 def _compiled(context: Context) -> Iterator[Sentence]:
@@ -33,9 +39,9 @@ def _compiled(context: Context) -> Iterator[Sentence]:
         return
     if context.insights.text:
         codes = {compile_.code for compile_ in overview.compiles}
-        told = f"{counted(len(overview.compiles), 'compile')} of {counted(len(codes), 'function')}"
+        numbers_in_words = f"{counted(len(overview.compiles), 'compile')} of {counted(len(codes), 'function')}"
         yield Sentence(
-            "·", f"A text of TORCH_LOGS, of {told}: times, graphs and inputs would be in TORCH_TRACE.", "overview"
+            "·", f"A text of TORCH_LOGS: {numbers_in_words}. Only TORCH_TRACE has times, graphs and inputs.", "overview"
         )
         return
     states, numbers = overview.states(), measured(context.insights, "", 0)
@@ -55,7 +61,7 @@ def _compiled(context: Context) -> Iterator[Sentence]:
 _OTHERS = {
     OverviewState.EAGER: "left to eager",
     OverviewState.EMPTY: "of them empty",
-    OverviewState.OPEN: "begun and not finished",
+    OverviewState.OPEN: "not finished",
     OverviewState.FAILED: "failed",
 }
 
@@ -63,13 +69,14 @@ _OTHERS = {
 def _failed(context: Context) -> Iterator[Sentence]:
     failures = context.insights.failures
     if failures:
-        one = failures[0]
-        reason = headline(one.reason)[:200].rstrip(".")
-        at = f" at {context.place(one.where)}" if one.where else ""
+        first = failures[0]
+        total = sum(failure.count for failure in failures)
+        reason = headline(first.reason)[:200].rstrip(".")
+        at = f" at {context.place(first.where)}" if first.where else ""
         more = f"; {counted(len(failures) - 1, 'other failure')}" if len(failures) > 1 else ""
         yield Sentence(
             "✗",
-            f"{counted(sum(failure.count for failure in failures), 'compile')} failed{at}: {one.type}: {reason}{more}.",
+            f"{counted(total, 'compile')} failed{at}: {first.type}: {reason}{more}.",
             "failures",
         )
 
@@ -78,63 +85,82 @@ def _broken(context: Context) -> Iterator[Sentence]:
     breaks = context.insights.breaks
     if not breaks:
         return
-    one = breaks[0]
-    what = f"{title(one)} ({costs})" if (costs := cost(context, one)) else title(one)
-    total = sum(it.count for it in breaks)
-    at = f" at {context.place(one.where)}" if one.where else ""
+    first = breaks[0]
+    description = f"{title(first)} ({costs})" if (costs := cost(context, first)) else title(first)
+    total = sum(graph_break.count for graph_break in breaks)
+    at = f" at {context.place(first.where)}" if first.where else ""
     if len(breaks) == 1:
-        yield Sentence("!", f"{counted(total, 'graph break')}{at}: {what}.", "breaks")
+        yield Sentence("!", f"{counted(total, 'graph break')}{at}: {description}.", "breaks")
         return
-    others = dict.fromkeys(context.place(it.where) for it in breaks[1:] if it.where and it.where != one.where)
+    others = dict.fromkeys(
+        context.place(graph_break.where)
+        for graph_break in breaks[1:]
+        if graph_break.where and graph_break.where != first.where
+    )
     places = listed(others, 3)
     elsewhere = f"; others at {places}" if places else ""
     at_places = f"{total} graph breaks at {counted(1 + len(others), 'place')}"
-    yield Sentence("!", f"{at_places}, first{at}: {what}{elsewhere}.", "breaks")
+    yield Sentence("!", f"{at_places}, first{at}: {description}{elsewhere}.", "breaks")
 
 
 def _recompiled(context: Context) -> Iterator[Sentence]:
-    found = context.insights.recompiles
-    if not found:
+    recompiled = context.insights.recompiles
+    if not recompiled:
         return
-    one = next((it for it in found if it.hit), found[0])
-    at = f" ({place})" if (place := context.place(one.code)) else ""
-    text = f"`{compiled_name(one.name)}`{at} was compiled {times(one)} times{_because(one)}"
-    if one.hit:
-        text += f", and hit the limit of {one.limit}: it runs in eager where none fits"
-    others = list({(it.name, it.code): it for it in found if it.code is None or it.code != one.code}.values())
+    worst = next((function for function in recompiled if function.hit), recompiled[0])
+    at = f" ({source_line})" if (source_line := context.place(worst.code)) else ""
+    text = f"`{compiled_name(worst.name)}`{at} was compiled {times(worst)} times{_because(worst)}"
+    if worst.hit:
+        text += f", and hit the limit of {worst.limit}: it runs in eager if no graph fits"
+    others = list(
+        {
+            (function.name, function.code): function
+            for function in recompiled
+            if function.code is None or function.code != worst.code
+        }.values()
+    )
     text += (
         f"; {listed((f'`{compiled_name(other.name)}` {times(other)} times' for other in others), 3)}" if others else ""
     )
-    yield Sentence("✗" if one.hit else "!", f"{text}.", "recompiles")
+    yield Sentence("✗" if worst.hit else "!", f"{text}.", "recompiles")
 
 
-def _because(one: Recompiled) -> str:
-    if one.values.sources:
-        values = dict.fromkeys(row.values[0] for row in one.values.rows if row.values and row.values[0])
+def _because(recompiled: Recompiled) -> str:
+    if recompiled.values.sources:
+        values = dict.fromkeys(row.values[0] for row in recompiled.values.rows if row.values and row.values[0])
         seen = f" ({listed(values, 4)})" if values else ""
-        return f", as {listed(one.values.sources, 2)} changed{seen}"
-    return f", for {wanted(one.reasons[0].guard)}" if one.reasons else ""
+        return f", as {listed(recompiled.values.sources, 2)} changed{seen}"
+    return f", for {wanted(recompiled.reasons[0].guard)}" if recompiled.reasons else ""
 
 
 def _specialized(context: Context) -> Iterator[Sentence]:
-    found = context.insights.specializations
-    if not found:
+    specializations = context.insights.specializations
+    if not specializations:
         return
-    one = next((it for it in found if it.cause == "code" and it.where), found[0])
-    at = f" at {place}" if (place := context.place(one.where)) else ""
-    code = (one.where.code or context.line(one.where)) if one.where else ""
-    why = f"`{code}`" if code else WORDS[one.cause]
-    others = f"; {counted(len(found) - 1, 'more specialization')}" if len(found) > 1 else ""
-    yield Sentence("!", f"{named(one)} became a constant{at}: {why}{others}.", "specializations")
+    first = next(
+        (
+            specialization
+            for specialization in specializations
+            if specialization.cause == "code" and specialization.where
+        ),
+        specializations[0],
+    )
+    at = f" at {source_line}" if (source_line := context.place(first.where)) else ""
+    code = (first.where.code or context.line(first.where)) if first.where else ""
+    why = f"`{code}`" if code else WORDS[first.cause]
+    others = f"; {counted(len(specializations) - 1, 'more specialization')}" if len(specializations) > 1 else ""
+    yield Sentence("!", f"{named(first)} became a constant{at}: {why}{others}.", "specializations")
 
 
 def _divergent(context: Context) -> Iterator[Sentence]:
     ranks = context.insights.ranks
     if ranks.divergences:
-        one = ranks.divergences[0]
-        things = counted(len(ranks.divergences) + ranks.left_out, "thing")
+        first = ranks.divergences[0]
+        differences = counted(len(ranks.divergences) + ranks.left_out, "thing")
         yield Sentence(
-            "!", f"{len(ranks.ranks)} ranks differ in {things}, first in {one.compile_id} ({one.what}).", "ranks"
+            "!",
+            f"{len(ranks.ranks)} ranks differ in {differences}, first in {first.compile_id} ({first.what}).",
+            "ranks",
         )
 
 
@@ -143,27 +169,27 @@ def _damaged(context: Context) -> Iterator[Sentence]:
     if problems.damaged or problems.stray or problems.eventless:
         parts = [
             (problems.damaged, "damaged record"),
-            (problems.stray, "line that is no record"),
+            (problems.stray, "line that is not a record"),
             (problems.eventless, "record without an event"),
         ]
         text = listed(
-            counted(number, what, what.replace("line that is", "lines that are") + "s" * ("line" not in what))
-            for number, what in parts
+            counted(number, noun, noun.replace("line that is", "lines that are") + "s" * ("line" not in noun))
+            for number, noun in parts
             if number
         )
-        yield Sentence("·", f"The log was read as far as it goes: {text}.")
+        yield Sentence("·", f"The log is damaged, and the readable part was used: {text}.")
 
 
 def _clean(context: Context) -> list[Sentence]:
     insights = context.insights
     nothing = [
         word
-        for word, there in (
+        for word, findings in (
             ("broke", insights.breaks),
             ("was compiled again", insights.recompiles),
             ("failed", insights.failures),
         )
-        if not there
+        if not findings
     ]
     if not nothing:
         return []
@@ -174,20 +200,22 @@ def _clean(context: Context) -> list[Sentence]:
 def _advised(advice: tuple[Trial, ...]) -> Iterator[Sentence]:
     if not advice:
         return
-    helps = [it for it in advice if it.ruling is Ruling.HELPS]
-    untried = [it for it in advice if it.ruling is Ruling.UNTRIED]
+    helps = [trial for trial in advice if trial.ruling is Ruling.HELPS]
+    untried = [trial for trial in advice if trial.ruling is Ruling.UNTRIED]
     best = next(iter([*helps, *untried]), None)
     if best is None:
         yield Sentence(
             "·", f"{counted(len(advice), 'suggestion was', 'suggestions were')} tried, and none helped.", "advice"
         )
         return
-    what = " and ".join(_quietly(suggestion.what) for suggestion in best.suggestions)
-    told = f"tried: {best.reason}" if best.ruling is Ruling.HELPS else best.suggestions[0].place
-    place = f" ({told})" if told else ""
+    step = " and ".join(_quietly(suggestion.what) for suggestion in best.suggestions)
+    remark = f"tried: {best.reason}" if best.ruling is Ruling.HELPS else best.suggestions[0].place
+    in_brackets = f" ({remark})" if remark else ""
     more = len(helps) + len(untried) - 1
     yield Sentence(
-        "●", f"What to do first: {what}{place}" + (f"; {counted(more, 'more suggestion')}." if more else "."), "advice"
+        "●",
+        f"What to do first: {step}{in_brackets}" + (f"; {counted(more, 'more suggestion')}." if more else "."),
+        "advice",
     )
 
 

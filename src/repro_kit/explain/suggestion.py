@@ -1,4 +1,4 @@
-"""A suggestion: one concrete next step, why, and how; tried from outside where that can be done."""
+"""A suggestion: one concrete step, the reason, and how to apply it, if possible without editing the script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JOINED = ("TORCH_COMPILE_DYNAMIC_SOURCES", "TORCH_COMPILE_UNBACKED_SOURCES")  #
 
 
 class Aim(StrEnum):
-    """The number that a suggestion is to lower."""
+    """The number that a suggestion should lower."""
 
     GRAPH_BREAKS = "graph breaks"
     RECOMPILES = "recompiles"
@@ -27,10 +27,10 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True)
 class AppliedChange:
-    """How a suggestion is applied to an unmodified script.
+    """How to apply a suggestion to an unmodified script.
 
-    `config` are settings of torch (``dynamo.capture_scalar_outputs``), `functions` are added to settings that are sets
-    of functions, `arguments` those of every torch.compile.
+    `config` holds settings of torch (``dynamo.capture_scalar_outputs``). `functions` are added to settings that are
+    sets of functions. `arguments` are added to every torch.compile.
     """
 
     env: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class AppliedChange:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def joined(self, other: AppliedChange) -> AppliedChange:
-        """Both at once; where they contradict each other, `other`."""
+        """Both changes in one; `other` wins where they contradict each other."""
         functions = {
             name: tuple(dict.fromkeys((*self.functions.get(name, ()), *other.functions.get(name, ()))))
             for name in {**self.functions, **other.functions}
@@ -52,38 +52,40 @@ class AppliedChange:
         )
 
     def contradicts(self, other: AppliedChange) -> bool:
-        """Whether both set the same thing to different values; lists of sources go together."""
+        """Whether both set one option to different values; lists of sources can be joined."""
         pairs = ((self.env, other.env), (self.config, other.config), (self.arguments, other.arguments))
-        return any(one[key] != two[key] for one, two in pairs for key in {*one} & {*two} if key not in _JOINED)
+        return any(
+            ours[key] != theirs[key] for ours, theirs in pairs for key in {*ours} & {*theirs} if key not in _JOINED
+        )
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """The variables to set, given the user's `own`: lists of sources are prolonged."""
+        """The variables to set; lists of sources are appended to the user's `own`."""
         kept = {name: own[name] for name in _JOINED if name in self.env and own.get(name)}
         return _with_lists(kept, self.env)
 
     def override(self) -> Override:
-        """What the probe is asked to change."""
+        """The changes that the probe is asked for."""
         return {"config": self.config, "functions": self.functions, **cast(Override, self.arguments)}
 
     def lines(self) -> list[str]:
-        """How the user does it, as lines of shell and Python."""
-        found = [f"export {name}={_quoted(value)}" for name, value in self.env.items()]
-        found += [assigned(name, value) for name, value in self.config.items()]
-        found += [
+        """The change as lines of shell and Python for the user."""
+        lines = [f"export {name}={_quoted(value)}" for name, value in self.env.items()]
+        lines += [assigned(name, value) for name, value in self.config.items()]
+        lines += [
             f"{qualified(name)}.add({path.removeprefix('builtins.')})"
             for name, paths in self.functions.items()
             for path in paths
         ]
         if self.arguments:
-            found.append(
+            lines.append(
                 f"torch.compile(…, {', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
             )
-        return found
+        return lines
 
 
 @dataclass(frozen=True)
 class SourceEdit:
-    """A change of the user's source: the file, and the change as a diff."""
+    """A change of the user's source: the file and a diff."""
 
     file: str
     diff: str
@@ -91,9 +93,9 @@ class SourceEdit:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One next step. `what` is an imperative sentence, `why` what the trace says; `section` the insight it is about.
+    """One step. `what` is an imperative sentence, `why` the reason; `section` names the insight.
 
-    With `change` it can be tried from outside; with `edit` alone it cannot.
+    A suggestion with `change` can be tried from outside; one with only `edit` cannot.
     """
 
     what: str
@@ -103,20 +105,20 @@ class Suggestion:
     change: AppliedChange | None = None
     edit: SourceEdit | None = None
     place: str = ""  # file:line
-    note: str = ""  # what to know before taking it
-    untried: str = "needs an edit"  # why it is not tried, where there is no `change`
-    weight: float = 0.0  # what it may save, in compiles
+    note: str = ""  # side effects
+    untried: str = "needs an edit"  # why a suggestion without `change` is not tried
+    weight: float = 0.0  # how many compiles it may save
 
 
 def _quoted(value: str) -> str:
-    """`value` for a shell; in double quotes where that is easier to read: sources have single ones."""
+    """`value` quoted for a shell; in double quotes if that is easier to read."""
     return f'"{value}"' if "'" in value and not re.search(r'["$`\\\\!]', value) else shlex.quote(value)
 
 
-def _with_lists(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, str]:
-    joined = {**one, **two}
+def _with_lists(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    joined = {**first, **second}
     for name in _JOINED:
-        if one.get(name) and two.get(name):
-            parts = dict.fromkeys(part for text in (one[name], two[name]) for part in text.split(",") if part)
+        if first.get(name) and second.get(name):
+            parts = dict.fromkeys(part for text in (first[name], second[name]) for part in text.split(",") if part)
             joined[name] = ",".join(parts)
     return joined

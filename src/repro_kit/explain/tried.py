@@ -1,4 +1,4 @@
-"""What trying the suggestions has shown."""
+"""The result of trying the suggestions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from repro_kit.model.measure.measured_run import MeasuredRun
 
 @dataclass(frozen=True)
 class Tried:
-    """The script as it is (`cold`), again with the caches and the profile that this left (`warm`), and the trials."""
+    """Two runs of the unchanged script, with empty (`cold`) and then filled caches (`warm`), and the trials."""
 
     cold: MeasuredRun
     warm: MeasuredRun
     trials: tuple[Trial, ...]
-    further: str = ""  # torch's word on the first specialization
+    further: str = ""  # torch's log about the first specialization

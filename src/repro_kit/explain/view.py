@@ -1,4 +1,4 @@
-"""What is shown, whatever it is shown on: a section has items, an item has blocks."""
+"""What `explain` shows, independent of the output: a section has items, an item has blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines that are shown as they are; `kind`: ``diff``, ``shell``, ``text``."""
+    """Verbatim lines; `kind` is ``diff``, ``shell`` or ``text``."""
 
     text: str
     kind: str = "text"
@@ -33,7 +33,7 @@ Block = Words | Table | Code
 
 @dataclass(frozen=True)
 class Item:
-    """One finding: what it is, where (``file:line``), and the details."""
+    """One finding: a title, the places (``file:line``), and the details."""
 
     title: str
     places: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Section:
-    """All that one insight found. `name` is what ``--section`` takes; `summary` one sentence."""
+    """All findings of one insight. `name` is the value of ``--section``; `summary` is one sentence."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Graph breaks as torch words them, in its artifact and in its log."""
+"""Parse graph breaks as torch words them, in its artifact and in its log."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _STACKS = (
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One place at which graphs end.
+    """One place where a graph ends.
 
-    `kind` is torch's name for it, `code` its number in torch's registry (``GB0124``). `skipped`: Dynamo could not
-    resume after it and left the whole frame to eager, since `skip_reason` (``graph break in loop``) where torch says.
-    `extra_graphs` were compiled of what follows it.
+    `kind` is torch's name for the break, `code` its number in torch's registry (``GB0124``). `skipped`: Dynamo could
+    not resume after the break and left the whole frame to eager; `skip_reason` (``graph break in loop``) says why, if
+    torch does. `extra_graphs`: how many graphs were compiled from the code after the break.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class GraphBreak:
 
 
 def parse(text: str) -> GraphBreak:
-    """A graph break's artifact, or its message in a log."""
+    """Parse the artifact of a graph break, or its message in a log."""
     head = text.partition("Traceback (most recent call last):")[0]
     stack = user_stack(head) or user_stack(text)
     where = user_frame(stack) or (stack[-1] if stack else None)
@@ -74,7 +74,7 @@ def parse(text: str) -> GraphBreak:
 
 
 def _reason(text: str, head: str) -> str:
-    """The message of torch: in the head, or where a traceback ends."""
+    """Torch's message, from the head or the end of a traceback."""
     if head.startswith("Graph break: ") and not head.startswith("Graph break: from user code"):
         return re.split(r" from user code at:?", head.partition(": ")[2])[0].strip()  # torch before 2.5
     for mark in ("Graph Break Reason: ", "Reason: "):
@@ -89,21 +89,21 @@ def _reason(text: str, head: str) -> str:
 
 
 def _fields(reason: str) -> tuple[str, str, tuple[str, ...], str]:
-    """Kind, explanation, hints and context of a message; an older one is all kind."""
+    """Kind, explanation, hints and context of a message. An old message has only a kind."""
     body = re.split(r"\n\s*(?:For more details about this graph break|Stack variable source attribution:)", reason)[0]
     parts = _FIELDS.split(body)
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", parts[0]) if part.strip()]
     kind = paragraphs[-1] if len(parts) > 1 and paragraphs else " ".join(parts[0].split())
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for key, value in zip(parts[1::2], parts[2::2], strict=True):
-        found.setdefault(key, []).append(" ".join(value.split()))
-    explanation = " ".join(found.get("Explanation", ()))
-    context = " ".join(found.get("Developer debug context", ()))
-    return kind, explanation, tuple(found.get("Hint", ())), context
+        values.setdefault(key, []).append(" ".join(value.split()))
+    explanation = " ".join(values.get("Explanation", ()))
+    context = " ".join(values.get("Developer debug context", ()))
+    return kind, explanation, tuple(values.get("Hint", ())), context
 
 
 def user_stack(text: str) -> tuple[Frame, ...]:
-    """The user's stack that a message shows, outermost first."""
+    """The user's stack in a message, outermost frame first."""
     for mark in _STACKS:
         if mark in text:
             return _frames(text.partition(mark)[2])
@@ -113,9 +113,9 @@ def user_stack(text: str) -> tuple[Frame, ...]:
 def _frames(text: str) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     for line in text.split("\n"):
-        found = _FRAME.match(line)
-        if found:
-            frames.append(Frame(found["file"], int(found["line"]), found["function"]))
+        match = _FRAME.match(line)
+        if match:
+            frames.append(Frame(match["file"], int(match["line"]), match["function"]))
         elif frames and line.startswith("    ") and not frames[-1].code and line.strip(" ^~"):
             last = frames[-1]
             frames[-1] = Frame(last.file, last.line, last.function, line.strip())

@@ -1,4 +1,4 @@
-"""The compiles in a trace, and how each ended; a failed one apart from the control flow that looks like a failure."""
+"""The compiles in a trace, and how each ended. Dynamo's control-flow exceptions are not failures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from repro_kit.model.failure import tracebacks
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.record import Record
 
-#: Exceptions by which Dynamo starts over or leaves a frame alone.
+#: Exceptions that Dynamo raises to restart an analysis or to skip a frame.
 _CONTROL_FLOW = re.compile(r"(?:SkipFrame|RestartAnalysis|SkipCodeRecursive\w*|StepUnsupported)$")
-#: Exceptions that are an error only under ``fullgraph=True``; else the frame, or the rest of it, runs in eager.
+#: Exceptions that are errors only under ``fullgraph=True``; otherwise the rest of the frame runs in eager.
 _SOFT = ("Unsupported", "UserError", "RecompileLimitExceeded", "CacheLimitExceeded")
-#: What is kept of the metrics of a compile: a log may hold thousands, each with all settings.
+#: The metrics of a compile that are kept; a log may have thousands of compiles, each with all settings.
 _KEPT = (
     "fail_type", "fail_reason", "fail_user_frame_filename", "fail_user_frame_lineno", "co_name", "has_guarded_code"
 )  # fmt: skip
@@ -29,15 +29,15 @@ class CompileOutcome(StrEnum):
     OK = "ok"
     FAILED = "failed"
     EAGER = "eager"  # left to eager: a graph break that skips the frame, the recompile limit, nothing to compile
-    OPEN = "open"  # began, and nothing more is known
+    OPEN = "open"  # began, and has no recorded end
 
 
 @dataclass(frozen=True)
 class CompileFailure:
     """A compile that failed, whether or not the program noticed.
 
-    `type` is the exception's name (``InductorError``), `text` its traceback, or ``TYPE: REASON`` where torch wrote none
-    (a compile of the backward). `soft`: a graph break that ``fullgraph=True`` made an error.
+    `type` is the exception's name (``InductorError``). `text` is its traceback, or ``TYPE: REASON`` if torch wrote none
+    (for a backward). `soft`: a graph break that is an error because of ``fullgraph=True``.
     """
 
     compile_id: str
@@ -47,8 +47,8 @@ class CompileFailure:
     text: str
     soft: bool = False
     backward: bool = False
-    log: str = ""  # name of the log that tells of it
-    where: Frame | None = None  # the user's line, where torch names one
+    log: str = ""  # name of the log that records the failure
+    where: Frame | None = None  # the user's line, if torch names one
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Compile:
 
 @dataclass
 class _Seen:
-    """What the trace says about one compile id of one process."""
+    """The records about one compile id of one process."""
 
     log: str
     compile_id: str
@@ -75,13 +75,13 @@ class _Seen:
 
     def failures(self) -> list[CompileFailure]:
         """The failures among its forward and backward compiles."""
-        found = []
+        failures = []
         metrics = self.forward or {}
         if self.error or metrics.get("fail_type"):
             forward = self._failure(metrics, self.error, backward=False)
-            found = [forward] if self._counts(forward) else []
+            failures = [forward] if self._counts(forward) else []
         failed = [metrics for metrics in self.backward if metrics.get("fail_type")]
-        return found + [self._failure(metrics, "", backward=True) for metrics in failed]
+        return failures + [self._failure(metrics, "", backward=True) for metrics in failed]
 
     def _failure(self, metrics: dict[str, Any], error: str, *, backward: bool) -> CompileFailure:
         name, reason = str(metrics.get("fail_type") or ""), str(metrics.get("fail_reason") or "")
@@ -94,17 +94,18 @@ class _Seen:
         return CompileFailure(self.compile_id, self.rank, name, reason, text, name in _SOFT, backward, self.log, where)
 
     def _counts(self, failure: CompileFailure) -> bool:
-        """Whether a failed forward compile is a failure: not when Dynamo went on in eager by design.
+        """Whether a failed forward compile is a real failure. It is not one when Dynamo continues in eager by design.
 
-        A soft error is none after a graph break was allowed, nor is the recompile limit, which shows in the metrics
-        only. (Under ``fullgraph=True`` there is no graph break record, and the limit is a `FailOnRecompileLimitHit`.)
+        A soft error does not count after an allowed graph break. The recompile limit, which is only in the metrics,
+        does not count either. (Under ``fullgraph=True`` there is no graph break record, and the limit is a
+        `FailOnRecompileLimitHit`.)
         """
         if _CONTROL_FLOW.search(failure.type):
             return False
         return not (failure.soft and (self.breaks or not self.error or _LIMIT.search(failure.reason)))
 
     def outcome(self) -> CompileOutcome:
-        """How it ended, the backward included."""
+        """How the compile ended, including its backward."""
         if self.failures():
             return CompileOutcome.FAILED
         if self.forward is None:
@@ -130,20 +131,20 @@ class Compiles:
             compile_id = record.text("compile_id") or compile_id
         if compile_id is None:
             return
-        one = self.seen.setdefault((record.file, record.rank, compile_id), _Seen(record.file, compile_id, record.rank))
+        seen = self.seen.setdefault((record.file, record.rank, compile_id), _Seen(record.file, compile_id, record.rank))
         if record.event == "compilation_metrics":
-            one.forward = {key: record.fields.get(key) for key in _KEPT}
+            seen.forward = {key: record.fields.get(key) for key in _KEPT}
         elif record.event == "bwd_compilation_metrics":
-            one.backward.append({key: record.fields.get(key) for key in _KEPT})
+            seen.backward.append({key: record.fields.get(key) for key in _KEPT})
         elif record.name == "dynamo_error":
-            one.error = sys.intern(record.payload or "")  # one error of many compiles is kept once
+            seen.error = sys.intern(record.payload or "")  # an error that many compiles share is stored once
         elif record.name == "dynamo_graph_break_reason":
-            one.breaks += 1
+            seen.breaks += 1
 
     def all(self) -> list[Compile]:
         """Every compile id with its outcome."""
-        return [Compile(one.compile_id, one.rank, one.outcome(), one.log) for one in self.seen.values()]
+        return [Compile(seen.compile_id, seen.rank, seen.outcome(), seen.log) for seen in self.seen.values()]
 
     def failures(self) -> list[CompileFailure]:
         """Every compile that failed."""
-        return [failure for one in self.seen.values() for failure in one.failures()]
+        return [failure for seen in self.seen.values() for failure in seen.failures()]

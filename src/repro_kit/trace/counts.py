@@ -1,4 +1,4 @@
-"""What a trace lets one count: recompiles, graph breaks, and the time that went into compiling."""
+"""Count recompiles, graph breaks and compile time in a trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from repro_kit.trace.insight import ask
 from repro_kit.trace.record import Record
 
 _AT_THE_LIMIT = re.compile(r"(?:recompile|cache_size)_?\s?limit", re.IGNORECASE)
-_MOST_PLACES = 3  # that are named
+_MOST_PLACES = 3  # places that are named
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Of the process of the run that shows most; each says in words where."""
+    """The counts of the process with the most; each says where it comes from."""
 
     recompiles: Measured
     graph_breaks: Measured
@@ -30,8 +30,8 @@ class Counts:
 @dataclass
 class _Process:
     recompiled: dict[str, dict[str, Any]] = field(default_factory=dict)  # compile id -> its metrics
-    breaks: dict[Hashable, Frame | None] = field(default_factory=dict)  # what tells it from others -> place
-    spans: list[tuple[float, float, str]] = field(default_factory=list)  # begin, end in seconds; whose
+    breaks: dict[Hashable, Frame | None] = field(default_factory=dict)  # identity of the break -> place
+    spans: list[tuple[float, float, str]] = field(default_factory=list)  # begin and end in seconds; function
 
 
 @dataclass
@@ -50,17 +50,17 @@ class Counting:
             if record.event == "compilation_metrics" and _is_recompile(compile_id, metrics):
                 process.recompiled[compile_id] = metrics
         elif record.name == "dynamo_graph_break_reason" and record.payload:
-            one = parse(record.payload)
-            # Every recompile of its frame meets the same break again, and so does the note that the frame is skipped.
-            process.breaks.setdefault((one.kind, one.where, one.stack), one.where)
+            graph_break = parse(record.payload)
+            # Every recompile of the frame meets the same break again, and so does the record that the frame is skipped.
+            process.breaks.setdefault((graph_break.kind, graph_break.where, graph_break.stack), graph_break.where)
 
     def counts(self) -> Counts:
-        """The counts, once all records have passed."""
+        """The counts, after all records."""
         processes = list(self.processes.values()) or [_Process()]
         return Counts(
-            max((_recompiles(process) for process in processes), key=lambda it: it.value),
-            max((_breaks(process) for process in processes), key=lambda it: it.value),
-            max((_time(process) for process in processes), key=lambda it: it.value),
+            max((_recompiles(process) for process in processes), key=lambda measured: measured.value),
+            max((_breaks(process) for process in processes), key=lambda measured: measured.value),
+            max((_time(process) for process in processes), key=lambda measured: measured.value),
         )
 
 
@@ -70,7 +70,7 @@ def counts(records: Iterable[Record]) -> Counts:
 
 
 def _is_recompile(compile_id: str, metrics: dict[str, Any]) -> bool:
-    """Whether a frame was compiled anew; being given up at the recompile limit is no compile."""
+    """Whether a frame was compiled again; hitting the recompile limit is not a compile."""
     number = compile_id.rpartition("/")[2]
     again = number.isdigit() and int(number) > 0
     return again and not _AT_THE_LIMIT.search(f"{metrics.get('fail_type')} {metrics.get('fail_reason')}")
@@ -95,13 +95,16 @@ def _recompiles(process: _Process) -> Measured:
     for metrics in process.recompiled.values():
         reason = str(metrics.get("recompile_reason") or "").partition(": ")[2]
         last[_place(metrics)] = f" ({' '.join(reason.split())[:80]})" if reason else ""
-    words = [f"{place} {count}×{last[place]}" for place, count in places.most_common(_MOST_PLACES)]
+    words = [f"{function} {count}×{last[function]}" for function, count in places.most_common(_MOST_PLACES)]
     return Measured.exact(len(process.recompiled), _listed(words, len(places)))
 
 
 def _breaks(process: _Process) -> Measured:
-    places = Counter(f"{PurePath(it.file).name}:{it.line}" for it in process.breaks.values() if it)
-    words = [place if count == 1 else f"{place} {count}×" for place, count in places.most_common(_MOST_PLACES)]
+    places = Counter(f"{PurePath(frame.file).name}:{frame.line}" for frame in process.breaks.values() if frame)
+    words = [
+        source_line if count == 1 else f"{source_line} {count}×"
+        for source_line, count in places.most_common(_MOST_PLACES)
+    ]
     return Measured.exact(len(process.breaks), _listed(words, len(places)))
 
 
@@ -110,12 +113,12 @@ def _listed(words: list[str], count: int) -> str:
 
 
 def _time(process: _Process) -> Measured:
-    """The time covered by compiles: those of the backward may lie within others."""
+    """The time covered by compiles. A backward's compile may lie within another one."""
     total, until = 0.0, 0.0
     by_place: Counter[str] = Counter()
-    for start, end, place in sorted(process.spans):
+    for start, end, function in sorted(process.spans):
         own = max(0.0, end - max(start, until))
         total, until = total + own, max(until, end)
-        by_place[place] += own  # type: ignore[assignment]
-    words = [f"{place} {seconds:.1f} s" for place, seconds in by_place.most_common(_MOST_PLACES) if place]
-    return Measured.exact(round(total, 3), _listed(words, len([it for it in by_place if it])))
+        by_place[function] += own  # type: ignore[assignment]
+    words = [f"{function} {seconds:.1f} s" for function, seconds in by_place.most_common(_MOST_PLACES) if function]
+    return Measured.exact(round(total, 3), _listed(words, len([function for function in by_place if function])))

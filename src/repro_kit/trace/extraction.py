@@ -1,4 +1,4 @@
-"""The artifacts of a trace by kind and compile id: a list of them, and their texts under names fit for files."""
+"""List the artifacts of a trace by kind and compile id, and extract their texts under safe file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 from repro_kit.trace.repair import bodies_in, repaired
 
-#: Not artifacts but the trace's own book-keeping.
+#: Internal records of the trace, which are not artifacts.
 _INTERNAL = ("chromium_event",)
 _PYTHON = re.compile(r"runnable|output_code|wrapper|orchestration")
 _RUNNABLE, _BODIES = "fx_graph_runnable", "before_post_grad_graph"
@@ -20,19 +20,19 @@ _RUNNABLE, _BODIES = "fx_graph_runnable", "before_post_grad_graph"
 
 @dataclass(frozen=True)
 class ArtifactInfo:
-    """One artifact. `index` counts those of the same kind and compile, forward before backward."""
+    """One artifact. `index` counts artifacts of the same kind and compile, forward before backward."""
 
     kind: str
     compile: CompileRef | None
     attempt: int
     index: int
-    size: int  # in letters
-    path: PurePosixPath  # where `extracted` puts it
+    size: int  # characters
+    path: PurePosixPath  # where `extracted` places the artifact
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """An artifact's text, and what had to be done to it, or could not be."""
+    """An artifact's text, and a note on what was repaired in it or is wrong with it."""
 
     info: ArtifactInfo
     text: str
@@ -41,7 +41,7 @@ class Extracted:
 
 @dataclass
 class _Names:
-    """Gives every artifact a path of its own."""
+    """Gives every artifact its own path."""
 
     seen: Counter[tuple[str, str, CompileRef | None, int]] = field(default_factory=Counter)
     first: dict[int | None, str] = field(default_factory=dict)  # log of each rank: processes share compile ids
@@ -58,7 +58,7 @@ class _Names:
         return ArtifactInfo(kind, ref, record.attempt, index, size, self._home(record) / (name + _suffix(record)))
 
     def _home(self, record: Record) -> PurePosixPath:
-        """The kind, below the rank where there are ranks, below the log where there are several."""
+        """The folder of the kind, inside the rank's folder if there are ranks, and the log's if a rank has several."""
         home = PurePosixPath() if record.rank is None else PurePosixPath(f"rank_{record.rank}")
         if self.first.setdefault(record.rank, record.file) != record.file:
             home /= f"of_{_safe(record.file.removesuffix('.log'))}"
@@ -66,7 +66,7 @@ class _Names:
 
 
 def listed(records: Iterable[Record]) -> Iterator[ArtifactInfo]:
-    """Every record with a payload, in order, but for timings."""
+    """Every record with a payload, in order, except timings."""
     names = _Names()
     for record in records:
         if record.payload is not None and record.event not in _INTERNAL:
@@ -76,10 +76,9 @@ def listed(records: Iterable[Record]) -> Iterator[ArtifactInfo]:
 def extracted(
     records: Iterable[Record], kinds: Collection[str] = (), compile_ids: Collection[str] = ()
 ) -> Iterator[Extracted]:
-    """The artifacts of these kinds and compiles (of all where none is named), one at a time.
+    """The artifacts of these kinds and compiles (of all, if none is named), one at a time.
 
-    An ``fx_graph_runnable`` comes repaired, which needs a later artifact of the same compile: those are held back until
-    that was seen.
+    An ``fx_graph_runnable`` is repaired with a later artifact of the same compile, so it is held back until then.
     """
     names = _Names()
     waiting: dict[CompileRef | None, list[Extracted]] = {}
@@ -93,14 +92,14 @@ def extracted(
         if wanted and record.name == _RUNNABLE:
             waiting.setdefault(ref, []).append(Extracted(info, record.payload))
         elif wanted:
-            yield Extracted(info, record.payload, "" if record.intact else "its checksum does not fit")
+            yield Extracted(info, record.payload, "" if record.intact else "the checksum does not match")
     for left in waiting.values():
-        yield from (_mended(one, "") for one in left)
+        yield from (_mended(script, "") for script in left)
 
 
-def _mended(one: Extracted, graph: str) -> Extracted:
-    text, notes = repaired(one.text, bodies_in(graph))
-    return Extracted(one.info, text, "; ".join(notes))
+def _mended(script: Extracted, graph: str) -> Extracted:
+    text, notes = repaired(script.text, bodies_in(graph))
+    return Extracted(script.info, text, "; ".join(notes))
 
 
 def _suffix(record: Record) -> str:
@@ -111,5 +110,5 @@ def _suffix(record: Record) -> str:
 
 
 def _safe(name: str) -> str:
-    """`name` as the name of a folder, whatever a trace says."""
+    """`name` as a safe folder name; a trace may be hostile."""
     return re.sub(r"[^\w.-]", "_", name).strip(".") or "unnamed"

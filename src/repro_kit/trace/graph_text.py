@@ -1,4 +1,4 @@
-"""The graphs that torch prints into a trace (``print_readable``), as far as insights ask of them."""
+"""Parse the graphs that torch prints into a trace (``print_readable``), as far as insights need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _SYMBOL = re.compile(r"^[su]\d+$")
 
 @dataclass(frozen=True)
 class GraphShape:
-    """A graph without its names and sizes: equal for graphs with the same operations on the same kinds of tensors."""
+    """A graph without names and sizes.
+
+    Equal for graphs with the same operations on the same kinds of tensors.
+    """
 
     digest: str  # of the operations in order
     ops: int
@@ -26,7 +29,7 @@ class GraphShape:
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A tensor that goes into a graph, as printed: ``f32[s77, 4]``."""
+    """An input tensor of a graph, as printed: ``f32[s77, 4]``."""
 
     name: str
     dtype: str
@@ -35,23 +38,23 @@ class GraphInput:
 
 
 def inputs_of(text: str) -> tuple[GraphInput, ...]:
-    """The tensors that the outermost graph takes."""
+    """The input tensors of the outermost graph."""
     for line in text.split("\n"):
-        found = _FORWARD.match(line)
-        if found:
-            return tuple(_input(name, kind) for name, kind in _PARAM.findall(found[1]) if kind and _TENSOR.match(kind))
+        match = _FORWARD.match(line)
+        if match:
+            return tuple(_input(name, kind) for name, kind in _PARAM.findall(match[1]) if kind and _TENSOR.match(kind))
     return ()
 
 
 def _input(name: str, kind: str) -> GraphInput:
-    found = _TENSOR.match(kind)
-    assert found
-    sizes = tuple(size.strip() for size in found[2].split(",") if size.strip())
-    return GraphInput(name, found[1], sizes, kind.rpartition("]")[2])
+    match = _TENSOR.match(kind)
+    assert match
+    sizes = tuple(size.strip() for size in match[2].split(",") if size.strip())
+    return GraphInput(name, match[1], sizes, kind.rpartition("]")[2])
 
 
 def shape_of(text: str) -> GraphShape:
-    """What `text` computes, names and sizes apart."""
+    """The shape of the graph in `text`, without names and sizes."""
     names: set[str] = set()
     digest = hashlib.md5(usedforsecurity=False)
     ops = 0
@@ -61,34 +64,36 @@ def shape_of(text: str) -> GraphShape:
             names.update(name for name, _ in _PARAM.findall(forward[1]))
             digest.update(b"graph\n")
             continue
-        found = _CALL.match(line)
-        expression = found[2] if found else _effect(line)
+        match = _CALL.match(line)
+        expression = match[2] if match else _effect(line)
         if expression is None:
             continue
-        if found:
-            names.add(found[1])
-        if found and expression in names:
+        if match:
+            names.add(match[1])
+        if match and expression in names:
             continue
         ops += 1
         digest.update(_masked(expression, names).encode())
-    kinds = tuple(f"{it.dtype} x{len(it.sizes)} {it.device}".strip() for it in inputs_of(text))
+    kinds = tuple(
+        f"{graph_input.dtype} x{len(graph_input.sizes)} {graph_input.device}".strip() for graph_input in inputs_of(text)
+    )
     return GraphShape(digest.hexdigest(), ops, kinds)
 
 
 def _effect(line: str) -> str | None:
-    found = _EFFECT.match(line)
-    return found[1] if found else None
+    match = _EFFECT.match(line)
+    return match[1] if match else None
 
 
 def _masked(expression: str, names: set[str]) -> str:
     """`expression` with ``%`` for a value of the graph and ``#`` for an integer or a symbol."""
 
-    def mask(found: re.Match[str]) -> str:
-        head, dot, rest = found[0].partition(".")
+    def mask(match: re.Match[str]) -> str:
+        head, dot, rest = match[0].partition(".")
         if head.isdigit() and not rest:
             return "#"
         if _SYMBOL.match(head):
             return "#"
-        return f"%{dot}{rest}" if head in names else found[0]
+        return f"%{dot}{rest}" if head in names else match[0]
 
     return _NAME.sub(mask, expression)

@@ -1,4 +1,4 @@
-"""Guards as torch words them, in recompile reasons and in the printed guard tree."""
+"""Parse guards as torch words them, in recompile reasons and in the printed guard tree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Guard:
     VALUE = "value"
     TYPE = "type"
     IDENTITY = "identity"
-    PRESENCE = "presence"  # a key or attribute is there, a container has that length
+    PRESENCE = "presence"  # a key or attribute exists, a container has a length
     ALIASING = "aliasing"
     MARKING = "dynamic marking"
     STATE = "global state"
@@ -48,7 +48,7 @@ class Guard:
     OTHER = "other"
 
 
-#: By what the guard's text holds, first match wins.
+#: The kind of a guard by its text; the first match wins.
 _KINDS = (
     (re.compile(r"size mismatch|\.size\(\)"), Guard.SIZE),
     (re.compile(r"rank mismatch|\.ndim\b|\.dim\(\)"), Guard.RANK),
@@ -73,10 +73,10 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class GuardText:
-    """One guard: what it checks (`text`, without torch's comments), of what, and whose line it stems from.
+    """One guard: what it checks (`text`, without torch's comments), its source, and the user's line that caused it.
 
-    `expected` and `actual` are set where torch names both; `note` is torch's own remark (0/1 specialization, duck
-    sizing, a hint).
+    `expected` and `actual` are set if torch names both. `note` is torch's remark (0/1 specialization, duck sizing, a
+    hint).
     """
 
     text: str
@@ -89,12 +89,12 @@ class GuardText:
 
     @property
     def size_related(self) -> bool:
-        """Whether dynamic shapes could satisfy it."""
+        """Whether dynamic shapes could satisfy the guard."""
         return self.kind in (Guard.SIZE, Guard.STRIDE) and "rank mismatch" not in self.text
 
 
 def parse_guard(text: str) -> GuardText:
-    """A guard with torch's comments behind it: ``2 <= x.size()[0]  # if x.shape[0] < 10:  # a.py:3 in f (…)``."""
+    """Parse a guard with torch's comments: ``2 <= x.size()[0]  # if x.shape[0] < 10:  # a.py:3 in f (…)``."""
     line, _, stack = text.strip().partition("\nUser stack trace:\n")
     body, _, comment = line.partition("  # ")
     where, note = _comment(comment)
@@ -105,10 +105,14 @@ def parse_guard(text: str) -> GuardText:
     kind = next((kind for pattern, kind in _KINDS if pattern.search(body)), Guard.OTHER)
     mismatch = _MISMATCH.search(body)
     if mismatch:
-        what = f".{'stride' if kind == Guard.STRIDE else 'size'}()[{mismatch['index']}]" if mismatch["index"] else ""
+        dimension = (
+            f".{'stride' if kind == Guard.STRIDE else 'size'}()[{mismatch['index']}]" if mismatch["index"] else ""
+        )
         note = note or mismatch["remark"] or ""
         body = body.removesuffix(f". {mismatch['remark']}")
-        return GuardText(body, kind, mismatch["source"] + what, mismatch["expected"], mismatch["actual"], where, note)
+        return GuardText(
+            body, kind, mismatch["source"] + dimension, mismatch["expected"], mismatch["actual"], where, note
+        )
     compared = _COMPARED.match(body)
     return GuardText(body, kind, _source(body), compared["value"] if compared else "", "", where, note)
 
@@ -116,19 +120,19 @@ def parse_guard(text: str) -> GuardText:
 def _comment(comment: str) -> tuple[Frame | None, str]:
     """The user's line and torch's remark in a comment: ``CODE  # FILE:7 in f (…) and CODE  # FILE:8 in g (…)``.
 
-    A part that torch blames on 0/1 specialization or duck sizing counts only where no other part does.
+    A part that torch attributes to 0/1 specialization or duck sizing is used only if there is no other part.
     """
-    places: list[tuple[Frame, str]] = []
+    pairs: list[tuple[Frame, str]] = []
     start = 0
-    for found in _PLACE.finditer(comment):
-        code = comment[start : found.start()].rpartition(") and ")[2].rstrip(" #").strip()
-        rest = comment[found.end() :].lstrip()
+    for match in _PLACE.finditer(comment):
+        code = comment[start : match.start()].rpartition(") and ")[2].rstrip(" #").strip()
+        rest = comment[match.end() :].lstrip()
         note = _remark(rest.partition(") and ")[0]) if rest.startswith("(user code shown") else ""
-        places.append((Frame(found["file"], int(found["line"]), found["function"], code), note))
-        start = found.end()
-    if not places:
+        pairs.append((Frame(match["file"], int(match["line"]), match["function"], code), note))
+        start = match.end()
+    if not pairs:
         return None, _remark(comment)
-    own = [place for place in places if not place[1]] or places
+    own = [pair for pair in pairs if not pair[1]] or pairs
     return own[-1]
 
 
@@ -140,31 +144,31 @@ def _remark(text: str) -> str:
 
 def _innermost(stack: str) -> Frame | None:
     """The last frame of a stack as Python prints it."""
-    found = list(_STACK_FRAME.finditer(stack))
-    if not found:
+    matches = list(_STACK_FRAME.finditer(stack))
+    if not matches:
         return None
-    last = found[-1]
+    last = matches[-1]
     return Frame(last["file"], int(last["line"]), last["function"], (last["code"] or "").strip())
 
 
 def _source(body: str) -> str:
-    """What a guard is about: ``L['x'].size()[0]``, also as reasons shorten it (``x.size()[0]``)."""
-    found = _SOURCE.search(body)
-    if found:
-        return found[0]
+    """The source of a guard: ``L['x'].size()[0]``, or torch's short form (``x.size()[0]``)."""
+    match = _SOURCE.search(body)
+    if match:
+        return match[0]
     bare, inner = _BARE.search(body), _ARGUMENT.search(body)
     chosen = bare[0] if bare else (inner["name"] if inner else "")
     return chosen if _LOCAL.match(chosen or "") else ""
 
 
 def whole_source(source: str) -> str:
-    """``L['x'].size()[0]`` of ``x.size()[0]``: recompile reasons leave the scope of locals out."""
-    found = re.match(r"(?!___)([A-Za-z_]\w*)(?=[.\[]|$)", source)
-    if not found or found[1] in ("L", "G"):
+    """``L['x'].size()[0]`` for ``x.size()[0]``: recompile reasons omit the scope of locals."""
+    match = re.match(r"(?!___)([A-Za-z_]\w*)(?=[.\[]|$)", source)
+    if not match or match[1] in ("L", "G"):
         return source
-    return f"L['{found[1]}']{source[found.end() :]}"
+    return f"L['{match[1]}']{source[match.end() :]}"
 
 
 def is_shape(text: str) -> bool:
-    """Whether a guard of the tree is one on sizes (they come last, as lambdas over ``.size()``)."""
+    """Whether a guard of the tree is about sizes (such guards come last, as lambdas over ``.size()``)."""
     return bool(_SIZE.search(text))

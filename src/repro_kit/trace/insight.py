@@ -1,7 +1,7 @@
-"""An insight: one question asked of a trace, answered in one pass over its records.
+"""An insight: one question about a trace, answered in one pass over its records.
 
-To add one, write a module with a class that has `see`, and whatever it found; `summary.py` shows how several of them
-share a pass.
+To add one, write a module with a class that has `see` and keeps what it finds; `trace_summary.py` shows how several
+insights share a pass.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from repro_kit.trace.record import Record
 
 
 class Insight(Protocol):
-    """Sees every record once, in order."""
+    """An object that sees every record once, in order."""
 
     def see(self, record: Record) -> None:
-        """Take from `record` what matters."""
+        """Use the relevant parts of `record`."""
 
 
 I = TypeVar("I", bound=Insight)  # noqa: E741

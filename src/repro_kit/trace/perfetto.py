@@ -1,4 +1,4 @@
-"""The phases of all compiles as a Chrome trace, which ui.perfetto.dev and chrome://tracing show."""
+"""Export the phases of all compiles as a Chrome trace, for ui.perfetto.dev and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import orjson
 
 from repro_kit.trace.record import Record
 
-#: Settings that torch hangs on an event make up most of its size and show nothing in a viewer.
+#: Characters of an argument. Torch attaches long settings to events, which a viewer does not need.
 _LONGEST = 1000
 
 
 @dataclass
 class _Processes:
-    """A number for every log: one process each."""
+    """A process number for every log."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -26,7 +26,7 @@ class _Processes:
 
 
 def chrome_trace(records: Iterable[Record]) -> Iterator[bytes]:
-    """The JSON of a Chrome trace in pieces: each process a log, each phase of a compile a span."""
+    """The JSON of a Chrome trace in pieces: each log is a process, each phase of a compile a span."""
     processes = _Processes()
     yield b'{"displayTimeUnit":"ms","traceEvents":['
     comma = b""
@@ -51,5 +51,5 @@ def _named(pid: int, record: Record) -> dict[str, Any]:
 
 def _lean(event: dict[str, Any], pid: int) -> dict[str, Any]:
     args = event.get("args")
-    short = {key: it for key, it in args.items() if len(str(it)) <= _LONGEST} if isinstance(args, dict) else {}
+    short = {key: value for key, value in args.items() if len(str(value)) <= _LONGEST} if isinstance(args, dict) else {}
     return {**event, "pid": pid, "args": short}

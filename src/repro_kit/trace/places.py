@@ -1,4 +1,4 @@
-"""Which compile, and where in whose code: what every insight points at."""
+"""Which compile, and which line of whose code: the locations that all insights refer to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.record import Record
 
 _TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/_(?:dynamo|inductor|functorch|logging)/")
-#: Files that every symbolic decision passes through; who asked stands above them.
+#: Files in every stack of a symbolic decision; the caller that needed the decision is above them.
 _SHAPE_MACHINERY = re.compile(
     r"torch/(?:fx/experimental/(?:symbolic_shapes|sym_node|recording|validator)|_logging/\w+|_dynamo/utils)\.py$"
 )
@@ -21,7 +21,7 @@ CodeKey = tuple[str, int | None, str]
 
 @dataclass(frozen=True, order=True)
 class CompileRef:
-    """One compile: torch's compile id, the rank, and the log that tells of it (one a process)."""
+    """One compile: torch's compile id, the rank, and the log (one for each process)."""
 
     compile_id: str
     rank: int | None = None
@@ -32,17 +32,17 @@ class CompileRef:
 
     @property
     def code_key(self) -> CodeKey:
-        """What tells all compiles of one code object in one process from others."""
+        """The identity of a code object in one process."""
         return self.log, self.rank, self.frame_id
 
     @property
     def frame_id(self) -> str:
-        """What all compiles of one code object share: ``0`` of ``0/2``."""
+        """The part of the id that all compiles of one code object share: ``0`` of ``0/2``."""
         return self.compile_id.rpartition("/")[0] or self.compile_id
 
 
 def ref_of(record: Record) -> CompileRef | None:
-    """The compile that `record` belongs to; metrics of a backward name theirs in the data."""
+    """The compile of `record`; the metrics of a backward name it in their data."""
     compile_id = record.compile_id
     if record.event.endswith("compilation_metrics"):
         compile_id = record.text("compile_id") or compile_id
@@ -50,17 +50,17 @@ def ref_of(record: Record) -> CompileRef | None:
 
 
 def is_torch(file: str) -> bool:
-    """Whether `file` is torch's own."""
+    """Whether `file` belongs to torch."""
     return bool(_TORCH.search(file))
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame that is not torch's."""
+    """The innermost frame outside of torch."""
     return next((frame for frame in reversed(frames) if not is_torch(frame.file)), None)
 
 
 def framework_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame of torch that asked for a symbolic decision."""
+    """The innermost frame of torch that needed a symbolic decision."""
     return next(
         (frame for frame in reversed(frames) if is_torch(frame.file) and not _SHAPE_MACHINERY.search(frame.file)), None
     )
@@ -68,13 +68,13 @@ def framework_frame(frames: Sequence[Frame]) -> Frame | None:
 
 @dataclass
 class Files:
-    """The user's files seen in stacks: torch's messages name a file by the end of its path only."""
+    """The user's files in stacks. Torch's messages name a file only by the end of its path."""
 
     seen: dict[str, None]
 
     @classmethod
     def none(cls) -> Files:
-        """Before any record."""
+        """No files yet."""
         return cls({})
 
     def note(self, frames: Iterable[Frame]) -> None:
@@ -84,11 +84,11 @@ class Files:
                 self.seen.setdefault(frame.file)
 
     def whole(self, file: str) -> str:
-        """The one path that ends in `file`; `file` where none or several do."""
+        """The only known path that ends in `file`; else `file`."""
         if file in self.seen:
             return file
-        found = [path for path in self.seen if path.endswith(file)]
-        return found[0] if len(found) == 1 else file
+        matches = [path for path in self.seen if path.endswith(file)]
+        return matches[0] if len(matches) == 1 else file
 
     def placed(self, frame: Frame | None) -> Frame | None:
         """`frame` with its whole path."""

@@ -35,16 +35,16 @@ _NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "att
 
 @dataclass
 class Problems:
-    """What was wrong with a trace that was read to its end nevertheless."""
+    """Problems in a trace that was still read to the end."""
 
-    damaged: int = 0  # records whose JSON or payload is cut off, changed or of other types than torch writes
+    damaged: int = 0  # records whose JSON or payload is cut off, changed or of an unexpected type
     stray: int = 0  # lines that belong to no record
     eventless: int = 0  # records without an event, or with several
 
 
 @dataclass
 class Reader:
-    """Iterate over it for the records of one log or of all logs in a directory; `problems` and `events` count along."""
+    """Iterates over the records of one log or a directory of logs; updates `problems` and `events` on the way."""
 
     path: Path
     problems: Problems = field(default_factory=Problems)
@@ -71,8 +71,8 @@ class Reader:
 def read(path: str | Path) -> Reader:
     """The records of a TORCH_TRACE log, or of all logs in a directory, one at a time and in constant memory.
 
-    Unknown events come through as they are; blank lines, a cut-off end and damaged records are skipped and counted
-    (`Reader.problems`), a payload that fails its checksum is marked. Raises ReproKitError when nothing is at `path`.
+    Unknown events are passed on unchanged. Blank lines, a cut-off end and damaged records are skipped and counted
+    (`Reader.problems`). A payload with a wrong checksum is marked. Raises ReproKitError if nothing is at `path`.
     """
     path = Path(path)
     if not path.exists():
@@ -81,7 +81,7 @@ def read(path: str | Path) -> Reader:
 
 
 def opened(path: Path) -> BinaryIO:
-    """`path`, to read. Raises ReproKitError when it cannot be."""
+    """Open `path` for reading. Raises ReproKitError if that fails."""
     try:
         return open_plain(path)
     except OSError as error:
@@ -89,7 +89,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a log; of one that has no end, its beginning."""
+    """The lines of a log. Only the beginning of an endless line is returned."""
     for line in iter(partial(file.readline, _LONGEST), b""):
         yield line
         rest = line
@@ -99,12 +99,12 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _first_line(log: Path) -> bytes:
     with opened(log) as file:
-        found = _HEADER.match(file.readline(4096))
-    return found[1] if found else b""
+        header = _HEADER.match(file.readline(4096))
+    return header[1] if header else b""
 
 
 def _sound(data: dict[str, Any]) -> bool:
-    """Whether the context is of the types that torch writes."""
+    """Whether the context has the types that torch writes."""
     for key in _NUMBERS:
         value = data.get(key)
         if value is not None and not isinstance(value, int):
@@ -114,11 +114,11 @@ def _sound(data: dict[str, Any]) -> bool:
 
 @dataclass
 class _Log:
-    """One log while it is read: the file names, and the record whose payload may still go on."""
+    """The state of reading one log: the file names, and the record whose payload may continue."""
 
     path: Path
     problems: Problems
-    earlier: dict[int, str]  # a forked process numbers on from its parent's table, and writes only what is new
+    earlier: dict[int, str]  # a forked process continues its parent's table, and writes only new entries
     tables: dict[int, ChainMap[int, str]] = field(default_factory=dict)  # by process, since several may share a log
 
     def records(self) -> Iterator[Record]:
@@ -182,7 +182,7 @@ class _Log:
         )
 
     def _strings(self, header: re.Match[bytes]) -> ChainMap[int, str]:
-        """The file names of the process that wrote a record."""
+        """The file names of the process that wrote the record."""
         pid = int(header[2])
         if pid not in self.tables:
             self.tables[pid] = ChainMap({}, self.earlier)

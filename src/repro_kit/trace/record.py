@@ -18,7 +18,7 @@ CONTEXT = frozenset(
 
 @dataclass(frozen=True)
 class Record:
-    """A record: its event and that event's data, its context, its payload.
+    """A record: its event and the event's data, its context, its payload.
 
     `compile_id` is torch's text form without the attempt: ``0/1``, ``!2/0/1`` under compiled autograd, or None.
     """
@@ -38,16 +38,16 @@ class Record:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The event's data where it is an object, as that of all known events is."""
+        """The event's data if it is an object, as in all known events; else empty."""
         return self.data if isinstance(self.data, dict) else {}
 
     def text(self, key: str) -> str:
-        """A string of the event's data; empty where there is none."""
+        """A string in the event's data; empty if there is none."""
         value = self.fields.get(key)
         return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> float:
-        """A number of the event's data; 0 where there is none, or an impossible one."""
+        """A number in the event's data; 0 if there is none, or if it is out of range."""
         value = self.fields.get(key)
         return value if isinstance(value, int | float) and abs(value) < 2**53 else 0
 
@@ -57,11 +57,11 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Name of an artifact (``fx_graph_runnable``), else the event's."""
+        """The name of an artifact (``fx_graph_runnable``), else the event."""
         return self.text("name") if self.event == "artifact" else self.event
 
     def json(self) -> Any:
-        """The payload as JSON; None when it is none."""
+        """The payload as JSON; None if it is not JSON."""
         try:
             return orjson.loads(self.payload or "")
         except orjson.JSONDecodeError:
@@ -69,7 +69,7 @@ class Record:
 
 
 def frames_of(stack: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
-    """A stack of the trace with its file names filled in; an unknown one is ``?``."""
+    """A stack of the trace with its file names filled in; an unknown name is ``?``."""
     return tuple(
         Frame(
             strings.get(_whole(frame.get("filename")), "?"),

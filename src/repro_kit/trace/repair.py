@@ -1,8 +1,8 @@
-"""Repair of `fx_graph_runnable` scripts, so that they run as they are and leave the run that they come from alone.
+"""Repair `fx_graph_runnable` scripts, so that they run, and leave the files of the original run alone.
 
-As torch writes them they set the environment of the original run, its trace and cache directories with it; and where a
-graph has a higher-order operator, ``self.true_graph_0 = <lambda>()`` stands for its body, which is no Python. The
-bodies are in the graph that the trace shows next (`before_post_grad_graph`).
+Torch's scripts set the environment of the original run, including its trace and cache directories. If a graph has a
+higher-order operator, ``self.true_graph_0 = <lambda>()`` replaces its body, which is not valid Python. The bodies are
+in the next graph of the trace (`before_post_grad_graph`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-#: Variables that point to files of the original run, make noise, or may hold what is nobody's business.
+#: Variables that point to files of the original run, add log output, or may be private.
 _DROPPED = re.compile(
     r"TRACE|LOGS|CACHE_DIR|DEBUG|_DIR$|JOB_ID|PROFILE|REPRO|TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)KEY(?:$|_)|PROBE"
 )
@@ -20,7 +20,7 @@ _BODY = re.compile(r"^(?P<head>\s+self\.(?P<name>\w+) = )(?:<\w+>|\w+)\(\)\s*$")
 
 
 def repaired(text: str, bodies: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """The script with `bodies` (source of classes, by the attribute they belong to) in place; and what was done."""
+    """The script with `bodies` (source of classes, by attribute) filled in, and notes on the repairs."""
     notes: list[str] = []
     lines: list[str] = []
     needed: list[str] = []
@@ -49,7 +49,7 @@ def repaired(text: str, bodies: Mapping[str, str]) -> tuple[str, tuple[str, ...]
 
 
 def bodies_in(graph: str) -> dict[str, str]:
-    """The bodies within a printed graph, each as classes that need nothing else; none where it is not to be read."""
+    """The bodies in a printed graph, each as self-contained classes; empty if the graph cannot be parsed."""
     start = graph.find("class ")
     try:
         tree = ast.parse(re.sub(r"class <\w+>\(", "class Graph(", graph[start:])) if start >= 0 else None
@@ -57,19 +57,26 @@ def bodies_in(graph: str) -> dict[str, str]:
         return {}
     if tree is None or not isinstance(tree.body[0], ast.ClassDef):
         return {}
-    return {it.name: "\n\n".join(_hoisted(it, "")) for it in tree.body[0].body if isinstance(it, ast.ClassDef)}
+    return {
+        inner_class.name: "\n\n".join(_hoisted(inner_class, ""))
+        for inner_class in tree.body[0].body
+        if isinstance(inner_class, ast.ClassDef)
+    }
 
 
 def _hoisted(node: ast.ClassDef, prefix: str) -> Iterator[str]:
-    """`node` and the classes within it, innermost first, each at the top level under a name of its own."""
-    inner = [it for it in node.body if isinstance(it, ast.ClassDef)]
+    """`node` and its inner classes, innermost first, each at the top level under its own name."""
+    inner = [inner_class for inner_class in node.body if isinstance(inner_class, ast.ClassDef)]
     name = _class_name(node.name, prefix)
     init = "def __init__(self):\n    super().__init__()\n"
-    init += "".join(f"    self.{it.name} = {_class_name(it.name, name)}()\n" for it in inner)
-    for it in inner:
-        yield from _hoisted(it, name)
+    init += "".join(f"    self.{inner_class.name} = {_class_name(inner_class.name, name)}()\n" for inner_class in inner)
+    for inner_class in inner:
+        yield from _hoisted(inner_class, name)
     node.name = name
-    node.body = [*ast.parse(init).body, *(it for it in node.body if not isinstance(it, ast.ClassDef))]
+    node.body = [
+        *ast.parse(init).body,
+        *(inner_class for inner_class in node.body if not isinstance(inner_class, ast.ClassDef)),
+    ]
     yield ast.unparse(node)
 
 

@@ -12,7 +12,7 @@ from repro_kit.trace.repair import bodies_in, repaired
 
 @dataclass(frozen=True)
 class Runnable:
-    """A script that Inductor wrote of a graph it was about to compile (after AOTAutograd)."""
+    """A script that Inductor wrote for a graph before compiling it (after AOTAutograd)."""
 
     compile_id: str
     text: str
@@ -22,26 +22,26 @@ class Runnable:
 
 @dataclass
 class Runnables:
-    """All of them, in order: forward and backward of one graph share a compile id, the forward comes first."""
+    """All scripts in order. Forward and backward of a graph share a compile id; the forward comes first."""
 
-    found: list[Runnable] = field(default_factory=list)
+    scripts: list[Runnable] = field(default_factory=list)
 
     def see(self, record: Record) -> None:
-        """Keep the payload of an `fx_graph_runnable` artifact, mended (`repair.py`) once its graph shows the bodies."""
+        """Keep an `fx_graph_runnable` artifact; repair it (`repair.py`) when its graph shows the bodies."""
         if record.name == "fx_graph_runnable" and record.payload and record.intact:
             text, _ = repaired(record.payload, {})
-            self.found.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt))
+            self.scripts.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt))
         elif record.name == "before_post_grad_graph" and record.payload:
             self._mend(record.compile_id or "-", record.rank, record.payload)
 
     def _mend(self, compile_id: str, rank: int | None, graph: str) -> None:
-        for at in reversed(range(len(self.found))):
-            one = self.found[at]
-            if (one.compile_id, one.rank) == (compile_id, rank):
-                self.found[at] = replace(one, text=repaired(one.text, bodies_in(graph))[0])
+        for at in reversed(range(len(self.scripts))):
+            runnable = self.scripts[at]
+            if (runnable.compile_id, runnable.rank) == (compile_id, rank):
+                self.scripts[at] = replace(runnable, text=repaired(runnable.text, bodies_in(graph))[0])
                 return
 
 
 def artifacts(records: Iterable[Record]) -> list[Runnable]:
     """Every `fx_graph_runnable` of a trace, in order."""
-    return ask(Runnables(), records).found
+    return ask(Runnables(), records).scripts

@@ -1,4 +1,4 @@
-"""The compile step that began and did not end: where a process hung or died."""
+"""Find the compile step that began and did not end: where a process hung or crashed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from repro_kit.trace.record import Record
 
 @dataclass(frozen=True)
 class OpenStep:
-    """Steps that were under way when the trace ended, the innermost last, as torch's timers name them."""
+    """The steps in progress when the trace ended, the innermost last, as torch's timers name them."""
 
     compile_id: str | None
     rank: int | None
     steps: tuple[str, ...]
-    after: str = ""  # what the trace shows last of that compile
+    after: str = ""  # last record of that compile
 
     def __str__(self) -> str:
         where = f" of graph {self.compile_id}" if self.compile_id else ""
@@ -25,7 +25,7 @@ class OpenStep:
 
 @dataclass
 class OpenSteps:
-    """Follows begins and ends (`chromium_event`) of each thread; without them, frames begun and not finished."""
+    """Follows the begin and end events (`chromium_event`) of each thread; without them, unfinished frames."""
 
     stacks: dict[tuple[str, int, int], list[tuple[str, str | None]]] = field(default_factory=dict)
     frames: dict[tuple[str, str], int | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class OpenSteps:
     newest: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
-        """Note a step's begin or end, or a record that shows how far a compile got."""
+        """Use the begin or end of a step, or a record that shows the progress of a compile."""
         self.ranks.setdefault(record.file, record.rank)
         if record.event == "chromium_event":
             self._event(record)
@@ -65,12 +65,12 @@ class OpenSteps:
                 pass
 
     def open(self) -> OpenStep | None:
-        """The step that began last among those still open."""
+        """The open step that began last."""
         begun = {thread: stack for thread, stack in self.stacks.items() if stack}
         if begun:
             thread = max(begun, key=lambda key: self.newest[key])
             stack = begun[thread]
-            compile_id = next((known for _, known in reversed(stack) if known), None)
+            compile_id = next((stack_id for _, stack_id in reversed(stack) if stack_id), None)
             after = self.last.get((thread[0], compile_id), "")
             return OpenStep(compile_id, self.ranks.get(thread[0]), tuple(name for name, _ in stack), after)
         if self.frames and not self.stacks:

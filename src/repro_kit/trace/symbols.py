@@ -1,4 +1,4 @@
-"""Whether anything was compiled with a symbolic size."""
+"""Count the symbolic sizes in a trace."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from repro_kit.trace.record import Record
 
 @dataclass
 class Symbols:
-    """`made`: symbols that were created, those that were specialized later among them."""
+    """Counts the created symbols in `made`, including those that were specialized later."""
 
     made: int = 0
 
     def see(self, record: Record) -> None:
-        """Count creations."""
+        """Count the creation of a symbol."""
         if record.event in ("create_symbol", "create_unbacked_symbol"):
             self.made += 1

@@ -1,8 +1,8 @@
-"""Plain ``TORCH_LOGS`` text, as people paste it into issues, read into the records of a structured trace.
+"""Read plain ``TORCH_LOGS`` text, as pasted into issues, into the records of a structured trace.
 
-Graph breaks, recompiles, guards, symbols and the recompile limit; in today's form, in that of torch 2.0 to 2.3
-(``[2023-11-06 14:54:45,922] torch._dynamo.guards.__recompiles: [DEBUG] …``), and without any prefix. What a text
-does not tell (times, graphs, inputs) is absent from the insights.
+Reads graph breaks, recompiles, guards, symbols and the recompile limit, in the current format, in that of torch 2.0 to
+2.3 (``[2023-11-06 14:54:45,922] torch._dynamo.guards.__recompiles: [DEBUG] …``), and without prefixes. A text has no
+times, graphs or inputs, so the insights lack these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STARTS = re.compile(
     r"^\s*(?:Graph break|Recompiling function|(?:torch\._dynamo|torchdynamo) hit config\.|GUARDS:|Python shape guard"
     r"|create_symbol |create_unbacked|eval |set_replacement |torchdynamo start compiling|Step 1: )"
 )
-#: Not the warning that comes before the break it warns of.
+#: Does not match the warning before a graph break.
 _BREAK = re.compile(
     r"Graph break(?: in user code at|: (?!from user code at)|: from user code at.*(?:Traceback|Unsupported))", re.S
 )
@@ -49,23 +49,23 @@ _SYMBOL = re.compile(
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
 _START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
 _SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
-_LONGEST_LINE = 1 << 20  # characters; what follows counts as the next line
+_LONGEST_LINE = 1 << 20  # characters; the rest counts as the next line
 _LARGEST = 16 << 20  # characters of a message
-_LONGEST = 100_000  # lines of a message: what a program prints after one has no prefix, and seems to belong to it
+_LONGEST = 100_000  # lines of a message; a program's own output after it has no prefix
 
 
 @dataclass
 class _Message:
-    """Lines that were logged as one."""
+    """Lines that were logged together."""
 
-    key: tuple[str, ...] | None = None  # what their prefixes share; None: they have none
+    key: tuple[str, ...] | None = None  # common part of their prefixes; None without prefixes
     lines: list[str] = field(default_factory=list)
     compile_id: str | None = None
     attempt: int = 0
     rank: int | None = None
     time: str = ""
     pid: int = 0
-    size: int = 0  # characters of its lines
+    size: int = 0  # characters in `lines`
 
     @property
     def text(self) -> str:
@@ -74,12 +74,12 @@ class _Message:
 
 @dataclass
 class TextReader:
-    """Iterate over it for the records that a text amounts to; `events` counts them."""
+    """Iterates over the records in a text; `events` counts them."""
 
     path: Path
     events: Counter[str] = field(default_factory=Counter)
-    _counts: Counter[str] = field(default_factory=Counter)  # compiles of a function that has no id
-    _reasoned: set[tuple[str, str | None]] = field(default_factory=set)  # compiles whose reasons were given
+    _counts: Counter[str] = field(default_factory=Counter)  # number of compiles of a function without ids
+    _reasoned: set[tuple[str, str | None]] = field(default_factory=set)  # compiles with known reasons
     _symbols: dict[tuple[str | None, str], str] = field(default_factory=dict)  # the source of a symbol
 
     def __iter__(self) -> Iterator[Record]:
@@ -109,45 +109,45 @@ class TextReader:
         elif replaced := _REPLACED.match(stripped):
             yield self._replaced(message, log, replaced, text)
 
-    def _recompiled(self, message: _Message, log: str, found: re.Match[str]) -> Iterator[Record]:
+    def _recompiled(self, message: _Message, log: str, match: re.Match[str]) -> Iterator[Record]:
         reasons = _reasons(message.lines)
         if message.compile_id is None:
-            message.compile_id = self._id(found["name"], reasons)
+            message.compile_id = self._id(match["name"], reasons)
         self._reasoned.add((log, message.compile_id))
-        yield self._started(message, log, found)
+        yield self._started(message, log, match)
         payload = orjson.dumps(reasons).decode()
         yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, payload)
 
     def _id(self, name: str, reasons: list[str]) -> str:
-        """The id of a compile that the text does not name: from the entry it was compared with, or counted."""
+        """The id of a compile that the text does not name: from its cache entry, or by counting."""
         entries = [entry for entry in map(_ENTRY.match, reasons) if entry]
         if entries:
             return f"{entries[0]['frame']}/{max(int(entry['at']) for entry in entries) + 1}"
         self._counts[name] += 1
         return f"{name}/{self._counts[name]}"
 
-    def _limit(self, message: _Message, log: str, found: re.Match[str]) -> Iterator[Record]:
+    def _limit(self, message: _Message, log: str, match: re.Match[str]) -> Iterator[Record]:
         if message.compile_id is None:
-            message.compile_id = self._id(found["function"], [found["reason"] or ""])
-        yield self._started(message, log, found, found["function"])
-        if found["reason"] and (log, message.compile_id) not in self._reasoned:
-            yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, found["reason"])
-        reason = f"{found['name']} reached, currently set to {found['n']}"
+            message.compile_id = self._id(match["function"], [match["reason"] or ""])
+        yield self._started(message, log, match, match["function"])
+        if match["reason"] and (log, message.compile_id) not in self._reasoned:
+            yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, match["reason"])
+        reason = f"{match['name']} reached, currently set to {match['n']}"
         metrics = {"compile_id": message.compile_id, "fail_type": "RecompileLimitExceeded", "fail_reason": reason}
         yield self._record(message, log, "compilation_metrics", metrics)
 
-    def _started(self, message: _Message, log: str, found: re.Match[str], name: str | None = None) -> Record:
-        frame = {"filename": 0, "line": int(found["line"]), "name": name or found["name"]}
-        return self._record(message, log, "dynamo_start", {"stack": [frame]}, strings={0: found["file"]})
+    def _started(self, message: _Message, log: str, match: re.Match[str], name: str | None = None) -> Record:
+        frame = {"filename": 0, "line": int(match["line"]), "name": name or match["name"]}
+        return self._record(message, log, "dynamo_start", {"stack": [frame]}, strings={0: match["file"]})
 
-    def _symbol(self, message: _Message, log: str, found: re.Match[str]) -> Record:
-        self._symbols[message.compile_id, found["symbol"]] = found["source"]
-        data: dict[str, Any] = {key: found[key] for key in ("symbol", "val", "source", "vr")}
-        return self._record(message, log, "create_symbol", *_at(data, found["rest"]))
+    def _symbol(self, message: _Message, log: str, match: re.Match[str]) -> Record:
+        self._symbols[message.compile_id, match["symbol"]] = match["source"]
+        data: dict[str, Any] = {key: match[key] for key in ("symbol", "val", "source", "vr")}
+        return self._record(message, log, "create_symbol", *_at(data, match["rest"]))
 
-    def _replaced(self, message: _Message, log: str, found: re.Match[str], text: str) -> Record:
-        source = self._symbols.get((message.compile_id, found["symbol"]))
-        data: dict[str, Any] = {key: found[key] for key in ("symbol", "value", "reason")}
+    def _replaced(self, message: _Message, log: str, match: re.Match[str], text: str) -> Record:
+        source = self._symbols.get((message.compile_id, match["symbol"]))
+        data: dict[str, Any] = {key: match[key] for key in ("symbol", "value", "reason")}
         data["sources"] = [source] if source else []
         data, payload, strings = _at(data, text[text.index(")") + 1 :])
         return self._record(message, log, "symbolic_shape_specialization", data, payload, strings)
@@ -168,7 +168,7 @@ class TextReader:
 
 
 def _reasons(lines: Iterable[str]) -> list[str]:
-    """The items of a list, each with the stack that may stand below it."""
+    """The items of a list, each with the stack below it."""
     reasons: list[str] = []
     for line in lines:
         bare = line.strip()
@@ -180,33 +180,33 @@ def _reasons(lines: Iterable[str]) -> list[str]:
 
 
 def _tree(lines: list[str]) -> str:
-    """Guards as a tree; torch before 2.4 logs them as a list."""
+    """Guards as a tree; torch before 2.4 logs a list."""
     if any("+- " in line for line in lines):
         return "\n".join(lines)
     return "\n".join(f"| +- GUARD: {line.strip()}" for line in lines[1:] if line.strip())
 
 
 def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[int, str]]:
-    """`data` with the user's line that `comment` names as its stack."""
-    found = _SLOC.match(comment.strip())
-    if not found:
+    """`data` with the user's line in `comment` as its stack."""
+    match = _SLOC.match(comment.strip())
+    if not match:
         return data, None, {}
-    frame = {"filename": 0, "line": int(found["line"]), "name": found["name"], "loc": found["code"]}
-    return {**data, "user_stack": [frame]}, None, {0: found["file"]}
+    frame = {"filename": 0, "line": int(match["line"]), "name": match["name"], "loc": match["code"]}
+    return {**data, "user_stack": [frame]}, None, {0: match["file"]}
 
 
 def _messages(lines: Iterable[str]) -> Iterator[_Message]:
-    """`lines` by message: those with equal prefixes, in which a new message may begin; or those up to the next one.
+    """Group `lines` into messages: lines with equal prefixes, unless a new message begins, and lines without prefixes.
 
-    Ranks that write to one terminal interleave their lines: each has a message of its own open.
+    Ranks that write to one terminal interleave their lines, so each rank has its own open message.
     """
     current = _Message()
     streams: dict[str, _Message] = {"": current}
     for raw in lines:
         line = raw.rstrip("\n")
-        found = _PREFIX.match(line)
-        assert found
-        key, rest = _stripped(found, line[found.end() :])
+        match = _PREFIX.match(line)
+        assert match
+        key, rest = _stripped(match, line[match.end() :])
         if key is not None:
             current = streams.setdefault(key[0], _Message())
         goes_on = key in (current.key, None)  # older torch prefixes the first line only
@@ -214,7 +214,7 @@ def _messages(lines: Iterable[str]) -> Iterator[_Message]:
             if current.lines:
                 yield current
             stream = key[0] if key is not None else ""
-            current = streams[stream] = _Message(key, [], *_context(found, line[found.end() :]))
+            current = streams[stream] = _Message(key, [], *_context(match, line[match.end() :]))
         if len(current.lines) < _LONGEST and current.size < _LARGEST:
             current.lines.append(rest)
             current.size += len(rest)
@@ -222,7 +222,7 @@ def _messages(lines: Iterable[str]) -> Iterator[_Message]:
 
 
 def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None, str]:
-    """What tells a message by its prefix, and the line without it."""
+    """The identity of a message by its prefix, and the line without the prefix."""
     if not (prefix["new"] or prefix["old"]):
         return (None if prefix["rank"] is None else (prefix["rank"],)), rest
     compiled = _COMPILE.match(rest)
@@ -233,7 +233,7 @@ def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None,
         if tag:
             rest, names = rest[tag.end() :], tag["tag"] or names
     shown = compiled["id"] if compiled else ""
-    if names == "__guards":  # one line of the code logs what begins the list, others what is on it
+    if names == "__guards":  # different lines of torch log the head of a list and its items
         return (prefix["rank"] or "", names, shown), rest
     return (prefix["rank"] or "", prefix["where"] or prefix["clock"] or "", prefix["time"] or "", shown), rest
 

@@ -1,7 +1,7 @@
-"""Which of the settings that a trace shows are not at their default.
+"""Find the settings in a trace that are not at their default.
 
-A trace holds every setting of Dynamo, Inductor and AOTAutograd, not their defaults. Those are in `defaults.json`, as
-``scripts/record_defaults.py`` wrote them down of one release of torch; what differs between machines is left out.
+A trace holds every setting of Dynamo, Inductor and AOTAutograd, but not the defaults. Those are in `defaults.json`,
+which ``scripts/record_defaults.py`` recorded from one release of torch, without machine-dependent settings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that was changed: ``torch._dynamo.config.recompile_limit``, and both values as torch prints them."""
+    """A changed setting: ``torch._dynamo.config.recompile_limit``, and both values as torch prints them."""
 
     name: str
     value: str
@@ -31,13 +31,13 @@ def _defaults() -> dict[str, dict[str, Any]]:
 
 
 def baseline() -> str:
-    """The release of torch whose defaults are known."""
+    """The release of torch whose defaults were recorded."""
     return str(_defaults()["torch"]["version"])
 
 
 def unusual(home: str, values: Mapping[str, Any]) -> Iterator[Setting]:
-    """The settings of module `home` that are not at their default; one that this release does not know is none."""
-    known = _defaults().get(home, {})
+    """The settings of module `home` that are not at their default; unknown settings are left out."""
+    defaults = _defaults().get(home, {})
     for name, value in values.items():
-        if name in known and known[name] != value:
-            yield Setting(f"{home}.{name}", repr(value), repr(known[name]))
+        if name in defaults and defaults[name] != value:
+            yield Setting(f"{home}.{name}", repr(value), repr(defaults[name]))

@@ -1,4 +1,4 @@
-"""What differs between two traces: two runs, two ranks, two releases of torch."""
+"""Compare two traces: two runs, two ranks, two releases of torch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import CompileInfo
 from repro_kit.trace.insights.specializations import Specialization
 
-_GUARDS = 200  # that are named on each side
+_GUARDS = 200  # guards that are listed
 
 
 class Fate(StrEnum):
-    """What became of something."""
+    """How a finding changed from the first trace to the second."""
 
     APPEARED = "appeared"
     VANISHED = "vanished"
@@ -26,9 +26,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class FrameChange:
-    """A function that is compiled on one side only, another number of times, to other graphs, or with another end.
+    """A function whose compiles differ: in number, graphs or results.
 
-    `before`, `after`: how each of its compiles ended (``ok``), in order.
+    `before`, `after`: how each compile of the function ended (``ok``), in order.
     """
 
     fate: Fate
@@ -36,19 +36,19 @@ class FrameChange:
     code: Frame | None
     before: tuple[str, ...]
     after: tuple[str, ...]
-    reasons: tuple[str, ...] = ()  # of recompiles that only the second trace has
+    reasons: tuple[str, ...] = ()  # reasons of recompiles that only the second trace has
     graphs_differ: bool = False
-    ops: tuple[int, int] = (0, 0)  # operations in all its graphs
+    ops: tuple[int, int] = (0, 0)  # operations in all graphs of the function
 
     @property
     def recompiles_more(self) -> bool:
-        """Whether there are more compiles of it than there were."""
+        """Whether the function is compiled more often in the second trace."""
         return len(self.after) > len(self.before) > 0
 
 
 @dataclass(frozen=True)
 class TraceChange:
-    """Something with a value; an empty one where a side lacks it."""
+    """A changed finding with its values; a value is empty if that side lacks the finding."""
 
     fate: Fate
     what: str
@@ -68,7 +68,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class TraceDifference:
-    """All in which two traces differ; empty where they do not. Times are always there."""
+    """All differences between two traces. Times are always included."""
 
     frames: tuple[FrameChange, ...] = ()
     versions: tuple[TraceChange, ...] = ()
@@ -83,7 +83,7 @@ class TraceDifference:
 
 
 def difference(before: Insights, after: Insights) -> TraceDifference:
-    """What `after` has that `before` had not, and the other way round."""
+    """The differences between `before` and `after`."""
     guards = _changes(_guards(before), _guards(after))
     return TraceDifference(
         tuple(_frames(before, after)),
@@ -101,13 +101,13 @@ def difference(before: Insights, after: Insights) -> TraceDifference:
 
 def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
     ours, theirs = _by_code(before), _by_code(after)
-    known = {
+    known_reasons = {
         _key(recompile.code): {reason.guard.text for reason in recompile.reasons} for recompile in before.recompiles
     }
     for key in dict.fromkeys((*ours, *theirs)):
         left, right = ours.get(key, []), theirs.get(key, [])
-        states = tuple(one.state.value for one in left), tuple(one.state.value for one in right)
-        graphs = Counter(one.graph for one in left) != Counter(one.graph for one in right)
+        states = tuple(compile_.state.value for compile_ in left), tuple(compile_.state.value for compile_ in right)
+        graphs = Counter(compile_.graph for compile_ in left) != Counter(compile_.graph for compile_ in right)
         if states[0] == states[1] and not graphs:
             continue
         reasons = (
@@ -115,39 +115,39 @@ def _frames(before: Insights, after: Insights) -> Iterable[FrameChange]:
             for recompile in after.recompiles
             if _key(recompile.code) == key
             for reason in recompile.reasons
-            if reason.guard.text not in known.get(key, ())
+            if reason.guard.text not in known_reasons.get(key, ())
         )
         fate = Fate.APPEARED if not left else Fate.VANISHED if not right else Fate.CHANGED
         code = (right or left)[0].code
-        ops = sum(one.ops for one in left), sum(one.ops for one in right)
+        ops = sum(compile_.ops for compile_ in left), sum(compile_.ops for compile_ in right)
         yield FrameChange(
             fate, code.function if code else "", code, *states, tuple(dict.fromkeys(reasons)), graphs, ops
         )
 
 
 def _by_code(insights: Insights) -> dict[Hashable, list[CompileInfo]]:
-    found: dict[Hashable, list[CompileInfo]] = {}
+    compiles: dict[Hashable, list[CompileInfo]] = {}
     for compile_ in insights.overview.compiles:
-        found.setdefault(_key(compile_.code), []).append(compile_)
-    return found
+        compiles.setdefault(_key(compile_.code), []).append(compile_)
+    return compiles
 
 
 def _key(code: Frame | None) -> Hashable:
-    """What a function is known by on both sides: the runs may be of different places on the disk."""
+    """The identity of a function on both sides. The runs may use different directories."""
     return (code.function, PurePath(code.file).name, code.line) if code else None
 
 
 def _changes(
     before: Mapping[str, str], after: Mapping[str, str], places: Mapping[str, Frame | None] | None = None
 ) -> tuple[TraceChange, ...]:
-    found = []
-    for what in dict.fromkeys((*before, *after)):
-        left, right = before.get(what), after.get(what)
+    changes = []
+    for name in dict.fromkeys((*before, *after)):
+        left, right = before.get(name), after.get(name)
         if left == right:
             continue
         fate = Fate.APPEARED if left is None else Fate.VANISHED if right is None else Fate.CHANGED
-        found.append(TraceChange(fate, what, left or "", right or "", (places or {}).get(what)))
-    return tuple(found)
+        changes.append(TraceChange(fate, name, left or "", right or "", (places or {}).get(name)))
+    return tuple(changes)
 
 
 def _settings(insights: Insights) -> dict[str, str]:
@@ -159,11 +159,15 @@ def _place(where: Frame | None) -> str:
 
 
 def _breaks(insights: Insights) -> dict[str, str]:
-    return {f"{one.kind}{_place(one.where)}": str(one.count) for one in insights.breaks}
+    return {f"{graph_break.kind}{_place(graph_break.where)}": str(graph_break.count) for graph_break in insights.breaks}
 
 
 def _break_places(*sides: Insights) -> dict[str, Frame | None]:
-    return {f"{one.kind}{_place(one.where)}": one.where for side in sides for one in side.breaks}
+    return {
+        f"{graph_break.kind}{_place(graph_break.where)}": graph_break.where
+        for side in sides
+        for graph_break in side.breaks
+    }
 
 
 def _specializations(insights: Insights) -> dict[str, str]:
@@ -175,8 +179,8 @@ def _specializations(insights: Insights) -> dict[str, str]:
 
 
 def _guards(insights: Insights) -> dict[str, str]:
-    found = (*insights.guards.groups, *insights.guards.shapes)
-    return {f"{one.name}: {one.text}": str(one.count) for one in found}
+    groups = (*insights.guards.groups, *insights.guards.shapes)
+    return {f"{group.name}: {group.text}": str(group.count) for group in groups}
 
 
 def _failures(insights: Insights) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the pipeline wants to know of a trace, from one pass over it."""
+"""The facts that the pipeline needs from a trace, gathered in one pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repro_kit.trace.symbols import Symbols
 
 @dataclass(frozen=True)
 class TraceSummary:
-    """Compiles in order, those that failed, the graphs as scripts, and the step that was left open."""
+    """The compiles in order, the failures, the graphs as scripts, and the step that was left open."""
 
     compiles: tuple[Compile, ...] = ()
     failures: tuple[CompileFailure, ...] = ()
@@ -23,21 +23,21 @@ class TraceSummary:
     open_step: str | None = None
     problems: Problems = field(default_factory=Problems)
     counts: Counts = field(default_factory=lambda: Counting().counts())
-    symbols: int = 0  # symbolic sizes that were made
+    symbols: int = 0  # number of symbolic sizes
 
     @property
     def static(self) -> bool:
-        """Whether there were compiles, and none had a symbolic size."""
+        """Whether there were compiles, but no symbolic sizes."""
         return bool(self.compiles) and not self.symbols
 
     @property
     def compile_ids(self) -> tuple[str, ...]:
-        """The ids seen, in order; a rank or a forked process repeats them."""
+        """The compile ids in order; ranks and forked processes may repeat an id."""
         return tuple(compile_.compile_id for compile_ in self.compiles)
 
 
 def summarise(path: str | Path) -> TraceSummary:
-    """The summary of the trace at `path` (a log, or a directory of logs); empty when there is none."""
+    """The summary of the trace at `path` (a log, or a directory of logs); empty if there is none."""
     if not Path(path).exists():
         return TraceSummary()
     compiles, runnables, steps, counting, symbols = Compiles(), Runnables(), OpenSteps(), Counting(), Symbols()
@@ -49,7 +49,7 @@ def summarise(path: str | Path) -> TraceSummary:
     return TraceSummary(
         tuple(compiles.all()),
         tuple(compiles.failures()),
-        tuple(runnables.found),
+        tuple(runnables.scripts),
         str(step) if step else None,
         reader.problems,
         counting.counts(),

@@ -1,4 +1,4 @@
-"""Which functions of the user's a trace's graphs come from."""
+"""Which of the user's functions the graphs of a trace come from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CodeOrigin:
 
 @dataclass(frozen=True)
 class CompiledFrame:
-    """A frame that Dynamo compiled, as its code object tells it, and the seconds that took."""
+    """A frame that Dynamo compiled, from its code object, and the compile time."""
 
     compile_id: str
     name: str
@@ -37,14 +37,14 @@ class CompiledFrame:
 
 @dataclass
 class UserCode:
-    """All of them, in order; `breaks`: (file, line) of graph breaks."""
+    """All origins and frames, in order. `breaks`: (file, line) of graph breaks."""
 
     origins: list[CodeOrigin] = field(default_factory=list)
     frames: list[CompiledFrame] = field(default_factory=list)
     breaks: list[tuple[str, int]] = field(default_factory=list)
 
     def see(self, record: Record) -> None:
-        """Take the comments of a graph, the frame of a finished compile, the place of a graph break."""
+        """Use the comments in a graph, the frame of a finished compile, the place of a graph break."""
         compile_id = record.compile_id or ""
         if record.event == "dynamo_output_graph" and record.payload:
             self.origins += _origins(compile_id, record.payload)
@@ -61,18 +61,18 @@ class UserCode:
 
 
 def user_code(records: Iterable[Record]) -> UserCode:
-    """What a trace tells of the user's functions."""
+    """The origins of the graphs in a trace."""
     return ask(UserCode(), records)
 
 
 def _origins(compile_id: str, text: str) -> list[CodeOrigin]:
-    """The statements of a graph's text, each under the comment that stands before it."""
-    found: list[CodeOrigin] = []
+    """The statements in a graph's text, each with the comment before it."""
+    origins: list[CodeOrigin] = []
     at: re.Match[str] | None = None
     for line in text.splitlines():
         comment = _AT.match(line)
         if comment:
             at = comment
         elif at is not None and " = " in line:
-            found.append(CodeOrigin(compile_id, line.strip(), at["file"], int(at["line"]), at["function"]))
-    return found
+            origins.append(CodeOrigin(compile_id, line.strip(), at["file"], int(at["line"]), at["function"]))
+    return origins

@@ -45,8 +45,8 @@ def test_a_long_script_says_so():
         "    relu = ", "".join(f"    v{at} = x + {at}\n" for at in range(60)) + "    relu = "
     )
     known = facts(FAILING[0].signature)
-    assert "not under 100 lines" in " ".join(render_program(source_of(parse(text)), known).split())
-    assert "not under 100 lines" not in render_program(source_of(parse(FAILING[0].text)), known)
+    assert "has 100 lines or more" in " ".join(render_program(source_of(parse(text)), known).split())
+    assert "has 100 lines or more" not in render_program(source_of(parse(FAILING[0].text)), known)
 
 
 def test_a_preamble_of_strings_that_span_lines_is_not_indented():

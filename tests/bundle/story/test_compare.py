@@ -40,7 +40,7 @@ def test_a_damaged_story_is_one_sentence(damage):
 
 
 def test_a_bundle_without_a_story_says_what_to_do():
-    with pytest.raises(ReproKitError, match="bundle it anew"):
+    with pytest.raises(ReproKitError, match="run bundle again"):
         read_story({"env.json": b"{}"}, "old.zip")
 
 

@@ -28,7 +28,7 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
     assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
     assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
-    assert "**Expected:** The compiled graph gives what eager gives" in text
+    assert "**Expected:** The compiled graph gives the same results as eager" in text
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
 
 
@@ -39,13 +39,16 @@ def test_the_users_own_files_are_shown_where_they_are_what_runs():
     assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
     assert "def graph" not in text and "runs these files (`python train.py`)" in text
     long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
-    assert len(long) < issue_form.LONGEST_BODY and "too long to show here" in long
+    assert len(long) < issue_form.LONGEST_BODY and "too long for this issue" in long
 
 
 @pytest.mark.parametrize(
     ("torch", "words"),
     [
-        ("2.13.0", "not tried. `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`"),
+        (
+            "2.13.0",
+            "not tried. To try it: `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`",
+        ),
         ("2.13.0+cu130", "whl/nightly/cu130`"),
         ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
     ],
@@ -63,7 +66,8 @@ def test_what_an_error_says_is_not_taken_for_markdown():
 
 def test_a_bisection_stands_in_the_issue():
     text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
-    assert "#### First bad build\n\ntorch 2.12 is the first" in text and "Nightly: builds were bisected" in text
+    assert "#### First bad build\n\ntorch 2.12 is the first" in text
+    assert "Nightly: the build was found by bisection" in text
 
 
 @pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
@@ -72,7 +76,7 @@ def test_an_issue_fits_githubs_limit(characters):
     text = markdown.issue(story)
     shown = shown_issue(story)
     assert len(shown) <= issue_form.LONGEST_BODY
-    assert (REPRO in text) or "too long to show here" in text
+    assert (REPRO in text) or "too long for this issue" in text
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():
@@ -124,11 +128,11 @@ def test_title_and_labels():
 @pytest.mark.parametrize(
     ("kind", "label", "expected"),
     [
-        (Kind.MEMORY, "module: memory usage", "It stays below that limit."),
-        (Kind.OOM, "module: memory usage", "The memory suffices"),
-        (Kind.CRASH, "module: crash", "The process lives"),
-        (Kind.TIMEOUT, "oncall: pt2", "It ends"),
-        (Kind.RUNTIME_ERROR, "oncall: pt2", "It compiles and runs"),
+        (Kind.MEMORY, "module: memory usage", "The measured value stays below that limit."),
+        (Kind.OOM, "module: memory usage", "The memory is sufficient"),
+        (Kind.CRASH, "module: crash", "The process does not crash"),
+        (Kind.TIMEOUT, "oncall: pt2", "The run ends"),
+        (Kind.RUNTIME_ERROR, "oncall: pt2", "The graph compiles and runs"),
     ],
 )
 def test_what_should_happen_instead(kind, label, expected):

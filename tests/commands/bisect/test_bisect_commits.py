@@ -147,7 +147,7 @@ def test_the_commits_between_two_wheels_are_ranked(clone, project, capsys) -> No
     assert code == 0
     assert f"https://github.com/someone/frob/compare/{first}...{main_sha}" in out
     answer = (project / "found" / "answer.md").read_text()
-    assert "Of the 3 commits between" in answer and culprit[:12] in answer
+    assert "The most likely of the 3 commits between" in answer and culprit[:12] in answer
     bisecting = (project / "found" / "git-bisect.sh").read_text()
     assert f"git bisect start --first-parent {main_sha} {first}" in bisecting
     assert subprocess.run(["sh", "-n", str(project / "found" / "git-bisect.sh")], check=False).returncode == 0

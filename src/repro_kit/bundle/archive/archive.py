@@ -1,4 +1,4 @@
-"""Pack a bundle so that the same content gives the same bytes; unpack one that nobody vouches for."""
+"""Pack a bundle so that equal content gives equal bytes; unpack a bundle that may come from a stranger."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CHECKSUMS = "MANIFEST.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold
 _MODE = stat.S_IFREG | 0o644
 
-LARGEST_SHOWN = 4 << 20  # bytes of a file that is shown
-MOST_SHOWN = 16 << 20  # of all that are
+LARGEST_SHOWN = 4 << 20  # bytes of one file that can be shown
+MOST_SHOWN = 16 << 20  # bytes of all files that can be shown
 _SUM_LINE = re.compile(r"^(?P<sum>[0-9a-f]{64}) [ *](?P<name>.+)$")
 
 #: The forms of an archive by the end of its name.
@@ -40,7 +40,7 @@ def checksums(files: Mapping[str, bytes]) -> bytes:
 
 
 def pack(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write `files` to `path`, as its name says (`FORMS`), whole or not at all. Raises ReproKitError."""
+    """Write `files` to `path` as zip or tar, by its name (`FORMS`), completely or not at all. Raises ReproKitError."""
     data = _tar(files) if path.name.endswith((".tar.gz", ".tgz")) else _zip(files)
     try:
         write_atomic(path, data)
@@ -55,7 +55,7 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.create_system = 3  # Unix, wherever it is packed
+            entry.create_system = 3  # Unix, on every machine that packs
             entry.external_attr = _MODE << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, files[name])
@@ -78,11 +78,11 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 def unpack(path: Path, into: Path) -> None:
     """Write the files of bundle `path` to the directory `into`, which is new or empty.
 
-    Raises ReproKitError for whatever is not a plain, complete, undamaged bundle, and leaves nothing of it then.
+    Raises ReproKitError if `path` is not a plain, complete and undamaged bundle, and then leaves no file behind.
     """
     with _read(path) as files:
         for _ in files:
-            pass  # each is looked at, before the first one is written
+            pass  # check every file before the first one is written
     new = not into.exists()
     try:
         with _read(path) as files:
@@ -95,7 +95,7 @@ def unpack(path: Path, into: Path) -> None:
 
 
 def _write(member: Member, into: Path) -> str:
-    """Write a file piece by piece; its checksum."""
+    """Write a file in pieces, and return its checksum."""
     target, digest = into / member.name, hashlib.sha256()
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as file:
@@ -111,7 +111,7 @@ def _listed_in(path: Path, into: Path) -> bytes | None:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, bytes]:
-    """The `wanted` files of bundle `path`; no other is kept. Raises as `unpack`, and for more than can be shown."""
+    """The `wanted` files of bundle `path`. Raises like `unpack`, and if they are too large to show."""
     names: list[str] = []
     files: dict[str, bytes] = {}
     with _read(path) as members:
@@ -120,7 +120,7 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[
             if member.name == CHECKSUMS or wanted(member.name):
                 files[member.name] = _kept(path, member)
                 if sum(map(len, files.values())) > MOST_SHOWN:
-                    raise _too_large(path, "what it tells", MOST_SHOWN)
+                    raise _too_large(path, "its text", MOST_SHOWN)
     _check_sums(
         path, files.get(CHECKSUMS), names, {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     )
@@ -128,7 +128,7 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[
 
 
 def read_one(path: Path, name: str) -> bytes | None:
-    """The first file called `name` in any folder of the archive at `path`, a bundle or not; None without one."""
+    """The first file called `name` in any folder of the archive at `path`, a bundle or not; None if there is none."""
     with _read(path) as members:
         for member in members:
             if member.name.rpartition("/")[2] == name:
@@ -142,13 +142,13 @@ def _kept(path: Path, member: Member) -> bytes:
     return b"".join(member.checked())
 
 
-def _too_large(path: Path, what: str, most: int) -> ReproKitError:
-    return UsageError(f"{path} cannot be shown: {what} is larger than {most >> 20} MiB.")
+def _too_large(path: Path, subject: str, most: int) -> ReproKitError:
+    return UsageError(f"{path} cannot be shown: {subject} is larger than {most >> 20} MiB.")
 
 
 @contextmanager
 def _read(path: Path) -> Iterator[Iterator[Member]]:
-    """The files in an archive; what is wrong with it is one sentence."""
+    """The files in an archive. Every problem of the archive becomes one sentence."""
     try:
         with opened(path) as members:
             yield (member for member in members if member.is_file)
@@ -156,12 +156,12 @@ def _read(path: Path) -> Iterator[Iterator[Member]]:
         raise UsageError(f"{path} is not a bundle, or is damaged: {str(error)[:300]}.") from error
     except (NotImplementedError, RuntimeError, ValueError, LookupError, ArithmeticError, struct.error) as error:
         raise UsageError(f"{path} is damaged: {str(error)[:300]}.") from error
-    except OSError as error:  # gzip's BadGzipFile is one, without a number
+    except OSError as error:  # gzip's BadGzipFile is an OSError without an error number
         raise UsageError(f"Cannot read {path}: {error.strerror or str(error)[:300]}.") from error
 
 
 def _check_sums(path: Path, text: bytes | None, names: Iterable[str], sums: Mapping[str, str]) -> None:
-    """Raise ReproKitError unless the list `text` is of the files `names`, with the `sums` that were taken of them."""
+    """Raise ReproKitError unless the checksum list `text` names exactly the files `names`, with these `sums`."""
     if text is None:
         raise UsageError(f"{path} is not a bundle: it has no {CHECKSUMS}.")
     listed = _listed(text)
@@ -176,13 +176,13 @@ def _check_sums(path: Path, text: bytes | None, names: Iterable[str], sums: Mapp
 
 
 def _listed(text: bytes) -> dict[str, str] | None:
-    """The checksums by name; None where `text` is no list of them."""
-    found = [_SUM_LINE.match(line) for line in text.decode("utf-8", "replace").splitlines() if line]
-    return {line["name"]: line["sum"] for line in found if line} if all(found) else None
+    """The checksums by name; None if `text` is not a list of checksums."""
+    matches = [_SUM_LINE.match(line) for line in text.decode("utf-8", "replace").splitlines() if line]
+    return {line["name"]: line["sum"] for line in matches if line} if all(matches) else None
 
 
 def wrong_sums(directory: Path) -> list[str]:
-    """Names of the files of an unpacked bundle that are not as it was packed, or are gone."""
+    """Names of the files of an unpacked bundle that were changed or removed since it was packed."""
     listed = _listed(read_plain(directory / CHECKSUMS, LARGEST_SHOWN))
     if listed is None:
         return [CHECKSUMS]

@@ -1,4 +1,4 @@
-"""What goes into a bundle: every file with its role, each text redacted on its way in."""
+"""The content of a bundle: every file with its role; each text is redacted when it is added."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from repro_kit.model.serialize import dumps, from_data, to_data
 
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>|&lt;[a-z]+(?:-\d+)?&gt;")
 T = TypeVar("T")
-_RUN = ("repro", "source", "values")  # roles of what a check of the bundle executes or loads
+_RUN = ("repro", "source", "values")  # roles of the files that a check of the bundle executes or loads
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file: its bytes as packed, what it is for, what was replaced in it, and how much was cut out."""
+    """One file: its bytes as packed, its role, the replaced tokens, and how many bytes were cut out."""
 
     data: bytes
     role: str
-    tokens: Counter[str] = field(default_factory=Counter)  # places by token
+    tokens: Counter[str] = field(default_factory=Counter)  # number of passages by token
     truncated: int = 0  # bytes cut out of the middle
 
     @property
     def redactions(self) -> int:
-        """How many places were redacted."""
+        """How many passages were replaced."""
         return self.tokens.total()
 
 
 @dataclass(frozen=True)
 class _Source:
-    """What an entry is made of; `make` does it anew, with what the redactor knows then."""
+    """How to make an entry; `make` makes it again with what the redactor knows by then."""
 
     name: str
     role: str
@@ -64,25 +64,28 @@ class _Source:
 
 @dataclass
 class Contents:
-    """The files by name, in the making."""
+    """The files of a bundle in the making, by name."""
 
     redactor: Redactor
-    every_word: bool = True  # whether the values among the words of the user's command may be shown
+    every_word: bool = True  # whether values in the user's command may be shown
     entries: dict[str, Entry] = field(default_factory=dict)
     _sources: dict[str, _Source] = field(default_factory=dict)
 
     def add_text(self, name: str, text: str, role: str, *, truncated: int = 0) -> None:
-        """Add a text, redacted in its own language."""
+        """Add a text, redacted according to its language."""
         text = blank_payload_sums(text) if role == "trace" else text
         learn_file(text, name, role, self.redactor)
         self._add(_Source(name, role, lambda: redact_file(text, name, role, self.redactor), truncated))
 
     def add_made(self, name: str, role: str, make: Callable[[], str]) -> None:
-        """Add a text that `make` makes of values which are redacted already; it is made again when more is known."""
+        """Add a text that `make` makes of redacted values.
+
+        `make` is called again when the redactor has learned more.
+        """
         self._add(_Source(name, role, lambda: Redacted(make()), 0))
 
     def shown_words(self, words: Iterable[str], *, code: bool = True) -> list[str]:
-        """The words of a command after the program's name, with tokens for values; `code`: programs in it are shown."""
+        """The arguments of a command, with tokens for private values; `code` shows programs among them."""
         return [part.shown + self._shown_value(part, code=code) for part in parts_of(words)]
 
     def _shown_value(self, part: Part, *, code: bool) -> str:
@@ -94,7 +97,7 @@ class Contents:
         return self.redactor.token_of(part.value, "argument")
 
     def _is_in_sources(self, value: str) -> bool:
-        """Whether `value` says nothing about anybody, and the code in the bundle compares it as it is."""
+        """Whether `value` is not private, and the code in the bundle compares with it."""
         if self.redactor.replaces(value):
             return False
         sources = [entry.data.decode("utf-8", "replace") for entry in self.entries.values() if entry.role == "source"]
@@ -105,13 +108,13 @@ class Contents:
         self.redactor.learn("\n".join(dict.fromkeys(texts_in(to_data(value)))))
 
     def redact(self, value: T) -> T:
-        """`value` with every string redacted by what is known, but those of a fixed vocabulary."""
+        """`value` with every string redacted, except words of a fixed vocabulary."""
         return redact_typed(value, lambda text: self.redactor.redact(text).text)
 
     def _add(self, source: _Source) -> None:
-        place = self.redactor.file_name(source.name)
-        self._sources[place] = source
-        self.entries[place] = self._entry(source)
+        packed_name = self.redactor.file_name(source.name)
+        self._sources[packed_name] = source
+        self.entries[packed_name] = self._entry(source)
 
     def _entry(self, source: _Source) -> Entry:
         made = source.make()
@@ -122,30 +125,30 @@ class Contents:
         self.entries[name] = Entry(path.read_bytes(), "values")
 
     def settle(self) -> bool:
-        """Make all texts by what was learned of any of them; whether that changed what a check had run."""
+        """Redact all texts again with everything learned so far; True if that changed what a check had run."""
         executed = self._executed()
         for before, source in list(self._sources.items()):
-            place = self.redactor.file_name(source.name)
+            packed_name = self.redactor.file_name(source.name)
             made = self._entry(source)
             del self.entries[before], self._sources[before]
-            self.entries[place], self._sources[place] = made, source
+            self.entries[packed_name], self._sources[packed_name] = made, source
         self.entries = {name: self._counted(entry) for name, entry in self.entries.items()}
         return self._executed() != executed
 
     def _counted(self, entry: Entry) -> Entry:
-        """`entry` with the tokens that stand in it: some of its text may have been redacted before it was added."""
+        """`entry` with the count of its tokens; some of its text may have been redacted before it was added."""
         if entry.role == "values":
             return entry
-        found = Counter(html.unescape(it) for it in _TOKEN.findall(entry.data.decode("utf-8", "replace")))
-        known = Counter({token: places for token, places in found.items() if self.redactor.knows(token)})
+        counts = Counter(html.unescape(token) for token in _TOKEN.findall(entry.data.decode("utf-8", "replace")))
+        ours = Counter({token: places for token, places in counts.items() if self.redactor.knows(token)})
         others = Counter({token: places for token, places in entry.tokens.items() if not _TOKEN.fullmatch(token)})
-        return replace(entry, tokens=known + others)
+        return replace(entry, tokens=ours + others)
 
     def _executed(self) -> dict[str, bytes]:
         return {name: entry.data for name, entry in self.entries.items() if entry.role in _RUN}
 
     def seal(self, about: Mapping[str, Any]) -> dict[str, bytes]:
-        """All files with the redaction report, the manifest (which says `about` the bundle) and the checksums."""
+        """All files, with the redaction report, the manifest (including the fields `about`) and the checksums."""
         entries = {
             **self.entries,
             REDACTIONS: Entry(dumps(Redactions(self.replaced(), kept=self.kept())), "redactions"),
@@ -157,7 +160,7 @@ class Contents:
         return {**files, CHECKSUMS: checksums(files)}
 
     def replaced(self) -> tuple[Replaced, ...]:
-        """The redaction report: each token, what it stands for in words, and where it stands; no original."""
+        """The redaction report: each token, a description, and where it occurs; never the original."""
         tokens = sorted({token for entry in self.entries.values() for token in entry.tokens})
         return tuple(
             Replaced(
@@ -170,17 +173,17 @@ class Contents:
         )
 
     def kept(self) -> tuple[Kept, ...]:
-        """Values that are somebody's and stand in the texts all the same; not which: that would tell them apart."""
+        """Counts of private values that stay in the texts. The values are not named: that would reveal them."""
         counts = Counter((value.kind, value.reason) for value in self.kept_values())
-        return tuple(Kept(what, reason, count) for (what, reason), count in sorted(counts.items()))
+        return tuple(Kept(kind, reason, count) for (kind, reason), count in sorted(counts.items()))
 
     def kept_values(self) -> tuple[KeptValue, ...]:
-        """The same for the user's own eyes."""
+        """The private values that stay, for the user's own terminal."""
         texts = "\n".join(entry.data.decode("utf-8", "replace") for entry in self.entries.values())
-        return tuple(it for it in self.redactor.kept if alternatives([it.value], whole=True).search(texts))
+        return tuple(kept for kept in self.redactor.kept if alternatives([kept.value], whole=True).search(texts))
 
     def write(self, directory: Path) -> None:
-        """Write the files so far below `directory`."""
+        """Write the current files below `directory`."""
         write_files({name: entry.data for name, entry in self.entries.items()}, directory)
 
 

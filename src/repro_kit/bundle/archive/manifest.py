@@ -43,11 +43,11 @@ class FileListed:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Every file of a bundle but itself and the checksums, and what is known of the failure."""
+    """The files of a bundle (except the manifest and the checksums), and the main facts of the failure."""
 
     schema: Literal[1]
     tool: Tool
-    created: str  # of the case, ISO 8601
+    created: str  # when the case was created, ISO 8601
     level: Literal["program", "script"]
     verified: bool
     reason: str  # why it is not verified, or not minimized
@@ -63,12 +63,12 @@ class Manifest:
     files: tuple[FileListed, ...]
     flaky: str = ""  # how often it fails, in words; empty: in every run
     repeats: int = 1  # runs of `repro.py` that must all pass before the failure counts as gone
-    needs: tuple[str, ...] = ()  # what of the machine it was made on it needs to fail, and does not hold
+    needs: tuple[str, ...] = ()  # parts of the original machine that the failure needs
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """One token, what it stands for, and where it stands; never the original."""
+    """One token, what it stands for, and where it occurs; never the original."""
 
     token: str
     what: str
@@ -78,7 +78,7 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Kept:
-    """Private values that stand in the bundle as they are: what they are, why they stay, and how many; never which."""
+    """A group of private values that stay as they are: their kind, the reason, and their number; never the values."""
 
     what: str  # "environment variable"
     reason: str  # "a word of torch"
@@ -87,7 +87,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Redactions:
-    """What was replaced in a bundle, and what was not though it is somebody's value."""
+    """What was replaced in a bundle, and which private values were not."""
 
     replaced: tuple[Replaced, ...]
     schema: int = SCHEMA

@@ -1,4 +1,4 @@
-"""What is in an archive that nobody vouches for: each member looked at before it is read, and read in pieces."""
+"""The members of an untrusted archive: each is checked before it is read, and read in pieces."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from repro_kit.plain_file import no_file, open_plain
 
 MOST_FILES = 10_000
 MOST_BYTES = 1 << 30  # of all files, unpacked
-VALUES = "inputs/"  # tensor values: as large as they are, and packed as well as they may be
+VALUES = "inputs/"  # tensor values: any size, any compression ratio
 MOST_TEXT = 256 << 20  # of all other files, unpacked
-RATIO, FREE = 300, 16 << 20  # so much more may those be than the archive, and so many bytes in any case
+RATIO, FREE = 300, 16 << 20  # text may be RATIO times the archive, and FREE bytes in any case
 
 _LARGEST = 1 << 30  # bytes of the archive itself
 _LONGEST_PART, _LONGEST_NAME, _DEEPEST = 200, 1000, 20
 _ENTRY = 400  # bytes of an entry in a zip's directory, at most
-_HEADER = 1 << 14  # bytes of what a tar says of one file beyond its name
+_HEADER = 1 << 14  # bytes of a tar header that belongs to one file
 _PIECE = 1 << 18
 _WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:")
 _GZIP = b"\x1f\x8b"
 
 
 class BadArchiveError(Exception):
-    """It cannot be read to its end."""
+    """The archive is damaged."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """What an archive says of one of its files, before anything of it is read."""
+    """What an archive's directory says about one of its files."""
 
     name: str
     size: int
     is_file: bool
     is_directory: bool
     pieces: Callable[[], Iterator[bytes]]
-    fault: str = ""  # what else is wrong with it
+    fault: str = ""  # another reason to refuse it
 
     def checked(self) -> Iterator[bytes]:
-        """Its bytes in pieces. Raises BadArchiveError where they are not as many as it claims."""
+        """The file's bytes in pieces. Raises BadArchiveError if their number differs from the claimed size."""
         size = 0
         for piece in self.pieces():
             size += len(piece)
@@ -57,18 +57,18 @@ class Member:
                 break
             yield piece
         if size != self.size:
-            raise BadArchiveError(f"{self.name} has another size than it claims")
+            raise BadArchiveError(f"{self.name} does not have the size that it claims")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterator[Member]]:
     """The files and directories in the archive at `path`.
 
-    Raises ReproKitError for one that leads out of its directory, is a link, is there twice or too large, and so on.
+    Raises ReproKitError for a member that lies outside the directory, is a link, a duplicate, too large, and so on.
     """
     kind = no_file(path)
     if kind:
-        raise UsageError(f"{path} is not a bundle: it is no file, but {kind}.")
+        raise UsageError(f"{path} is not a bundle: it is not a file, but {kind}.")
     size = path.stat().st_size
     if size > _LARGEST:
         raise refused(path, f"it is larger than {_LARGEST >> 30} GiB")
@@ -80,8 +80,8 @@ def opened(path: Path) -> Iterator[Iterator[Member]]:
 
 
 def refused(path: Path, reason: str) -> ReproKitError:
-    """What is said of an archive that no repro-kit made."""
-    return UsageError(f"{path} is refused: {reason}; a bundle has no such thing.")
+    """The error for an archive that repro-kit cannot have made."""
+    return UsageError(f"{path} is refused: {reason}. repro-kit writes no such bundle.")
 
 
 def _looked_at(path: Path, members: Iterator[Member], size: int) -> Iterator[Member]:
@@ -109,9 +109,9 @@ def _fault(member: Member, name: str, seen: set[str]) -> str:
     if not (member.is_file or member.is_directory):
         return f"{shown} is a link or a device"
     if not _is_safe(name):
-        return f"{shown} leads out of its directory, or is no name of a file"
+        return f"{shown} lies outside of its directory, or is not a file name"
     if name.casefold() in seen:
-        return f"{shown} is in it twice"
+        return f"{shown} occurs twice"
     return f"{shown} {member.fault}" if member.fault else ""
 
 
@@ -125,7 +125,9 @@ def _is_safe(name: str) -> bool:
         or "\\" in name
         or not 0 < len(path.parts) <= _DEEPEST
         or _WINDOWS_DRIVE.match(name)
-        or any(unicodedata.category(it)[0] == "C" for it in name)  # control characters, marks of direction
+        or any(
+            unicodedata.category(character)[0] == "C" for character in name
+        )  # control characters, marks of direction
         or any(len(part) > _LONGEST_PART for part in path.parts)
         or path.as_posix() != name
     )
@@ -144,15 +146,15 @@ def _open_zip(path: Path, file: BinaryIO, size: int) -> Iterator[Iterator[Member
 
 
 def _check_directory(path: Path, file: BinaryIO, size: int) -> None:
-    """Refuse a zip whose directory of entries alone would be absurd, before Python reads it."""
+    """Refuse a zip whose directory of entries is far too large, before Python reads it."""
     file.seek(max(0, size - (1 << 16) - 42))
     end = file.read()
     file.seek(0)
-    at = len(end) - 22  # as zipfile looks for it: at the very end, else before a comment
+    at = len(end) - 22  # like zipfile: at the very end, else before a comment
     if end[at : at + 4] != b"PK\x05\x06" or end[-2:] != b"\0\0":
         at = end.rfind(b"PK\x05\x06")
     if at < 0 or len(end) < at + 22:
-        return  # no zip, which zipfile says
+        return  # not a zip; zipfile reports that
     directory = struct.unpack("<L", end[at + 12 : at + 16])[0]
     if directory > MOST_FILES * _ENTRY or end[max(0, at - 20) : at].startswith(b"PK\x06\x07"):
         raise refused(path, f"it holds more than {MOST_FILES} files")
@@ -174,7 +176,7 @@ def _zip_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Member:
 
 
 # -- tar ---------------------------------------------------------------------------------------------------------------
-# Not by tarfile's own reader, which reads a header as long as it claims to be, and lists of holes of any length.
+# tarfile's own reader is not used: it reads headers of any claimed length, and lists of holes of any length.
 
 
 @contextmanager
@@ -184,27 +186,27 @@ def _open_tar(path: Path, file: BinaryIO, size: int) -> Iterator[Iterator[Member
 
 
 def _tar_members(stream: gzip.GzipFile) -> Iterator[Member]:
-    said: dict[str, str] = {}  # of the entry that comes next
+    header: dict[str, str] = {}  # extended header of the next entry
     while (block := stream.read(tarfile.BLOCKSIZE)).strip(b"\0"):
         entry = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         if entry.type in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XGLTYPE):
-            said |= _header(_Body(stream, entry.size), entry.type)
+            header |= _header(_Body(stream, entry.size), entry.type)
             continue
-        size = _number(said["size"]) if "size" in said else entry.size
+        size = _number(header["size"]) if "size" in header else entry.size
         body = _Body(stream, size)
-        holes = entry.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in said)
+        holes = entry.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in header)
         is_file = entry.isreg() or holes
         yield Member(
-            said.get("path", entry.name), size, is_file, entry.isdir(), body.pieces, "has holes" if holes else ""
+            header.get("path", entry.name), size, is_file, entry.isdir(), body.pieces, "has holes" if holes else ""
         )
-        said = {}
+        header = {}
         body.skip()
 
 
 def _header(body: _Body, kind: bytes) -> dict[str, str]:
-    """What an entry says of the next one."""
+    """The fields that an extended header sets for the next entry."""
     if body.size > _HEADER:
-        raise BadArchiveError("a header in it is absurdly long")
+        raise BadArchiveError("one of its headers is far too long")
     text = b"".join(body.pieces())
     body.skip()
     if kind == tarfile.GNUTYPE_LONGNAME:
@@ -231,11 +233,11 @@ def _pax(header: bytes) -> Iterator[tuple[str, str]]:
 
 
 class _Body:
-    """What follows a header in a tar: so many bytes, filled up to a whole block."""
+    """The bytes after a tar header, padded to a whole block."""
 
     def __init__(self, stream: gzip.GzipFile, size: int) -> None:
         if size < 0:
-            raise BadArchiveError("it claims a size below 0")
+            raise BadArchiveError("a file claims a size below 0")
         self.size = size
         self._stream = stream
         self._left = size

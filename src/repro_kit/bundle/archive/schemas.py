@@ -28,15 +28,15 @@ SCHEMAS: dict[str, tuple[str, type]] = {
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Every schema by its name, as the classes have it now."""
-    found = {
+    """Every schema by its name, from the current classes."""
+    made = {
         name: schema_of(cls, name=f"bundle-1:{name}", title=f"{file} of a repro-kit bundle")
         for name, (file, cls) in SCHEMAS.items()
     }
-    story = found["story"]
-    story["properties"] = {name: it for name, it in story["properties"].items() if name not in ELSEWHERE}
+    story = made["story"]
+    story["properties"] = {name: property_ for name, property_ in story["properties"].items() if name not in ELSEWHERE}
     story["required"] = [name for name in story["required"] if name not in ELSEWHERE]
-    return found
+    return made
 
 
 def write() -> None:

@@ -23,13 +23,13 @@ def markdown(ablation: Ablation) -> str:
 
 
 def tables(ablation: Ablation, most: int | None = None) -> str:
-    """The grid of the cells, and a list of at most `most` of those that it has no place for."""
+    """The grid of the cells, and a list of at most `most` cells that do not fit into the grid."""
     made = layout(ablation)
     lines = _table(made.columns, made.rows)
     header, *rest = made.listed()
     lines += ["", *_table(header, rest[:most])] if made.rest else []
     if most is not None and len(made.rest) > most:
-        lines += ["", f"{len(made.rest) - most} more are in `ablation.json` of the bundle."]
+        lines += ["", f"{len(made.rest) - most} more cells are in `ablation.json` of the bundle."]
     return "\n".join([*lines, "", *made.notes, *filter(None, [made.legend])]).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""`report.html`: the whole story as one page that needs nothing else."""
+"""`report.html`: the whole story as one page that loads nothing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from repro_kit.model.ablation.words import remark, symbol, word
 from repro_kit.program import Program, parse, size
 from repro_kit.program.render import render_function
 
-_STATES = {"✗": "fails", "✓": "passes"}  # by the symbol that a verdict begins with
+_STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
 LONGEST_LOG = 60_000
 _MARK = 200  # characters of the line that says what was cut
 
 
 @dataclass(frozen=True)
 class CellRow:
-    """One line of the list of cells: `state` is ``fails``, ``passes`` or ``other`` (of the page's filter)."""
+    """One row of the list of cells. `state` is ``fails``, ``passes`` or ``other``, for the page's filter."""
 
     name: str
     state: str
@@ -47,7 +47,7 @@ class Picture:
 
 
 def report(story: Story) -> tuple[str, dict[str, str]]:
-    """The page, and what belongs in the places of the marks in it."""
+    """The page, and the texts that replace the marks in it."""
     code = markdown.marks(story)
     after, before = readable(story.program), readable(story.original)
     page = render(
@@ -80,7 +80,7 @@ def _row(cell: Cell) -> CellRow:
 
 
 def readable(text: str) -> Program | None:
-    """The program; None for none, and for one that redaction has broken or nobody vouches for."""
+    """The parsed program; None if there is none, redaction broke it, or it is damaged."""
     try:
         return parse(text) if text else None
     except (ReproKitError, RecursionError, MemoryError):
@@ -88,7 +88,7 @@ def readable(text: str) -> Program | None:
 
 
 def _picture(program: Program | None, name: str, kept: Program | None) -> Picture | None:
-    """`program` drawn; statements that `kept` still has stand out."""
+    """A drawing of `program`; statements that `kept` still has are highlighted."""
     if program is None:
         return None
     same = {statement.line for statement in kept.graph.statements} if kept else set()
@@ -102,7 +102,7 @@ def _picture(program: Program | None, name: str, kept: Program | None) -> Pictur
 
 
 def functions_of(program: Program) -> str:
-    """The text of the graph and the bodies that it uses."""
+    """The text of the graph and of the bodies of its higher-order operators."""
     return "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
 
 

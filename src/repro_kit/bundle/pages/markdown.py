@@ -25,13 +25,13 @@ _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
 _CONTINUED = re.compile(r"\s+\d* *\|")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-(?:[0-9]+-)?[a-z0-9_]{8})")
 _WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
-_NUMBER = re.compile(r"(?<![`\w])#\d+\b")  # GitHub takes it for an issue
+_NUMBER = re.compile(r"(?<![`\w])#\d+\b")  # GitHub would link it to an issue
 _NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
 @dataclass(frozen=True)
 class _Room:
-    """Characters (rows of the table) that the parts of the issue may take."""
+    """How many characters (for the table: rows) the parts of the issue may take."""
 
     repro: int
     log: int
@@ -40,7 +40,7 @@ class _Room:
     rows: int
 
 
-#: The first one that keeps the issue within GitHub's limit is taken.
+#: The first of these that keeps the issue within GitHub's limit is used.
 _ROOMS = (
     _Room(24_000, 16_000, 12_000, 6_000, 60),
     _Room(16_000, 8_000, 8_000, 3_000, 40),
@@ -56,12 +56,12 @@ def issue(story: Story) -> str:
 
 
 def marks(story: Story) -> dict[str, str]:
-    """The texts of `code_of`, which are redacted already, by the marks that stand for them."""
+    """The redacted texts of `code_of`, by the marks that stand for them."""
     return {f"@@code {at}@@": text.rstrip() for at, (_, text) in enumerate(code_of(story))}
 
 
 def code_of(story: Story) -> Sequence[tuple[str, str]]:
-    """(name, text) of the code that a reader needs: `repro.py`, or the user's own files that it runs."""
+    """(name, text) of the code that a reader needs: `repro.py`, or the user's own files that `repro.py` runs."""
     return story.sources or ((_REPRO, story.repro),)
 
 
@@ -96,7 +96,7 @@ def _issue(story: Story, room: _Room) -> str:
 
 
 def readme(story: Story) -> str:
-    """What the bundle is, for somebody who opens it by hand."""
+    """`README.md`: what the bundle is, for somebody who opens it by hand."""
     return render(
         "README.md.j2",
         story=story,
@@ -110,19 +110,19 @@ def readme(story: Story) -> str:
 
 
 def _opening(story: Story) -> str:
-    what = "the code below" if story.level == "program" else "the attached code"
+    subject = "the code below" if story.level == "program" else "the attached code"
     ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
-    return f"`torch.compile` of {what}{ops} fails: {inline(story.title)}."
+    return f"`torch.compile` of {subject}{ops} fails: {inline(story.title)}."
 
 
 def attachments(story: Story) -> tuple[str, ...]:
-    """What belongs to the issue as an attachment."""
+    """What to attach to the issue."""
     traced = any(name == "trace/" for name, _ in story.files)
-    return ("the bundle", *(["it holds the trace that the form asks for"] if traced else []))
+    return ("the bundle", *(["the bundle holds the trace that the form asks for"] if traced else []))
 
 
 def aspect_words(aspect: Aspect) -> str:
-    """What became of an aspect, in words."""
+    """Whether the reproducer still needs an aspect, in words."""
     if aspect.kept:
         same = aspect.kept == aspect.captured
         return f"needed: {aspect.kept}" + ("" if same or not aspect.captured else f" (originally: {aspect.captured})")
@@ -130,31 +130,31 @@ def aspect_words(aspect: Aspect) -> str:
 
 
 def nightly(story: Story) -> str:
-    """Whether the newest nightly was tried."""
-    found = _NIGHTLY.search(story.environment.torch or "")
-    if found:
-        return f"seen on the nightly of {found['date']}."
+    """Whether the failure was tried on a nightly."""
+    dated = _NIGHTLY.search(story.environment.torch or "")
+    if dated:
+        return f"seen on the nightly of {dated['date']}."
     if story.bisected:
-        return "builds were bisected, see above."
+        return "the build was found by bisection, see above."
     kind = _WHEELS.search(story.environment.torch or "")
     wheels = f"https://download.pytorch.org/whl/nightly/{kind['kind'] if kind else 'cpu'}"
-    return f"not tried. `pip install --pre torch --index-url {wheels}`, then `python repro.py`, tells."
+    return f"not tried. To try it: `pip install --pre torch --index-url {wheels}`, then `python repro.py`."
 
 
 def _trace(story: Story) -> str:
     if any(name == "trace/" for name, _ in story.files):
         return "the full `TORCH_TRACE` logs are in `trace/` of the attached bundle."
-    return "`TORCH_TRACE=trace python repro.py && tlparse trace` makes one; the user's own holds model code."
+    return "not attached, since it holds model code. `TORCH_TRACE=trace python repro.py && tlparse trace` makes one."
 
 
 def steady(log: str) -> str:
-    """`log` without what differs from run to run: addresses, clocks and process ids, random directories."""
-    log = _CLOCK.sub(lambda found: f"{found['rank'] or ''}", log)
+    """`log` without what differs from run to run: addresses, clocks, process ids, random directories."""
+    log = _CLOCK.sub(lambda stamp: f"{stamp['rank'] or ''}", log)
     return _RANDOM_DIRECTORY.sub("/tmp/…", _ADDRESS.sub("0x…", log))
 
 
 def without_warnings(log: str) -> str:
-    """`log` without the warnings of native compilers, each of which comes with the lines of code it is about."""
+    """`log` without warnings of native compilers and the code lines that follow each."""
     kept: list[str] = []
     skipping = False
     count = 0
@@ -169,7 +169,7 @@ def without_warnings(log: str) -> str:
 
 
 def trim(log: str, longest: int = 16_000) -> str:
-    """`log` short enough to paste: its middle is left out, and a line says how much."""
+    """`log` short enough to paste. The middle is left out, and a line says how much."""
     lines = log.rstrip().splitlines()
     if len(lines) > _HEAD_LINES + _TAIL_LINES + 1:
         left = len(lines) - _HEAD_LINES - _TAIL_LINES
@@ -178,18 +178,18 @@ def trim(log: str, longest: int = 16_000) -> str:
 
 
 def middle_cut(text: str, longest: int) -> str:
-    """`text` with at most about `longest` characters; what its middle loses is said there."""
+    """`text` with at most about `longest` characters; a line in the middle says how much was cut."""
     return shortened(text, longest // 2, longest // 2) if len(text) > longest else text
 
 
 def inline(text: str) -> str:
-    """`text` as code within a line of Markdown, whatever it holds."""
+    """`text` as inline code in Markdown, whatever characters it has."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks, space = "`" * (longest + 1), " " * (longest > 0)
     return f"{ticks}{space}{' '.join(text.split())}{space}{ticks}"
 
 
 def fence(text: str) -> str:
-    """A Markdown fence that `text` does not close."""
+    """A Markdown fence that does not occur in `text`."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     return "`" * (longest + 1)

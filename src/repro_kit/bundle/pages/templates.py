@@ -1,4 +1,4 @@
-"""Fill in the templates of Python and Markdown."""
+"""Render the templates for Python and Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_kit.templating import templates_dir
 
 
 def render(template: str, **values: Any) -> str:
-    """Template file `template`, filled in."""
+    """The text of template file `template`, rendered with `values`."""
     return _environment().get_template(template).render(**values)
 
 
@@ -21,7 +21,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(templates_dir()),
-        autoescape=lambda name: bool(name and name.endswith(".html.j2")),  # the others are Python and Markdown
+        autoescape=lambda name: bool(name and name.endswith(".html.j2")),  # the other templates are Python and Markdown
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -39,15 +39,15 @@ def _indented(text: str, width: int = 4) -> str:
 
 
 def _docstring(text: str) -> str:
-    """`text` fit to stand in a docstring."""
+    """`text` escaped for a docstring."""
     return text.replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
 
 
 def _plain(text: str) -> str:
-    """`text` as one line of Markdown that may stand in a table: ``<scratch>`` is no tag, a bar ends no cell."""
+    """`text` as one line of Markdown for a table: angle brackets and bars are escaped."""
     return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")
 
 
 def _marked(text: str) -> Markup:
-    """`text` with what stands in backticks as code."""
+    """`text` with everything in backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

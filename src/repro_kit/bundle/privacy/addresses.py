@@ -1,4 +1,4 @@
-"""Find private addresses in text: URLs, network shares, logins, e-mail addresses, and what hosts.py finds."""
+"""Find private addresses in text: URLs, network shares, logins, e-mail addresses, hosts and IP addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from repro_kit.bundle.privacy.hosts import HARMLESS_HOSTS, LABEL, hosts_in, ips_in, is_machine, is_public, is_well_known
+from repro_kit.bundle.privacy.hosts import (
+    HARMLESS_HOSTS,
+    LABEL,
+    Address,
+    hosts_in,
+    ips_in,
+    is_machine,
+    is_public,
+    is_well_known,
+)
 
 _STORES = (
     "s3[an]?|gs|gcs|abfss?|wasbs?|adls?|az|hdfs|webhdfs|viewfs|dbfs|r2|oss|cos|swift|hf|minio|alluxio|jfs|lakefs|dvc"
@@ -25,7 +34,7 @@ _URL = re.compile(
 )
 _URL_END = re.compile(r"(?:[.,;:!?)\]}*]|&(?:quot|gt|lt|amp|#39|#x27);?)+$")
 _AUTHORITY = re.compile(r"(?:[^/?#]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)(?::\d+)?")
-_PLACEHOLDERS = tuple("{$%…<")  # what a URL of a template goes on with
+_PLACEHOLDERS = tuple("{$%…<")  # how a URL in a template continues
 
 _PART = r"[^\s'\"\\<>|*?]+"
 _BEGIN = r"(?:(?<![\\\w])|(?<=[^\\]\\[nrt]))"
@@ -35,7 +44,7 @@ _SHARE = re.compile(
     r"|(?<=['\"])\\\\(?:\\\\)?[A-Za-z0-9][\w.-]*\\{1,2}[^'\"\n<>|*?]+(?=['\"])"  # with spaces
     rf"|(?<![\w:/<.])//[A-Za-z][\w-]*(?:\.[\w-]+)*/[\w$.-]+/{_PART}"
 )
-#: What scp and git write: a login, a host, a path.
+#: The form of scp and git: a login, a host, a path.
 _SCP = re.compile(rf"(?<![\w.@/-])[\w.-]+@(?P<host>{LABEL}(?:\.{LABEL})*):(?P<path>~?[\w./-]*[A-Za-z/][\w./-]*)")
 
 _MAIL = re.compile(
@@ -43,7 +52,7 @@ _MAIL = re.compile(
     rf"(?P<domain>{LABEL}(?:\.{LABEL})*)(?![(\[])"
 )
 _TOP_LEVEL = re.compile(r"[^\W\d_]{2,}|xn--[\w-]+")
-#: What stands after an `@` in code (a product of matrices), in symbols and in names of packages.
+#: What follows an `@` in code (a matrix product), in symbols and in package names.
 _NO_DOMAIN = re.compile(
     r"(?i)(?:self|cls|torch|np|jnp|numpy|math|plt|triton|functools|x|w)\..*"
     r"|.*\.(?:t|h|mt|mh|weight|bias|data|grad|shape|transpose|reshape|view|contiguous|detach|permute|py|so(?:\.\d+)?|pkl|jit)"
@@ -56,11 +65,9 @@ _PERSON_BEFORE = re.compile(
 _LINE_END = re.compile(r"\\+[nrt]")  # as JSON and Python spell them
 _LOOK_BACK = 40
 
-Found = tuple[str, str]  # what it is, and the value
 
-
-def addresses_in(text: str, name: str = "text.txt") -> Iterator[Found]:
-    """Every private address of `text`; of a Python file (by its `name`) those in strings and comments."""
+def addresses_in(text: str, name: str = "text.txt") -> Iterator[Address]:
+    """Every private address in `text`; in a Python file (by its `name`), those in strings and comments."""
     yield from shares_in(text, name)
     prose = _prose_of(text) if name.endswith(".py") else text
     rest = _LINE_END.sub("\n", _SHARE.sub(" ", prose))
@@ -73,15 +80,15 @@ def addresses_in(text: str, name: str = "text.txt") -> Iterator[Found]:
     yield from ips_in(rest)
 
 
-def shares_in(text: str, name: str = "text.txt") -> Iterator[Found]:
-    r"""The network shares of `text`: looked for as it is, since a part like ``\\temp`` begins with no tab."""
+def shares_in(text: str, name: str = "text.txt") -> Iterator[Address]:
+    r"""The network shares in `text`, searched before unescaping, because ``\\temp`` is not a tab here."""
     if "\\\\" in text or "//" in text:
         prose = _prose_of(text) if name.endswith(".py") else text
         yield from (address for match in _SHARE.finditer(prose) for address in _in_share(match))
 
 
 def private_leaves(text: str) -> Iterator[str]:
-    """The last parts of the private URLs and network shares of `text`."""
+    """The last components of the private URLs and network shares in `text`."""
     for match in _URL.finditer(text):
         for kind, url in _in_url(match):
             if kind == "URL":
@@ -91,7 +98,7 @@ def private_leaves(text: str) -> Iterator[str]:
 
 
 def _prose_of(source: str) -> str:
-    """The strings and comments of Python `source`, a line each; all of it where it cannot be read."""
+    """The strings and comments of Python `source`, one on each line; the whole text if it is not valid Python."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError):
@@ -100,7 +107,7 @@ def _prose_of(source: str) -> str:
     return "\n".join(token.string for token in tokens if token.type in kinds)
 
 
-def _in_url(match: re.Match[str]) -> Iterator[Found]:
+def _in_url(match: re.Match[str]) -> Iterator[Address]:
     url = _URL_END.sub("", match[0])
     scheme, _, rest = url.partition("://")
     authority = _AUTHORITY.match(rest)
@@ -116,11 +123,11 @@ def _in_url(match: re.Match[str]) -> Iterator[Found]:
         yield "host", host
 
 
-def _in_share(match: re.Match[str]) -> Iterator[Found]:
+def _in_share(match: re.Match[str]) -> Iterator[Address]:
     yield "network share", match[0].rstrip(".,;:)")
 
 
-def _in_login(match: re.Match[str]) -> Iterator[Found]:
+def _in_login(match: re.Match[str]) -> Iterator[Address]:
     host = match["host"]
     if _NO_DOMAIN.fullmatch(host) or host.isdigit() or is_public(f"{host}/{match['path']}", host.lower()):
         return
@@ -129,7 +136,7 @@ def _in_login(match: re.Match[str]) -> Iterator[Found]:
         yield "host", host
 
 
-def _mails(text: str) -> Iterator[Found]:
+def _mails(text: str) -> Iterator[Address]:
     for match in _MAIL.finditer(text):
         domain = match["domain"]
         if _NO_DOMAIN.fullmatch(domain):

@@ -1,4 +1,4 @@
-"""The words of a command: what of them names an option or a program, and what is a value of the user's."""
+"""Split the arguments of a command into option names, which are shown, and values, which are private."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 4  # letters that short options of one letter are joined to (``-xvs``)
 
 @dataclass(frozen=True)
 class Part:
-    """One word: what is shown of it as it is, the value that follows, and the option that the value belongs to."""
+    """One argument: the text that is shown, the value that follows, and the option of that value."""
 
     shown: str
     value: str = ""
@@ -32,8 +32,8 @@ class Part:
 
 
 def parts_of(words: Iterable[str]) -> Iterator[Part]:
-    """Each of `words` (those after the program's name) in its parts."""
-    option = ""  # that waits for its value
+    """The parts of each of `words`, which are the arguments after the program's name."""
+    option = ""  # an option without its value so far
     for word in words:
         part = _part(word, option)
         option = word if word.startswith("-") and not part.value else ""
@@ -62,7 +62,7 @@ def _part(word: str, before: str) -> Part:
 
 
 def _name(word: str) -> Part:
-    """A long option; one with something else in its name than letters is no option's name."""
+    """A long option. A word with other characters than letters, digits and dashes is a value."""
     return Part(word) if re.fullmatch(r"--[A-Za-z][\w.-]*", word) else Part("--", word[2:])
 
 
@@ -71,6 +71,6 @@ def _names_secret(option: str) -> bool:
 
 
 def is_harmless(part: Part, vocabulary: Vocabulary) -> bool:
-    """Whether the value of `part` is on the allow-list: a number, a truth value, a word of torch's."""
+    """Whether the value of `part` is on the allow-list: a number, a truth value, a word of torch."""
     plain = _PLAIN_VALUE.fullmatch(part.value) is not None or vocabulary.what(part.value) == "torch"
     return plain and not part.secret

@@ -1,4 +1,4 @@
-"""Find names of private hosts, and IP addresses. What is public is listed, all else is private."""
+"""Find names of private hosts, and IP addresses. Public hosts are listed; every other host is private."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PUBLIC_HOSTS = tuple(
         "rocm.docs.amd.com conda.io docs.astral.sh netlib.org abseil.io tensorflow.org open-std.org software.intel.com",
     )
 )
-#: Those whose first directories tell whose the page is.
+#: Hosts whose pages are public by their first directories.
 _PUBLIC_PLACES = re.compile(
     r"(?:github\.com|raw\.githubusercontent\.com|api\.github\.com/repos)/(?:pytorch|python|triton-lang|openai/triton|"
     r"meta-pytorch|numpy|scipy|sympy|NVIDIA|ROCm|intel|pybind|onnx|pypa|microsoft/onnxruntime|fmtlib|facebookresearch|"
@@ -35,7 +35,7 @@ _HARMLESS_IPS = frozenset({"0.0.0.0", "127.0.0.1", "255.255.255.255", "255.255.2
 
 LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
 _BEGIN, _END = r"(?i)(?<![\w.@/\\-])(?P<host>", r")(?![\w(\[-]|\.\w)"
-#: Domains that stand for a network of one's own.
+#: Domains of private networks.
 _PRIVATE_DOMAINS = (
     r"internal|local|localdomain|lan|corp|intranet|intra|private|home|home\.arpa|prod|staging|dmz|svc|consul|"
     r"ts\.net|compute\.amazonaws\.com"
@@ -53,7 +53,7 @@ _NAMES = tuple(
         _AFTER_WORD,
     )
 )
-#: What names with dots begin with that are Python's.
+#: First parts of dotted names in Python.
 _PYTHON = re.compile(
     r"(?i)(?:torch|self|cls|threading|_?thread|info|config|args|cfg|os|np|v|std|math|functools|contextvars|asyncio|"
     r"masked|version|sys|env)\."
@@ -62,7 +62,7 @@ _FILE = re.compile(
     r"(?i).*\.(?:py|pyc|pyi|pyx|c|cc|cpp|cxx|cu|cuh|h|hpp|inl|js|ts|rs|go|java|txt|log|md|sh|json|toml|yaml|yml|html|"
     r"css|so|ipynb|s|ll|ptx|cfg|ini|csv|svg)"
 )
-#: Words that say that a host, an address or a connection follows.
+#: Words before a host, an address or a connection.
 _NETWORK = (
     r"(?:host(?:name)?|master_addr|addr(?:ess)?|server|node|peer|endpoint|ip(?:v[46])?|dns|gateway|proxy|broker|client|"
     r"remote|connect(?:ed|ing|ion)?|reach|resolve|lookup|dial|ping|ssh|scp|rsync|rdzv\w*|rendezvous|listen(?:ing)?|bind|"
@@ -96,18 +96,21 @@ _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}
 _GLOBAL_V6 = re.compile(r"(?i)(?:fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|2001|2[46]0[0-9a-f]|2a0[0-9a-f]|64:ff9b|::ffff):")
 _MAC = re.compile(r"(?<![\w:-])(?=[0-9:-]*[A-Fa-f])[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?![\w:-])")
 
-Found = tuple[str, str]  # what it is, and the value
+Address = tuple[str, str]  # kind and value
 
 
 def is_public(address: str, host: str) -> bool:
-    """Whether an address, given from its `host` on, may be shown; so may one that was cut off within its host."""
-    listed = any(host == known or host.endswith("." + known) for known in _PUBLIC_HOSTS)
-    cut = address == host and len(host) >= 6 and any(known.startswith(host) for known in _PUBLIC_HOSTS)
+    """Whether an address, given from its `host` on, may be shown.
+
+    An address that was cut off within a public host may be shown, too.
+    """
+    listed = any(host == public or host.endswith("." + public) for public in _PUBLIC_HOSTS)
+    cut = address == host and len(host) >= 6 and any(public.startswith(host) for public in _PUBLIC_HOSTS)
     return listed or cut or bool(_PUBLIC_PLACES.match(address))
 
 
 def is_well_known(host: str) -> bool:
-    """Whether `host` is one that everybody uses: its name tells nothing, though what lies there may."""
+    """Whether everybody uses `host`: its name is not private, though its pages may be."""
     return _WELL_KNOWN.fullmatch(host.lower()) is not None
 
 
@@ -116,8 +119,8 @@ def is_machine(label: str) -> bool:
     return _MACHINE.fullmatch(label) is not None
 
 
-def hosts_in(text: str) -> Iterator[Found]:
-    """Names of private hosts: by their domain, by a port, by what stands before them."""
+def hosts_in(text: str) -> Iterator[Address]:
+    """Names of private hosts: recognised by their domain, their port, or the text before them."""
     for pattern in _NAMES:
         for match in pattern.finditer(text):
             if not _is_no_host(match["host"]):
@@ -134,19 +137,19 @@ def hosts_in(text: str) -> Iterator[Found]:
 
 
 def _is_port(number: int) -> bool:
-    """Whether `number` is a port where nothing says so: it is none of the sizes that tensors have."""
+    """Whether `number` is probably a port: typical tensor sizes are not."""
     plain_size = number % 128 == 0 if number < 16384 else number & (number - 1) == 0
     return number in _PORTS or (1024 < number < 65536 and not plain_size)
 
 
 def _is_no_host(host: str) -> bool:
     plain = host.lower()
-    known = plain in HARMLESS_HOSTS or is_well_known(plain) or is_public(host, plain)
-    return known or "redacted" in plain or bool(_PYTHON.match(host) or _FILE.fullmatch(host))
+    harmless = plain in HARMLESS_HOSTS or is_well_known(plain) or is_public(host, plain)
+    return harmless or "redacted" in plain or bool(_PYTHON.match(host) or _FILE.fullmatch(host))
 
 
-def ips_in(text: str) -> Iterator[Found]:
-    """IP and hardware addresses, and no versions, slices or times."""
+def ips_in(text: str) -> Iterator[Address]:
+    """IP and hardware addresses, but not versions, slices or times."""
     for match in _IPV4.finditer(text):
         before, after = text[max(0, match.start() - 48) : match.start()], text[match.end() : match.end() + 6]
         if _is_ipv4(match["ip"], before, after):

@@ -1,4 +1,4 @@
-"""Which names of files are private: those of data are, those of code, of tools and of the compiler's caches are not."""
+"""Decide which file names are private: names of data files are; names of code, tools and compiler caches are not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMON = re.compile(
     r"build|outputs?|logs?|scripts?|tests?|main|train|config|inputs?|checkpoints?|weights|results?|docs|examples?|ninja|"
     r"nvcc|ptxas|cmake|bash|conda|miniconda3|anaconda3|venv|repro|files|artifacts|trace|proj(?:ects?)?|code|repos?"
 )
-#: Stems of names of files that say nothing.
+#: Stems of file names that reveal nothing.
 _GENERIC = re.compile(
     r"(?:data|dataset|train|test|val|valid|eval|model|weights?|params|state(?:_dict)?|config|settings|env|manifest|run|case|"
     r"inputs?|outputs?|out|log|stdout|stderr|results?|report|readme|index|main|checkpoint|best|last|final|tmp|temp|file|"
@@ -35,27 +35,27 @@ _TOOL = re.compile(
     r"(?:python|pip|g\+\+|gcc|c\+\+|clang)[-\d.]*|(?:x86_64|aarch64)-linux-gnu[\w.+-]*|tmp\w{6,8}|torch(?:inductor)?_\w+|\.\w*"
 )
 _SHORTEST = 4
-_SHORTEST_ALONE = 8  # characters of a name that is replaced where no directory stands before it
+_SHORTEST_ALONE = 8  # shortest name that is replaced without a directory before it
 
 
 def parts(leaf: str) -> tuple[str, str]:
-    """Stem and extension of `leaf`; an extension is short, and begins with a letter."""
+    """Stem and extension of `leaf`. An extension is short and begins with a letter."""
     match = _EXTENSION.search(leaf)
     return (leaf[: match.start()], match[0]) if match and match.start() else (leaf, "")
 
 
 def is_code(leaf: str) -> bool:
-    """Whether `leaf` is the name of source or of compiled code."""
+    """Whether `leaf` is the name of source code or compiled code."""
     return _CODE.fullmatch(leaf.partition(".")[2]) is not None or _CODE.fullmatch(leaf.rpartition(".")[2]) is not None
 
 
 def is_data(leaf: str) -> bool:
-    """Whether `leaf` has an extension that files of data have."""
+    """Whether `leaf` has the extension of a data file."""
     return "." in leaf and _DATA.fullmatch(leaf.rpartition(".")[2]) is not None
 
 
 def is_private(leaf: str) -> bool:
-    """Whether `leaf`, the last part of a path that is no system's, may tell something."""
+    """Whether `leaf`, the last part of a path outside of the system, may reveal something."""
     stem, extension = parts(leaf)
     if (
         len(stem) < _SHORTEST
@@ -68,10 +68,10 @@ def is_private(leaf: str) -> bool:
 
 
 def distinctive(leaf: str) -> list[str]:
-    """How a private `leaf` is spelt without its directory: whole, and as its stem if that is no word."""
+    """The spellings of a private `leaf` without its directory: the whole name, and the stem if it is not a word."""
     stem, extension = parts(leaf)
     if not is_private(leaf):
         return []
-    known = [leaf] if extension or (len(leaf) >= _SHORTEST_ALONE and not leaf.isidentifier()) else []
+    whole = [leaf] if extension or (len(leaf) >= _SHORTEST_ALONE and not leaf.isidentifier()) else []
     telling = not stem.isidentifier() or re.search(r"\d{4}", stem)
-    return [*known, stem] if extension and telling and len(stem) >= _SHORTEST_ALONE else known
+    return [*whole, stem] if extension and telling and len(stem) >= _SHORTEST_ALONE else whole

@@ -1,4 +1,4 @@
-"""Directories of this machine, and names of files of data, as tokens."""
+"""Replace directories of this machine, and names of data files, by tokens."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users",
 _SYSTEMS = re.compile(
     r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
 )
-#: What may stand right before a path though it is a letter: an escaped line end, a compiler's flag.
+#: A letter right before a path that does not belong to it: an escaped line end, a compiler's flag.
 _GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)"
 _NAME = r"[\w.+@%=~-]+"
-#: The directory of an absolute path; no URL's, and none that a token stands before.
+#: The directory of an absolute path, but not of a URL or after a token.
 _DIRECTORY = re.compile(
     rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:/{_NAME})+/(?=[\w.+@%=~-])"
     rf"|(?:(?<!\w)|{_GLUED})[A-Z]:\\{{1,2}}(?:[A-Za-z][\w.+@%~ -]+\\{{1,2}})+(?=\w)"
@@ -25,16 +25,16 @@ _DIRECTORY = re.compile(
 )
 _INSTALLED = re.compile(r"/(?=(?:lib/python\d|site-packages/|dist-packages/))")
 _LEAF = re.compile(r"[\w.+@%=~-]*[\w+@%=~-]")
-#: What follows a directory that was replaced, or one that any user may write to.
+#: The path below a replaced directory, or below one that any user may write to.
 _BELOW = re.compile(
     rf"(?P<base><(?:cwd|repo|home|dir-\d+)>|"
     rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:~[\w-]*|/(?:var/)?tmp|/dev/shm|/var|/run))"
     rf"(?P<separator>/|\\{{1,2}})(?P<within>(?:{_NAME}(?P=separator))*)(?P<leaf>{_LEAF.pattern})"
 )
 _WRITABLE = re.compile(r"/(?:(?:var/)?tmp|dev/shm|var|run)/")
-#: Directories whose whole content may be shown: the case, and the interpreter with what is installed there.
+#: Directories whose paths may be shown: the case, and the interpreter's environment.
 _SHOWN = ("<case>", "<env>")
-#: A path with a space in it has an end only where it is quoted.
+#: A path with a space, whose end is known only inside quotes.
 _QUOTED = re.compile(
     r"(?<=['\"])(?:/|~/|[A-Za-z]:[\\/]{1,2})(?=[^'\"\n]* )\w[^'\"\n<>|*?]*"
     r"[/\\][^'\"\n<>|*?/\\]+\.\w{1,8}(?=\\*['\"])"
@@ -42,36 +42,38 @@ _QUOTED = re.compile(
 
 
 class Paths:
-    """Replaces `known` directories, (path, token) pairs, by their tokens, others by ``<dir-N>``, files by ``<file-N>``.
+    """Replaces known directories by their tokens, others by ``<dir-N>``, and file names by ``<file-N>``.
 
-    Call `learn` with every text first: the name of a file of data is then replaced without its path, too.
+    `pairs` are the (path, token) pairs of the known directories. Call `learn` with every text first: the name of a
+    data file is then replaced without its path, too.
     """
 
-    def __init__(self, known: Iterable[tuple[str, str]]) -> None:
-        found: dict[str, str] = {}
-        for path, token in known:
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        token_of: dict[str, str] = {}
+        for path, token in pairs:
             plain = path.rstrip("/\\")
             if plain and plain not in _SHARED:
-                found.setdefault(plain, token)
-                found.setdefault(plain.replace("\\", "\\\\"), token)
-        ordered = sorted(found, key=len, reverse=True)  # the deepest first
+                token_of.setdefault(plain, token)
+                token_of.setdefault(plain.replace("\\", "\\\\"), token)
+        ordered = sorted(token_of, key=len, reverse=True)  # the longest path first
         self._known = [
-            (re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), found[path]) for path in ordered
+            (re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), token_of[path])
+            for path in ordered
         ]
-        self._tokens = set(found.values())
+        self._tokens = set(token_of.values())
         self._others: dict[str, str] = {}
         self._files: dict[str, str] = {}  # tokens by stem
-        self._alone: set[str] = set()  # names that are replaced without their directories too
+        self._alone: set[str] = set()  # names that are also replaced without their directories
         self._pattern = re.compile(r"(?!)")
 
     def what(self, token: str) -> str:
-        """What `token` stands for, in words; empty for no token of ours."""
+        """What `token` stands for, in words; empty if the token is not ours."""
         if token.startswith("<file-"):
             return "name of a file"
         return "directory" if token in self._tokens or token.startswith("<dir-") else ""
 
     def learn(self, text: str) -> None:
-        """Remember the names of files of data that `text` has paths of: they are private without their paths, too."""
+        """Remember the names of data files in the paths of `text`: they are private without their paths, too."""
         leaves = [*private_leaves(text), *self._leaves_of_paths(text)]
         names = {spelling for leaf in leaves for spelling in distinctive(leaf)} - self._alone
         if names:
@@ -96,10 +98,10 @@ class Paths:
         for pattern, token in self._known:
             text, done = pattern.subn(token, text)
             tokens[token] += done
-        text = _DIRECTORY.sub(lambda found: self._other(found[0], tokens), text)
+        text = _DIRECTORY.sub(lambda match: self._other(match[0], tokens), text)
         text = _BELOW.sub(lambda match: self._below(match, tokens), text)
         text = self._pattern.sub(lambda match: self._file(match[0], tokens), text)
-        for token in [it for it in tokens if not tokens[it]]:
+        for token in [token for token in tokens if not tokens[token]]:
             del tokens[token]
         return text
 
@@ -107,19 +109,19 @@ class Paths:
         if _SYSTEMS.match(directory):
             return directory
         installed = _INSTALLED.search(directory)
-        place = directory[: installed.start()] if installed else directory.rstrip("/\\")
-        if not place:
+        outside = directory[: installed.start()] if installed else directory.rstrip("/\\")
+        if not outside:
             return directory
-        token = self._directory(place.replace("\\\\", "\\"), tokens)
-        return token + directory[len(place) :]
+        token = self._directory(outside.replace("\\\\", "\\"), tokens)
+        return token + directory[len(outside) :]
 
-    def _directory(self, place: str, tokens: Counter[str]) -> str:
-        token = self._others.setdefault(place, f"<dir-{len(self._others) + 1}>")
+    def _directory(self, path: str, tokens: Counter[str]) -> str:
+        token = self._others.setdefault(path, f"<dir-{len(self._others) + 1}>")
         tokens[token] += 1
         return token
 
     def _spaced(self, path: str, tokens: Counter[str]) -> str:
-        """A quoted path with spaces, of which the parts between would be taken for paths of their own."""
+        """Replace a quoted path with spaces, whose parts would otherwise look like separate paths."""
         if any(pattern.match(path) for pattern, _ in self._known) and " " not in re.split(r"[/\\]", path)[-1]:
             return path
         directory, _, leaf = path.replace("\\\\", "\\").replace("\\", "/").rpartition("/")
@@ -134,7 +136,7 @@ class Paths:
         anybodys = base.startswith("/")
         if is_private(leaf) and (is_data(leaf) or not anybodys):
             return base + match["separator"] + self._file(leaf, tokens)
-        if within and not anybodys and is_data(leaf):  # a common name, in directories that may tell something
+        if within and not anybodys and is_data(leaf):  # a common name in directories that may reveal something
             return base + match["separator"] + self._file(within + leaf, tokens)
         return match[0]
 

@@ -1,4 +1,4 @@
-"""What of an environment, a command line and a repository is private by where it stands, whatever it looks like."""
+"""Private values by their origin, whatever they look like: environment, command line and repository."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from repro_kit.model.variables import is_allowed, is_secret, is_systems
 _SHORTEST = 4
 _SHORTEST_ARGUMENT = 16
 _SHORTEST_NUMBER = 6
-_MOST_FILES = 400  # changed files whose names are looked for: each costs time in every text
+_MOST_FILES = 400  # changed files whose names are searched for; each costs time in every text
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
-_SHORT, _NUMBER = "too short to be told from other text", "a number"
-_UNTOLD = (_SHORT, _NUMBER)  # nobody asks why these stay
-#: A password may begin with a slash: where one is expected, a path has several plain parts.
+_SHORT, _NUMBER = "too short to tell from other text", "a number"
+_OBVIOUS = (_SHORT, _NUMBER)  # reasons that need no explanation
+#: A password may begin with a slash. Where a password is expected, a path must have several plain parts.
 _PATH_FOR_SURE = re.compile(r"~?(?:/[\w.@+-]+){2,}/?|/(?:usr|tmp|opt|home|root|var|etc|mnt|dev)?/?")
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"
 
 
 @dataclass(frozen=True)
 class Private:
-    """A value that is somebody's own; `secret`: its place says so, so that even a common word is replaced."""
+    """A private value. `secret`: its origin marks it as a secret, so even a common word is replaced."""
 
     value: str
     kind: str
-    origin: str  # the variable, the option: for the user's own terminal
+    origin: str  # the variable or option; shown only in the user's own terminal
     secret: bool = False
 
 
@@ -45,7 +45,7 @@ def variables(env: Mapping[str, str]) -> Iterator[Private]:
 
 
 def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
-    """Values among the words of a command: secret ones by the option's name or their look, and perhaps `every` one."""
+    """Values among the arguments: secrets by the option's name or their look, or with `every`, all values."""
     for part in parts_of(words):
         secret = part.secret or _is_random_argument(part.value)
         if not part.value or part.code or not (secret or every):
@@ -56,12 +56,12 @@ def arguments(words: Iterable[str], *, every: bool = True) -> Iterator[Private]:
 
 
 def _is_path(value: str, *, secret: bool) -> bool:
-    """Whether `value` is a path, whose directories are replaced by other means."""
+    """Whether `value` is a path; directories are replaced separately."""
     return (_PATH_FOR_SURE if secret else _PATHS).fullmatch(value) is not None
 
 
 def directories(paths: Iterable[str]) -> Iterator[Private]:
-    """Names of the directories in which somebody works: a project's is often the customer's, too."""
+    """Names of working directories: a project's name is often a customer's name."""
     for path in dict.fromkeys(paths):
         name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
         if name:
@@ -69,7 +69,7 @@ def directories(paths: Iterable[str]) -> Iterator[Private]:
 
 
 def of_repository(git: GitState | None, own: Collection[str]) -> Iterator[Private]:
-    """Names that tell whose repository it is, and what is in the making there; `own` files are shown."""
+    """Names that identify the repository and its unpublished changes. Names of `own` files are shown."""
     if git is None:
         return
     if git.branch:
@@ -88,35 +88,39 @@ def of_repository(git: GitState | None, own: Collection[str]) -> Iterator[Privat
 
 
 def _pieces(value: str, separators: str, kind: str) -> Iterator[Private]:
-    """The parts of `value`, which may be told apart from it; those of no meaning of their own are kept in silence."""
+    """The parts of `value`, which may occur separately. Parts that stay are not reported."""
     for piece in re.split(separators, value):
         if piece and piece != value:
             yield Private(piece, kind, "")
 
 
 def _host_and_path(remote: str) -> tuple[str, str]:
-    """Of ``https://host/owner/name.git`` and ``git@host:owner/name.git`` alike."""
+    """Host and path of ``https://host/owner/name.git`` or ``git@host:owner/name.git``."""
     parts = urlsplit(remote) if "://" in remote else None
     host, path = (parts.hostname or "", parts.path) if parts else remote.rpartition("@")[2].partition(":")[::2]
     return host, path.strip("/").removesuffix(".git")
 
 
 def teach(redactor: Redactor, values: Iterable[Private]) -> None:
-    """Let `redactor` replace what identifies somebody among `values`, and note what it keeps, and why."""
+    """Let `redactor` replace the private `values`, and record which ones it keeps and why."""
     replaced: list[Private] = []
     for private in values:
         reason = _reason_to_keep(private, redactor)
         if not reason:
             replaced.append(private)
-        elif private.origin and (private.secret or reason not in _UNTOLD):
+        elif private.origin and (private.secret or reason not in _OBVIOUS):
             redactor.keep(private.value, private.kind, private.origin, reason)
     for secret in (True, False):
-        found = [Secret(it.value, it.kind) for it in replaced if (it.secret or is_random(it.value)) is secret]
-        redactor.add(found, as_names=not secret)
+        secrets = [
+            Secret(private_value.value, private_value.kind)
+            for private_value in replaced
+            if (private_value.secret or is_random(private_value.value)) is secret
+        ]
+        redactor.add(secrets, as_names=not secret)
 
 
 def _reason_to_keep(private: Private, redactor: Redactor) -> str:
-    """Why `private` stays; empty when it is replaced."""
+    """Why `private` stays; empty if it is replaced."""
     value, words = private.value, redactor.vocabulary
     word_of = words.what(value)
     if word_of:

@@ -1,4 +1,4 @@
-"""Take what is private out of texts, always the same way: the same value becomes the same token in every file."""
+"""Replace private values in texts. The same value becomes the same token in every file."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from repro_kit.bundle.privacy.vocabulary import Vocabulary
 
 _SHORTEST_NAME = 4
 _SHORTEST_SECRET = 4
-_FEWEST_CHARACTERS = 3  # different ones: rules and blanks of any text are no secrets
-_OWN_FILES = "files/"  # the user's own, which use names of packages that are not ours to change
+_FEWEST_CHARACTERS = 3  # different characters; a line of dashes or blanks is not a secret
+_OWN_FILES = "files/"  # the user's files, whose identifiers must stay
 _OUR_WORDS = "REDACTED_SECRET_VALUE_"
 
 
 @dataclass(frozen=True)
 class Redacted:
-    """A text without what is private, and how many places of it were replaced by which token."""
+    """A redacted text, and how many passages were replaced by each token."""
 
     text: str
     tokens: Counter[str] = field(default_factory=Counter)
 
     @property
     def count(self) -> int:
-        """Places replaced."""
+        """How many passages were replaced."""
         return self.tokens.total()
 
 
 @dataclass(frozen=True)
 class KeptValue:
-    """A private value that stays, where it comes from, and why; for the user's own terminal, since it names both."""
+    """A private value that stays, its origin, and the reason. Only for the user's own terminal."""
 
     value: str
     kind: str  # "environment variable"
@@ -48,10 +48,10 @@ class KeptValue:
 class Redactor:
     """Replaces paths, names and secrets by tokens.
 
-    `paths` and `names` are (value, token) pairs. `allowed` are values that look like secrets and are not (commits).
-    Words of `vocabulary` are never replaced. Call `learn` with every text first: a secret known from one file is then
-    replaced in all of them. A secret's token can stand in an identifier and in a file's name; those of paths and names
-    cannot, so that in Python files these are replaced in strings and comments only.
+    `paths` and `names` are (value, token) pairs. `allowed` values look like secrets but are not (commits). Words of
+    `vocabulary` are never replaced. Call `learn` with every text first, so that a secret known from one file is
+    replaced in all of them. The token of a secret is a valid identifier and file name. The tokens of paths and names
+    are not, so in Python files these are replaced in strings and comments only.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Redactor:
         self._names: dict[str, str] = {}
         self.allowed = set(allowed)
         self._secrets: dict[str, Secret] = {}  # by every spelling
-        self._values: dict[str, Secret] = {}  # those that are replaced like names
-        self._renamed: dict[str, str] = {}  # parts of files' names
+        self._values: dict[str, Secret] = {}  # secrets that are replaced like names
+        self._renamed: dict[str, str] = {}  # parts of file names
         self._given: dict[Secret, str] = {}  # tokens, numbered as they are used
         for name, token in names:
             self._add_name(name, token)
@@ -84,52 +84,51 @@ class Redactor:
             self._names[name] = token
 
     def keep(self, value: str, kind: str, origin: str, reason: str) -> None:
-        """Note that private `value` stays as it is, and why."""
+        """Record that the private `value` stays, and why."""
         kept = KeptValue(value, kind, origin, reason)
         if kept not in self.kept:
             self.kept.append(kept)
 
     def learn(self, text: str, name: str = "text.txt") -> None:
-        """Remember the secrets of `text`; file name `name` tells its language."""
+        """Remember the secrets in `text`, whose language follows from file `name`."""
         self.add(secrets_in(with_line_ends(text), name))
         self.add(Secret(value, kind) for kind, value in shares_in(text, name))
         self.paths.learn(text)
 
     def add(self, secrets: Iterable[Secret], *, as_names: bool = False) -> None:
-        """Remember `secrets`; `as_names` replaces them as whole words, and not in code."""
-        known = self._values if as_names else self._secrets
-        before = len(known)
+        """Remember `secrets`. With `as_names` they are replaced as whole words only, and not in code."""
+        secret_of = self._values if as_names else self._secrets
+        before = len(secret_of)
         for secret in secrets:
             value = secret.value
-            if value in self.allowed or value in self._secrets or value in known or self._is_anybodys(value):
+            if value in self.allowed or value in self._secrets or value in secret_of or self._is_anybodys(value):
                 continue
-            known.update({spelt: secret for spelt in spellings(value) if not self._is_anybodys(spelt)})
-        if len(known) > before:
+            secret_of.update({spelt: secret for spelt in spellings(value) if not self._is_anybodys(spelt)})
+        if len(secret_of) > before:
             self._compile()
 
     def _is_anybodys(self, value: str) -> bool:
-        """Whether `value` says nothing about anybody: it is too short, of too few characters, or a known word."""
+        """Whether `value` is not private: too short, too uniform, or a common word."""
         few = len(value) < _SHORTEST_SECRET or len(set("".join(value.split()))) < _FEWEST_CHARACTERS
         return few or value in _OUR_WORDS or bool(self.vocabulary.what(value))
 
     def learn_file(self, name: str) -> None:
-        """Where a file's name holds a secret or a private name, rename it, in what imports it too."""
+        """Rename a file whose name holds a secret or a private name, also where it is imported."""
         self.learn(name)
         for part in re.split(r"[/.]", name):
-            renamed = self._words.sub(lambda found: self._token(found[0]).strip("<>"), part)
+            renamed = self._words.sub(lambda match: self._token(match[0]).strip("<>"), part)
             if renamed != part and part not in self._renamed:
                 self._renamed[part] = renamed
                 self._compile()
 
     def file_name(self, name: str) -> str:
-        """The name under which file `name` is packed."""
+        """The packed name of file `name`."""
         return self._replaced(self._pattern, name, Counter()).translate({ord(mark): "_" for mark in '<>:"|?*\\'})
 
     def redact(self, text: str, name: str = "text.txt") -> Redacted:
-        """`text` without what is private. In Python files names are replaced in strings and comments only.
+        """`text` without private values. In Python files, names are replaced in strings and comments only.
 
-        Values are too in the user's own files; in a graph, whose names are torch's or made up, they are replaced
-        everywhere.
+        So are values in the user's own files. In a graph, whose names come from torch, values are replaced everywhere.
         """
         tokens: Counter[str] = Counter()
         if name.endswith(".py"):
@@ -149,22 +148,22 @@ class Redactor:
         return self._replaced(self._words, text, tokens)
 
     def __call__(self, text: str) -> str:
-        """Learn from `text`, and return it without what is private."""
+        """Learn from `text`, and return it redacted."""
         self.learn(text)
         return self.redact(text).text
 
     def token_of(self, value: str, kind: str) -> str:
-        """The token of `value`, which is replaced where it stands, whether or not it is elsewhere."""
+        """The token for `value`, which the caller replaces, whether or not `value` occurs elsewhere."""
         if self.replaces(value):
             return self._token(value)
         return self._given_to(Secret(value, kind), "VALUE")
 
     def replaces(self, value: str) -> bool:
-        """Whether `value` is replaced wherever it stands."""
+        """Whether `value` is replaced everywhere."""
         return value in self._secrets or value in self._values or value in self._names
 
     def knows(self, token: str) -> bool:
-        """Whether `token` is one of this redactor's."""
+        """Whether `token` belongs to this redactor."""
         return token in self._given.values() or token in self._names.values() or bool(self.paths.what(token))
 
     def what(self, token: str) -> str:
@@ -190,12 +189,12 @@ class Redactor:
         number = sum(kind in token for token in self._given.values()) + 1
         return self._given.setdefault(secret, f"REDACTED_{kind}_{number}")
 
-    def _replaced(self, known: re.Pattern[str], text: str, tokens: Counter[str]) -> str:
+    def _replaced(self, pattern: re.Pattern[str], text: str, tokens: Counter[str]) -> str:
         parts: list[str] = []
         at = 0
-        for start, end, value in places(known, text):
+        for start, end, value in places(pattern, text):
             if self.vocabulary.what(word_around(text, start, end)):
-                continue  # a piece of an operator's name
+                continue  # part of an operator's name
             token = self._token(value)
             tokens[token] += 1
             parts += [text[at:start], token]

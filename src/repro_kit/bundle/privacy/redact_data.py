@@ -1,4 +1,4 @@
-"""Redact structured data value by value: what is serialized afterwards is well-formed, and means what it meant."""
+"""Redact structured data value by value, so that the serialized result is well-formed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 Redact = Callable[[str], str]
 
 _SHORTEST_NUMBER = 6  # characters
-_INDENTED = 2  # lines from which JSON is written with indents
+_INDENTED = 2  # JSON of at least so many lines is written with indents
 
 
 def redact_typed(value: T, redact: Redact) -> T:
-    """`value` (dataclasses, enums, containers, scalars) with every string redacted but those of a fixed vocabulary."""
+    """`value` (dataclasses, enums, containers, scalars) redacted, except words of a fixed vocabulary."""
     redacted: Any = _typed(value, redact)
     return redacted  # type: ignore[no-any-return]
 
@@ -38,7 +38,7 @@ def _typed(value: Any, redact: Redact) -> Any:
 
 
 def _is_fixed(hint: Any) -> bool:
-    """Whether a field of this type holds words of a fixed vocabulary only."""
+    """Whether a field of this type holds only words of a fixed vocabulary."""
     if get_origin(hint) is Literal:
         return True
     arguments = [argument for argument in get_args(hint) if argument is not type(None)]
@@ -48,7 +48,7 @@ def _is_fixed(hint: Any) -> bool:
 
 
 def redact_plain(value: Any, redact: Redact) -> Any:
-    """JSON's `value` with every string redacted, names of fields too, and numbers that are secrets."""
+    """A JSON `value` with every string redacted, including keys, and numbers that are secrets."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         written = repr(value)
         shown = redact(written) if len(written) >= _SHORTEST_NUMBER else written
@@ -70,7 +70,7 @@ def _walked(value: Any, redact: Redact, walk: Callable[[Any, Redact], Any]) -> A
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """What there is to learn from JSON's `value`: names, strings, and both where the name speaks of a secret."""
+    """The texts in a JSON `value` to learn from: keys, strings, and pairs whose key is a word for secrets."""
     match value:
         case str():
             yield value
@@ -86,7 +86,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def parsed(text: str) -> Any:
-    """The object or array that JSON `text` holds; None for any other text."""
+    """The object or array in JSON `text`; None for any other text."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -96,7 +96,7 @@ def parsed(text: str) -> Any:
 
 
 def json_redacted(text: str, redactor: Redactor) -> Redacted | None:
-    """JSON `text` redacted by value; None when it is none."""
+    """JSON `text` redacted by value; None if `text` is not JSON."""
     data = parsed(text)
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""Redact a file in its own language: JSON by value, a trace record by record, Python token by token."""
+"""Redact a file by its format: JSON by value, a trace by record, Python by token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JSON_LINES = {".jsonl", ".ndjson"}
 
 
 def learn_file(text: str, name: str, role: str, redactor: Redactor) -> None:
-    """Let `redactor` learn the secrets of a file."""
+    """Let `redactor` learn the secrets in a file."""
     if role == "trace":
         redactor.learn("\n".join(dict.fromkeys(_texts_of_trace(text))))
         return
@@ -27,7 +27,7 @@ def learn_file(text: str, name: str, role: str, redactor: Redactor) -> None:
 
 
 def redact_file(text: str, name: str, role: str, redactor: Redactor) -> Redacted:
-    """A file without what is private."""
+    """The redacted text of a file."""
     if role == "trace":
         return _trace(text, redactor)
     pieces = [json_redacted(piece, redactor) for piece in _pieces(text, name)]
@@ -38,7 +38,7 @@ def redact_file(text: str, name: str, role: str, redactor: Redactor) -> Redacted
 
 
 def _pieces(text: str, name: str) -> list[str]:
-    """The pieces of a file that are JSON each, by its name."""
+    """The JSON documents in a file, by its name."""
     suffix = PurePath(name).suffix
     if suffix in _JSON_LINES:
         return [line for line in text.splitlines(keepends=True) if line.strip()]
@@ -61,7 +61,7 @@ def _texts_of_trace(text: str) -> Iterator[str]:
 
 
 def _trace(text: str, redactor: Redactor) -> Redacted:
-    """A TORCH_TRACE file: each record's values, and its payload as what it is; the payloads' checksums are set anew."""
+    """A TORCH_TRACE file, redacted record by record; the checksums of payloads are recomputed."""
     tokens: Counter[str] = Counter()
     lines: list[str] = []
     for record in records_of(text):

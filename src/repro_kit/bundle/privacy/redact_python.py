@@ -1,4 +1,4 @@
-"""Redact Python source so that it still compiles: names in strings and comments only, secrets everywhere."""
+"""Redact Python source so that it still compiles: names in strings and comments, secrets everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROSE = {tokenize.STRING, tokenize.COMMENT} | (
 
 
 def in_python(text: str, everywhere: Callable[[str], str], in_prose: Callable[[str], str]) -> str:
-    """`text` redacted by `everywhere`, its strings and comments by `in_prose` too."""
+    """`text` redacted by `everywhere`; its strings and comments also by `in_prose`."""
     plain = everywhere(text)
     redacted = _each_token(plain, in_prose, in_prose)
     if redacted == text or _compiles(redacted) or not _compiles(text):
@@ -23,7 +23,7 @@ def in_python(text: str, everywhere: Callable[[str], str], in_prose: Callable[[s
     def whole(literal: str) -> str:
         return in_prose(everywhere(literal))
 
-    # What was replaced ends in a part of an escape, or spans what is no string: literal by literal, then.
+    # A replaced passage splits an escape, or crosses the end of a string: redact literal by literal.
     by_token = _each_token(text, lambda literal: _literal(literal, whole), whole)
     return by_token if everywhere(by_token) == by_token and _compiles(by_token) else redacted
 
@@ -39,7 +39,7 @@ def _compiles(text: str) -> bool:
 
 
 def _literal(literal: str, redact: Callable[[str], str]) -> str:
-    """A string literal redacted; written anew where it would be none any more."""
+    """A redacted string literal; written again with `repr` if redaction broke it."""
     redacted = redact(literal)
     if redacted == literal or _compiles(redacted):
         return redacted
@@ -51,7 +51,7 @@ def _literal(literal: str, redact: Callable[[str], str]) -> str:
 
 
 def _each_token(text: str, of_string: Callable[[str], str], of_comment: Callable[[str], str]) -> str:
-    """`text` with its strings and comments replaced; all of it as one where it has no tokens of Python's."""
+    """`text` with its strings and comments replaced; as one comment if it is not valid Python."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
@@ -66,7 +66,7 @@ def _each_token(text: str, of_string: Callable[[str], str], of_comment: Callable
 
 
 def _splice(lines: list[str], token: tokenize.TokenInfo, replaced: str) -> None:
-    """Put `replaced` where `token` stands in `lines`."""
+    """Put `replaced` in the place of `token` in `lines`."""
     (first, start), (last, end) = token.start, token.end
     head, tail = lines[first - 1][:start], lines[last - 1][end:]
     lines[first - 1 : last] = [head + replaced + tail, *[""] * (last - first)]

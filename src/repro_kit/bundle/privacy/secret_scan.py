@@ -1,4 +1,4 @@
-"""Find secrets in text: detect-secrets' detectors, and what they do not look for."""
+"""Find secrets in text: by the detectors of detect-secrets, and by patterns of our own."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from repro_kit.model.variables import is_allowed
 
 @dataclass(frozen=True)
 class Secret:
-    """A value that must not be shown, and what it was taken for."""
+    """A value that must not be shown, and its kind."""
 
     value: str
     kind: str
 
 
-#: Version numbers of four parts look like public addresses; credentials in URLs are looked for below.
-#: Of strings of hex digits, only what stands before them tells which are sums: that is `hex_keys`'s to judge.
+#: Version numbers of four parts look like public addresses; credentials in URLs have their own patterns below.
+#: For hex strings, only the text before them says whether they are checksums: `hex_keys` decides.
 _LEFT_OUT = {"IPPublicDetector", "BasicAuthDetector", "HexHighEntropyString"}
 #: Shorter strings of hex digits are colours, sizes and hashes of kernels.
 _SHORTEST_ENTROPIC = 16
-#: What a detector gives back below this length is the prefix that it looks for.
+#: A shorter result of a detector is only the prefix that it searches for.
 _SHORTEST_PLAIN = 8
 #: An identifier of several words, a dotted name, a version.
 _WORDY = re.compile(r"[A-Za-z]+(?:[_.-]+[A-Za-z]+)+[\\]*|[A-Z_]+|v?\d+(?:\.\d+)+[\w.+]*|[A-Za-z]+\\+")
@@ -40,7 +40,7 @@ _STRONG = (
     r"account|license|encryption|signing|session|master|ssh)[_ -]?(?:key|token|secret|id)|"
     r"(?:bearer|refresh|id)[_ -]token|cookie)"
 )
-#: (what it is, pattern); the secret is the group of that name, else the whole.
+#: (kind, pattern); the secret is the group of that name, else the whole match.
 _FURTHER = (
     ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/@\"'<]+)@"),
     ("login in a URL", r"\b[a-z][a-z0-9+.-]*://(?P<secret>[^\s/:@\"'<]{4,})(?=(?::[^\s/@\"']*)?@)(?<!//git)(?<!//ssh)"),
@@ -86,26 +86,26 @@ _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|torch|os|args|cfg|config)\..*|None|Tr
 
 
 def secrets_in(text: str, name: str = "text.txt") -> Iterator[Secret]:
-    """Every secret of `text`; `name` tells the detectors what language it is in."""
+    """Every secret in `text`; `name` tells the detectors its language."""
     for kind, value in (*tokens_in(text), *hex_keys(text), *addresses_in(text, name)):
         if not _TOKEN.search(value):
             yield Secret(value, kind)
-    for found in _found_in(text, name):
-        value = found.value
-        if value and not _TOKEN.search(value) and not (_CODE.fullmatch(value) or _is_harmless(found)):
-            yield found
+    for hit in _found_in(text, name):
+        value = hit.value
+        if value and not _TOKEN.search(value) and not (_CODE.fullmatch(value) or _is_harmless(hit)):
+            yield hit
 
 
 def _found_in(text: str, name: str) -> Iterator[Secret]:
     for kind, pattern in _PATTERNS:
-        for found in pattern.finditer(text):
-            yield Secret(found["secret"] if "secret" in pattern.groupindex else found[0], kind)
-    for found in _ASSIGNED.finditer(text):
-        if not is_allowed(found["name"]) and len(found["secret"]) >= 6:
-            yield Secret(found["secret"], "environment variable")
-    for found in _NEAR.finditer(text):
-        if is_random(found["secret"]) and not is_cache_key(found["secret"]):
-            yield Secret(found["secret"], "random, next to a word for secrets")
+        for match in pattern.finditer(text):
+            yield Secret(match["secret"] if "secret" in pattern.groupindex else match[0], kind)
+    for match in _ASSIGNED.finditer(text):
+        if not is_allowed(match["name"]) and len(match["secret"]) >= 6:
+            yield Secret(match["secret"], "environment variable")
+    for match in _NEAR.finditer(text):
+        if is_random(match["secret"]) and not is_cache_key(match["secret"]):
+            yield Secret(match["secret"], "random, next to a word for secrets")
     for value in random_segments(_PUBLIC.sub("", text)):
         yield Secret(value, "random")
     for line in text.splitlines():
@@ -120,16 +120,16 @@ def _in_line(line: str, name: str) -> Iterator[Secret]:
 
 
 def _whole(detector: Any, value: str, line: str) -> str:
-    """The whole secret where a detector's first group is only its prefix (``ghp``)."""
+    """The whole secret, if a detector returned only its prefix (``ghp``)."""
     if len(value) >= _SHORTEST_PLAIN:
         return value
-    matches = (found for pattern in getattr(detector, "denylist", ()) for found in pattern.finditer(line))
+    matches = (match for pattern in getattr(detector, "denylist", ()) for match in pattern.finditer(line))
     return max((match_[0] for match_ in matches if value in match_[0]), key=len, default=value)
 
 
-def _is_harmless(found: Secret) -> bool:
-    """Whether a hit of what only measures randomness, or only looks at the word before, is no secret."""
-    value, kind = found.value, found.kind
+def _is_harmless(hit: Secret) -> bool:
+    """Whether a hit that rests only on randomness, or only on the word before it, is not a secret."""
+    value, kind = hit.value, hit.kind
     measured = "Entropy" in kind
     if (measured or kind == "environment variable" or kind.lower().endswith("keyword")) and _WORDY.fullmatch(value):
         return True
@@ -143,4 +143,6 @@ def _is_harmless(found: Secret) -> bool:
 @cache
 def _detectors() -> tuple[Any, ...]:
     classes: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
-    return tuple(it() for it in sorted(classes, key=lambda cls: cls.__name__) if it.__name__ not in _LEFT_OUT)
+    return tuple(
+        detector() for detector in sorted(classes, key=lambda cls: cls.__name__) if detector.__name__ not in _LEFT_OUT
+    )

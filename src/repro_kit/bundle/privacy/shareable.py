@@ -1,4 +1,4 @@
-"""An environment as others may see it: what bears on the failure, by allow-list."""
+"""The part of an environment that may be shown, by allow-list."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _PUBLIC = re.compile(
     r"|requests|tqdm|tlparse|repro-kit|cupy[-\w]*|numba|llvmlite|ray|fairscale|monai|kornia|opt[-_]einsum|ml[-_]dtypes",
     re.IGNORECASE,
 )
-#: A line of torch's own description that names a package: ``[pip3] numpy==2.1``, ``[conda] numpy  2.1``.
+#: A line of torch's environment report that names a package: ``[pip3] numpy==2.1``, ``[conda] numpy  2.1``.
 _LISTED = re.compile(r"\[(?:pip\d?|conda)\]\s+(?P<name>[\w.-]+?)(?:==|\s|$)")
 
 
 def shareable(environment: Environment) -> Environment:
-    """`environment` without the repository, without packages that are not known to everybody, without own variables."""
+    """`environment` without private parts.
+
+    The repository, unknown packages and unknown variables are left out.
+    """
     return replace(
         environment,
         git=None,
@@ -36,7 +39,7 @@ def shareable(environment: Environment) -> Environment:
 
 
 def is_public(package: str) -> bool:
-    """Whether `package` is one that everybody knows."""
+    """Whether `package` is publicly known."""
     return _PUBLIC.fullmatch(package) is not None
 
 

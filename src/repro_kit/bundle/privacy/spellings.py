@@ -1,4 +1,4 @@
-"""How a value is spelt in texts of different languages, and how any of its spellings is found there."""
+"""The spellings of a value in different languages, and how to find them in a text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import re
 from collections.abc import Collection, Iterator
 from urllib.parse import quote, quote_plus
 
-ANYWHERE = 8  # characters from which a value is looked for inside of words too
+ANYWHERE = 8  # shortest value that is also searched for inside words
 _LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\[nrt]")
 
 
 def spellings(value: str) -> list[str]:
-    """`value` as it is, and as JSON, Python, HTML and URLs spell it; its lines, where it has several."""
+    """`value` as it is, and as JSON, Python, HTML and URLs spell it; also its long lines."""
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * ANYWHERE] if "\n" in value else []
     plain = [value, *lines]
     escaped = [spelt for text in plain for spelt in _escaped(text)]
@@ -34,12 +34,12 @@ def _escaped(text: str) -> Iterator[str]:
 
 
 def with_line_ends(text: str) -> str:
-    r"""`text` with line ends and tabs in the place of ``\n``, ``\r`` and ``\t``: the letter belongs to no value."""
+    r"""`text` with real line ends for ``\n``, ``\r`` and ``\t``, so that the letter does not join a value."""
     return _LINE_END.sub(r"\1\n", text) if "\\" in text else text
 
 
-def alternatives(known: Collection[str], *, whole: bool = False) -> re.Pattern[str]:
-    """What finds any of `known`, the longest first; short ones, or with `whole` all, as whole words."""
+def alternatives(values: Collection[str], *, whole: bool = False) -> re.Pattern[str]:
+    """A pattern for any of `values`, the longest first; short ones (with `whole`, all) only as whole words."""
 
     def one(value: str) -> str:
         escaped = re.escape(value)
@@ -48,23 +48,23 @@ def alternatives(known: Collection[str], *, whole: bool = False) -> re.Pattern[s
         before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))" if value[0].isalnum() else ""
         return before + escaped + (r"(?![A-Za-z0-9])" if value[-1].isalnum() else "")
 
-    return re.compile("|".join(map(one, sorted(known, key=len, reverse=True))) or r"(?!)")
+    return re.compile("|".join(map(one, sorted(values, key=len, reverse=True))) or r"(?!)")
 
 
-def places(known: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, longest value) of what `known` finds; values that overlap are one place, so that no end is left."""
-    match = known.search(text)
+def places(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, longest value) of each match of `pattern`; overlapping matches are merged."""
+    match = pattern.search(text)
     while match:
         start, end, value = match.start(), match.end(), match[0]
-        match = known.search(text, start + 1)
+        match = pattern.search(text, start + 1)
         while match and match.start() < end:
             end, value = max(end, match.end()), max(value, match[0], key=len)
-            match = known.search(text, match.start() + 1)
+            match = pattern.search(text, match.start() + 1)
         yield start, end, value
 
 
 def word_around(text: str, start: int, end: int) -> str:
-    """The whole identifier in which the piece of `text` from `start` to `end` stands."""
+    """The whole identifier around `text[start:end]`."""
     while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
     while end < len(text) and (text[end].isalnum() or text[end] == "_"):

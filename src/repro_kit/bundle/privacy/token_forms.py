@@ -1,7 +1,7 @@
-"""The forms of keys and tokens that services issue, as patterns.
+"""Patterns for keys and tokens that services issue.
 
-The secret is the group of that name in the pattern, else the whole. A form with a long, telling prefix is found inside
-of other words too; one with a short prefix only where a word begins.
+The secret is the group of that name in the pattern, else the whole match. A form with a long, distinctive prefix is
+also found inside words; a form with a short prefix only at the start of a word.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Where a token may begin: after no letter or digit, but for those of an escape (a line end, ``%3D``, a colour).
+#: Where a token may begin: not after a letter or digit, unless it ends an escape (a line end, ``%3D``, a colour).
 START = (
     r"(?:(?<![A-Za-z0-9])(?!(?<=\\)[nrt])|(?<=\\[nrtbf])|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u00[0-9a-fA-F]{2})|(?<=%[0-9A-Fa-f]{2})"
     r"|(?<=\[\dm)|(?<=\[\d\dm)|(?<=\[\d;\d\dm))"
 )
-_WITH_DIGIT = r"(?=[A-Za-z_.~-]*(?:\d|[a-z][A-Z]{2}))"  # or with capitals where no word has them
+_WITH_DIGIT = r"(?=[A-Za-z_.~-]*(?:\d|[a-z][A-Z]{2}))"  # or with capitals that no word has
 _STARTS = re.compile(START)
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a token is, its pattern, and whether it is looked for only where a word begins."""
+    """The kind of a token, its pattern, and whether it must begin a word."""
 
     kind: str
     pattern: str
@@ -37,7 +37,7 @@ def _anywhere(kind: str, prefixes: str, tail: str) -> Form:
 
 
 _FORMS = (
-    # What hosts code and packages.
+    # Hosts of code and packages.
     _anywhere("GitHub token", "gh[pousr]_", r"[A-Za-z0-9]{16,}"),
     _anywhere("GitHub token", "github_pat_", r"[A-Za-z0-9_]{20,}"),
     _anywhere("GitLab token", r"gl(?:pat|dt|ft|soat|rt|imt|ptt|agent|cbt|oas|ffct)-|GR1348941", r"[A-Za-z0-9_.-]{16,}"),
@@ -134,7 +134,7 @@ _FORMS = (
     _at_start("Square token", "sq0[a-z]{3}-|EAAA", r"[A-Za-z0-9_-]{22,}"),
     _at_start("Facebook token", "EAA[A-Z]", r"[A-Za-z0-9]{60,}"),
     _at_start("Mapbox token", r"[pst]k\.eyJ", r"[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]{8,})?"),
-    # Of no one service.
+    # Not specific to one service.
     Form(
         "private key",
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY("
@@ -152,7 +152,7 @@ _COMPILED = tuple((form, re.compile(form.pattern)) for form in _FORMS)
 
 
 def tokens_in(text: str) -> Iterator[tuple[str, str]]:
-    """(what it is, value) of every token of a known form in `text`."""
+    """(kind, value) of every token of a known form in `text`."""
     for form, pattern in _COMPILED:
         for match in pattern.finditer(text):
             if not form.at_start or _STARTS.match(text, match.start()):

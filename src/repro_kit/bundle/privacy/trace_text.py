@@ -1,4 +1,4 @@
-"""Change the text of a structured trace and keep it consistent: records have payloads, and payloads a checksum."""
+"""Change the text of a structured trace and keep its payloads and checksums consistent."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import orjson
 _RECORD = re.compile(r"^[VDIWEC]\d{4} \S+ \d+ \S+\] \{")
 _SUM = re.compile(r'("has_payload": ?")[0-9a-f]*(")')
 
-#: Records about the course of the compiler, whose payload is no code of the model's.
+#: Records about the compiler's timing, whose payload holds no model code.
 _TIMES = ("chromium_event",)
-#: Records that spell out the model: its inputs, sizes, guards and the texts of its graphs.
+#: Records that describe the model: inputs, sizes, guards and graph code.
 _MODELS = re.compile(
     r"describe_\w+|create_\w*symbol\w*|symbolic_\w+|guard_\w+|propagate_\w+|expression_created|dump_file|missing_fake_kernel"
 )
 
 
 @dataclass(frozen=True)
-class Record:
-    """One record of a TORCH_TRACE file, or (without `data`) a line that is none."""
+class TraceRecord:
+    """One record of a TORCH_TRACE file, or (without `data`) a line that is not a record."""
 
-    head: str  # what stands before the JSON
+    head: str  # the text before the JSON
     data: str = ""  # the JSON
     payload: tuple[str, ...] = ()  # lines, without the tab before each
 
@@ -34,8 +34,8 @@ class Record:
         return "\n".join(self.payload)
 
 
-def records_of(text: str) -> Iterator[Record]:
-    """The records of a TORCH_TRACE file, in order; joined again by line ends they are the file."""
+def records_of(text: str) -> Iterator[TraceRecord]:
+    """The records of a TORCH_TRACE file, in order. Joined by line ends, they are the file."""
     head = data = ""
     payload: list[str] | None = None  # None: no record is open
     for line in text.split("\n"):
@@ -43,26 +43,26 @@ def records_of(text: str) -> Iterator[Record]:
             payload.append(line[1:])
             continue
         if payload is not None:
-            yield Record(head, data, tuple(payload))
+            yield TraceRecord(head, data, tuple(payload))
         if _RECORD.match(line):
             start = line.index("] {") + 2
             head, data, payload = line[:start], line[start:], []
         else:
-            yield Record(line)
+            yield TraceRecord(line)
             payload = None
     if payload is not None:
-        yield Record(head, data, tuple(payload))
+        yield TraceRecord(head, data, tuple(payload))
 
 
 def blank_payload_sums(text: str) -> str:
-    """`text` of a TORCH_TRACE file with every ``has_payload`` empty: a checksum looks like a secret."""
+    """`text` of a TORCH_TRACE file with every ``has_payload`` blank, because a checksum looks like a secret."""
     return "\n".join(
         _SUM.sub(r"\g<1>\g<2>", line, count=1) if _RECORD.match(line) else line for line in text.split("\n")
     )
 
 
 def recompute_payload_sums(text: str) -> str:
-    """`text` of a TORCH_TRACE file with every ``has_payload`` set to the md5 of the payload that follows.
+    """`text` of a TORCH_TRACE file with every ``has_payload`` set to the md5 of its payload.
 
     A payload is the lines after its record, each behind one tab (torch/_logging/_internal.py, `trace_structured`).
     """
@@ -85,9 +85,9 @@ def _with_sum(record: str, payload: list[str]) -> str:
 
 
 def without_model_code(text: str) -> str:
-    """`text` of a TORCH_TRACE file without the model: what was compiled when, how long it took and how it ended stays.
+    """`text` of a TORCH_TRACE file without the model. What was compiled, when, how long and with what result stays.
 
-    Payloads go but those of timings, lines of source go from stacks, and records go that describe inputs and guards.
+    Only payloads of timings stay. Source lines in stacks are removed, and so are records of inputs and guards.
     """
     return "".join(line + "\n" for line in _without_code(text.split("\n")))
 
@@ -109,7 +109,7 @@ def _without_code(lines: list[str]) -> Iterator[str]:
 
 
 def _records(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each record's line with the lines of its payload; what belongs to none is left out."""
+    """The line of each record with the lines of its payload; other lines are left out."""
     head, payload = "", list[str]()
     for line in lines:
         if line.startswith("\t"):
@@ -123,16 +123,16 @@ def _records(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _of_times(payload: list[str]) -> list[str]:
-    """A payload of timings, whose arguments may quote the model as the records do; nothing where it cannot be read."""
+    """A payload of timings, without arguments that may quote the model; empty if it cannot be read."""
     try:
-        told = orjson.loads("\n".join(line[1:] for line in payload))
+        timings = orjson.loads("\n".join(line[1:] for line in payload))
     except orjson.JSONDecodeError:
         return []
-    return ["\t" + orjson.dumps(_without_lines(told)).decode()]
+    return ["\t" + orjson.dumps(_without_lines(timings)).decode()]
 
 
 def _without_lines(value: object) -> object:
-    """A record without lines of source, and without what quotes them or names and sizes the values of a graph."""
+    """A record without source lines, and without fields that quote them or describe values of a graph."""
     if isinstance(value, dict):
         return {key: _without_lines(item) for key, item in value.items() if key not in _QUOTING}
     return [_without_lines(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Cut the middle out of a text that is too long: its beginning says where, its end says how."""
+"""Cut the middle out of a long text: its beginning says where it comes from, its end how it ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 
 def middle_cut(text: str, most: int) -> tuple[str, int]:
-    """`text` with at most about `most` bytes, cut at ends of lines, with a line that says so; the bytes cut out."""
+    """`text` with at most about `most` bytes, cut at line ends, with a line that says so; and the bytes cut out."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most:
         return text, 0
@@ -22,7 +22,7 @@ def middle_cut(text: str, most: int) -> tuple[str, int]:
 
 
 def share(sizes: Collection[int], most: int, each: int) -> int:
-    """How many bytes each of texts of these `sizes` may keep, so that all together are at most `most`."""
+    """How many bytes each text of these `sizes` may keep, so that all together have at most `most` bytes."""
     low, high = 0, each
     while low < high:
         middle = (low + high + 1) // 2

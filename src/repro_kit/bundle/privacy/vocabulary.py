@@ -1,4 +1,4 @@
-"""Words that are never replaced, whoever uses them as a name or a value: torch's, Python's, a report's, a machine's."""
+"""Words that are never replaced: words of torch, Python, a report, and common names of machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_kit.templating import templates_dir
 
 _WORDS = Path(__file__).with_name("words")
 _SCHEMAS = Path(__file__).parents[2] / "schemas"
-_LONGEST_PHRASE = 3  # words; a longer phrase of common words is somebody's own
+_LONGEST_PHRASE = 3  # words; a longer phrase of common words is private
 #: Parts of the addresses that a report links to.
 _ADDRESSES = {
     "https",
@@ -33,10 +33,10 @@ _ADDRESSES = {
     "download",
 }
 _HOSTS = {"github.com", "gitlab.com", "bitbucket.org", "huggingface.co", "pytorch.org", "docs.pytorch.org", "localhost"}
-#: What names with several parts begin with, where all of their parts are words.
+#: First parts of dotted names whose parts may all be known words.
 _ROOTS = {"torch", "pytorch", "aten", "prims", "triton", "inductor", "dynamo", "functorch", "builtins", "collections"}
 _DEVICES = {"cpu", "cuda", "mps", "xpu", "meta"}
-#: What systems and machines are called by everybody.
+#: Common names of users, systems and machines.
 _MACHINES = {
     "root", "user", "admin", "administrator", "guest", "test", "tester", "ubuntu", "debian", "fedora", "centos",
     "runner", "build", "builder", "docker", "vagrant", "nobody", "home", "work", "main", "master", "linux", "darwin",
@@ -51,33 +51,33 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][\w-]{2,}")
 
 
 class Vocabulary:
-    """Knows which words stand in a report with a meaning of their own; `more` are those of the case at hand."""
+    """Knows which words have a meaning of their own in a report; `more` are the words of the current case."""
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._more = frozenset(word.lower() for word in more)
 
     def what(self, value: str) -> str:
-        """What `value` is a word of; empty for a word of nobody's. ``torch.nn.Linear`` and ``cuda:0`` are words too."""
+        """Whose word `value` is, in words; empty for an unknown word. ``torch.nn.Linear`` and ``cuda:0`` are known."""
         word = value.lower().strip()
         if word in _HOSTS:
             return "the report"
         parts = [part for part in re.split(r"[./:]+", word) if part]
         if len(parts) > 1:
-            known = _is_compound(parts) and all(part.isdigit() or self.what(part) for part in parts)
-            return "torch" if known else ""
+            is_known = _is_compound(parts) and all(part.isdigit() or self.what(part) for part in parts)
+            return "torch" if is_known else ""
         if word in self._more:
             return "this case"
         return next((name for name, words in _known().items() if word in words), "")
 
     def is_common(self, value: str) -> bool:
-        """Whether `value` is a number, a version, or a short phrase of words that any technical text uses."""
+        """Whether `value` is a number, a version, or a short phrase of common technical words."""
         if self.is_number(value) or self.what(value):
             return True
         words = [word for word in re.split(r"[\W_]+", value.lower()) if word]
         return 0 < len(words) <= _LONGEST_PHRASE and all(self._is_common_word(word) for word in words)
 
     def is_number(self, value: str) -> bool:
-        """Whether `value` is a number or a version, which tell nothing."""
+        """Whether `value` is a number or a version, which reveals nothing."""
         return _NUMBER.fullmatch(value) is not None
 
     def _is_common_word(self, word: str) -> bool:
@@ -85,7 +85,7 @@ class Vocabulary:
 
 
 def _is_compound(parts: Sequence[str]) -> bool:
-    """Whether `parts` may be a dotted name of torch's, a device with its number, an address of torch's."""
+    """Whether `parts` may be a dotted name of torch, or a device with its number."""
     return parts[0] in _ROOTS or (len(parts) == 2 and parts[1].isdigit() and parts[0] in _DEVICES)
 
 
@@ -111,7 +111,7 @@ def _read(name: str) -> frozenset[str]:
 
 
 def _of_report() -> Iterator[str]:
-    """Fields and fixed values of the bundle's files, and the words of the scripts in it."""
+    """Fields and fixed values of the bundle's files, and the words of its scripts."""
     for path in sorted(_SCHEMAS.glob("*.schema.json")):
         yield from _fixed(orjson.loads(path.read_bytes()))
     for path in sorted(templates_dir().rglob("*.py.j2")):

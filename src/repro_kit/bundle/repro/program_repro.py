@@ -1,4 +1,4 @@
-"""`repro.py` of a program: the script that a person would have written for the same graph."""
+"""Write `repro.py` for a program, as a person would write it for the same graph."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from repro_kit.program.inputs import names_of
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
-SMALL = 100  # lines; PyTorch asks for reproducers under that
-#: Seconds after which the child of a hang is taken to hang again; a small program compiles in a few.
+SMALL = 100  # lines; PyTorch asks for shorter reproducers
+#: Seconds after which a hanging child counts as hanging; a small program compiles in a few seconds.
 HANG = 20
-LIMIT = 300  # the same for a child that should crash: a busy machine is no hang
+LIMIT = 300  # the same for a child that should crash: a busy machine is slow
 
-_EXIT_STATUS = "Exit status: 1 when it fails, 0 when it passes, 125 where it cannot run."
-_LONG = f"This is not under {SMALL} lines."
+_EXIT_STATUS = "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here."
+_LONG = f"This script has {SMALL} lines or more."
 _ENDINGS = {
-    Kind.CRASH: "While the bug is there, the test takes its process down.",
-    Kind.TIMEOUT: "While the bug is there, the test does not end.",
+    Kind.CRASH: "As long as the bug exists, this test crashes its process.",
+    Kind.TIMEOUT: "As long as the bug exists, this test does not end.",
 }
 _WIDTH = 98
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
@@ -40,7 +40,7 @@ _PROVIDED = ("device", "inf", "nan")
 
 @dataclass(frozen=True)
 class ProgramSource:
-    """A program in the pieces that the script is made of, each as Python text."""
+    """A program in the pieces that make up the script, each as Python text."""
 
     recipe: Recipe
     functions: tuple[str, ...]  # bodies of higher-order ops, then `graph`
@@ -52,12 +52,12 @@ class ProgramSource:
 
     @property
     def text(self) -> str:
-        """All of it, to look for names in."""
+        """The whole text, to search for names."""
         return "\n".join([self.preamble, *self.functions, *self.inputs, *self.calls, *self.recipe.contexts])
 
 
 def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
-    """The pieces of `program`; with `regions`, what opens and closes one is written as a `with` block."""
+    """The pieces of `program`. With `regions`, calls that open and close a region become a `with` block."""
     text_of = with_regions if regions else render_function
     numbers = _numbers(program)
     named = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
@@ -65,7 +65,7 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
     return ProgramSource(
         recipe=program.recipe,
         functions=tuple(text_of(function) for function in program.functions()),
-        inputs=tuple(line for it in named for line in it.line.splitlines()),
+        inputs=tuple(line for input_ in named for line in input_.line.splitlines()),
         calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in calls),
         imports=program.imports,
         preamble=program.preamble,
@@ -74,7 +74,7 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
 
 
 def _numbers(program: Program) -> dict[str, str]:
-    """Of several calls: the numbers that only stand in them, which then need no name of their own."""
+    """Numbers that occur only as arguments of several calls, and so need no name."""
     if len(program.calls) == 1:
         return {}
     read = {name for input_ in program.inputs for name in input_.reads}
@@ -105,7 +105,7 @@ def render_program(source: ProgramSource, facts: Facts) -> str:
 
 
 def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1) -> str:
-    """The same as a test of the form that PyTorch's own suite has, called `name`; it runs `repeats` times."""
+    """The program as a test in the form of PyTorch's own suite, called `name`; it runs `repeats` times."""
     recipe = source.recipe
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
     needed = {"os": recipe.env, "pathlib": source.stored, "resource": recipe.memory}
@@ -114,7 +114,7 @@ def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1
         "test_repro.py.j2",
         **pieces(source, facts),
         header=header(
-            facts, recipe, ending=_ENDINGS.get(facts.signature.kind, "The test fails while the bug is there.")
+            facts, recipe, ending=_ENDINGS.get(facts.signature.kind, "This test fails as long as the bug exists.")
         ),
         stdlib=[module for module, need in needed.items() if need],
         suite=suite,
@@ -128,7 +128,7 @@ def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1
 
 
 def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
-    """What `templates/program.py.j2` is filled in with, and what surrounds it in any script."""
+    """The values for `templates/program.py.j2` and for the script around it."""
     recipe, defined = source.recipe, _defined(source.preamble)
     return {
         "env": [(recipe_code.literal(key), recipe_code.literal(value)) for key, value in sorted(recipe.env.items())],
@@ -153,7 +153,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
 
 
 def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
-    """The docstring: what fails, what passes, where it was seen, and how the script ends."""
+    """The docstring: what fails, what passes, where the failure was seen, and how the script ends."""
     paragraphs = [
         facts.title,
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
@@ -187,7 +187,7 @@ def _imports(source: ProgramSource) -> list[str]:
 
 
 def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
-    """What is compared: (name, expression) pairs; beyond values only what is known to differ."""
+    """The (name, expression) pairs to compare: outputs, and whatever else was seen to differ."""
     pairs = [("outputs", "outputs")]
     if source.recipe.backward != "none":
         pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
@@ -204,19 +204,19 @@ def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
 
 
 def _works_in_place(function: str) -> bool:
-    """Whether the text of a function says so; a flag or a running mean in it does not."""
+    """Whether the text of a function modifies values in place, flags and running means excepted."""
     augmented = any(isinstance(node, ast.AugAssign) for node in ast.walk(ast.parse(function)))
     return augmented or bool(_IN_PLACE.search(function))
 
 
 def _differs_in_inputs(facts: Facts) -> bool:
-    """Whether it is an input that was seen to differ after the call."""
+    """Whether an input was seen to differ after the call."""
     seen = (facts.failure and facts.failure.difference, facts.reduction and facts.reduction.difference)
     return any(difference.of_argument for difference in seen if difference)
 
 
 def _free_names(source: ProgramSource) -> dict[str, str]:
-    """Names for the script's own functions that mean nothing else at its top level."""
+    """Names for the script's own functions that clash with no other name at its top level."""
     taken = _globals(source)
     wanted = {
         "inputs": "inputs" if len(source.calls) == 1 else "calls",
@@ -226,16 +226,16 @@ def _free_names(source: ProgramSource) -> dict[str, str]:
 
 
 def _globals(source: ProgramSource) -> set[str]:
-    """Names that the program binds at top level, or reads from there in a function."""
+    """Names that the program binds at top level, or reads from there inside a function."""
     inputs = textwrap.indent("\n".join([*source.inputs, f"return [{', '.join(source.calls)}]"]), "    ")
     text = "\n".join([source.preamble, *source.functions, f"def __inputs():\n{inputs}", *source.recipe.contexts])
-    found, tables = set(), [symtable.symtable(text, "program", "exec")]
+    names, tables = set(), [symtable.symtable(text, "program", "exec")]
     while tables:
         table = tables.pop()
         top = table.get_type() == "module"
-        found |= {get_symbol.get_name() for get_symbol in table.get_symbols() if top or get_symbol.is_global()}
+        names |= {symbol.get_name() for symbol in table.get_symbols() if top or symbol.is_global()}
         tables += table.get_children()
-    return found
+    return names
 
 
 def _identifiers(text: str) -> set[str]:
@@ -256,7 +256,7 @@ def _defined(preamble: str) -> set[str]:
 
 
 def _close_up(preamble: str) -> str:
-    """The preamble without runs of blank lines, as far as they are not part of a string."""
+    """The preamble without runs of blank lines outside of strings."""
     closed = re.sub(r"\n{4,}", "\n\n\n", preamble)
     return closed if _dumped(ast.parse(closed).body) == _dumped(ast.parse(preamble).body) else preamble
 
@@ -268,7 +268,7 @@ def _can_fail(preamble: str) -> bool:
 
 
 def _survives_indenting(preamble: str) -> bool:
-    """Whether the preamble means the same below a ``try:``; strings of several lines may not."""
+    """Whether the preamble keeps its meaning below a ``try:``; strings of several lines may not."""
     indented = "try:\n" + textwrap.indent(preamble, "    ") + "\nfinally:\n    pass"
     try:
         (block,) = ast.parse(indented).body

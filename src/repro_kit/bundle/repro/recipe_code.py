@@ -1,4 +1,4 @@
-"""A recipe as the Python that a person would write for it."""
+"""Write a recipe as Python code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.torch_config import module_of, qualified
 
-#: How the graph caches are turned off (both are torch's own switches).
+#: The settings of torch that turn the graph caches off.
 _CACHES_OFF = {"inductor.fx_graph_cache": False, "functorch.enable_autograd_cache": False}
 
 
 def literal(value: Any) -> str:
-    """`value` as Python source; infinities and NaN included."""
+    """`value` as Python source, including infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if isinstance(value, str):
@@ -29,7 +29,7 @@ def literal(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string literal in double quotes where that needs no escapes."""
+    """A string literal, in double quotes unless that needs escapes."""
     plain = repr(text)
     return f'"{plain[1:-1]}"' if plain[0] == "'" and '"' not in plain and "\\'" not in plain else plain
 
@@ -53,7 +53,7 @@ def config_lines(recipe: Recipe) -> list[str]:
 
 
 def config_patches(recipe: Recipe) -> list[tuple[str, str]]:
-    """The same settings for a time: (module, dict as Python text)."""
+    """The settings for a limited scope: (module, dict as Python text)."""
     modules: dict[str, dict[str, Any]] = {}
     for key, value in config(recipe).items():
         modules.setdefault(module_of(key), {})[key.partition(".")[2]] = value
@@ -71,7 +71,7 @@ def process_lines(recipe: Recipe) -> list[str]:
 
 
 def compile_call(recipe: Recipe, function: str, defined: Collection[str]) -> str:
-    """The call of ``torch.compile``; `defined` are names of the preamble, one of which may be the backend."""
+    """The call of ``torch.compile``. `defined`: names of the preamble, one of which may be the backend."""
     arguments = [function]
     if recipe.backend != "inductor":
         arguments.append(f"backend={recipe.backend if recipe.backend in defined else quoted(recipe.backend)}")
@@ -87,7 +87,7 @@ def compile_call(recipe: Recipe, function: str, defined: Collection[str]) -> str
 
 
 def forward_regions(recipe: Recipe) -> str:
-    """What stands between ``with`` and the colon around the forward call; empty for nothing."""
+    """The context managers around the forward call, as text; empty for none."""
     regions = []
     if recipe.grad_mode == "no_grad":
         regions.append("torch.no_grad()")
@@ -101,7 +101,7 @@ def forward_regions(recipe: Recipe) -> str:
 
 
 def compiled_autograd(recipe: Recipe, defined: Collection[str]) -> str:
-    """What stands after ``with`` around a compiled run; empty for nothing."""
+    """The context manager around a compiled run with compiled autograd, as text; empty without it."""
     if not recipe.compiled_autograd:
         return ""
     compile_ = compile_call(recipe.with_(fullgraph=False), "gm", defined)
@@ -110,7 +110,7 @@ def compiled_autograd(recipe: Recipe, defined: Collection[str]) -> str:
 
 
 def tolerances(recipe: Recipe) -> str:
-    """Arguments of ``assert_close`` after the two results."""
+    """The arguments of ``assert_close`` after the two results."""
     if recipe.rtol is None and recipe.atol is None:
         return "equal_nan=True"
     return f"rtol={literal(recipe.rtol or 0.0)}, atol={literal(recipe.atol or 0.0)}, equal_nan=True"

@@ -1,4 +1,4 @@
-"""What the output of a `repro.py` says: its verdict line, and the failure above it."""
+"""Read the output of a `repro.py`: its verdict line, and the failure above it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def read_run(exit_status: int | None, output: str, how: str, seconds: float = 0.
             return Verdict(Status.PASS, seconds=seconds)
         case 1:
             failure = failure_in(output)
-            return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without a word of why")
+            return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without giving a reason")
         case 125:
-            said = _CANNOT.search(output)
-            how = said["reason"] if said else "it does not say why"
+            cannot_run = _CANNOT.search(output)
+            how = cannot_run["reason"] if cannot_run else "it gives no reason"
     return Verdict(Status.CANNOT_TELL, failure_from_text(output), seconds, how)
 
 
 def failure_in(output: str) -> Failure | None:
-    """The failure that `output` of a failing `repro.py` tells of."""
+    """The failure in the `output` of a failing `repro.py`."""
     crash = _CRASH.search(output)
     if crash:
         name = crash["signal"] if crash["signal"].startswith("SIG") else native.signal_in(output) or "SIGABRT"

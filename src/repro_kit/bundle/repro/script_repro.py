@@ -1,4 +1,4 @@
-"""`repro.py` of a script-level bundle: runs the user's own command, and tells whether it fails as it did."""
+"""Write `repro.py` of a script-level bundle: it runs the user's command, and checks for the same failure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ runpy.run_path(sys.argv[0], run_name="__main__")"""
 _RUN_MODULE = """del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 
-#: What torch's trace shows, so that a script can count it alone, and what is counted.
+#: The symptoms that a script can count in torch's trace, with their units.
 _UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
 _WIDTH = 98
-_LONGEST = 160  # characters of the message that are looked for
-#: A token of the redactor's, with the rest of its path.
+_LONGEST = 160  # characters of the message to search for
+#: A token of the redactor, with the rest of its path.
 _TOKEN = r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>(?:/[\w.@+~-]+)*"
 _VARIABLE = re.compile(
     rf"{_TOKEN}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
@@ -44,8 +44,8 @@ def render_script(
 ) -> str:
     """The text of `repro.py`.
 
-    `why` says why there is no minimal program. `limit` in seconds. `traced`: the failure shows in torch's trace only,
-    since the user's command goes on after it. `env`: variables that the command gets.
+    `why` says why there is no minimal program. `limit`: seconds. `traced`: the failure shows only in torch's trace,
+    because the user's command continues after it. `env`: variables for the command.
     """
     measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
     return render(
@@ -70,7 +70,7 @@ def render_script(
 
 
 def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
-    """Python that runs the command in a process where eager is forced; empty where nothing asks for it."""
+    """Python code that runs the command with eager forced; empty if the command does not need it."""
     if not any(b"fullgraph" in path.read_bytes() for path in sources.files.values()):
         return ""
     match subject.form:
@@ -83,7 +83,7 @@ def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
 
 
 def pattern(facts: Facts) -> str:
-    """A regular expression for the failure as the run's output shows it: exception type and message, numbers open."""
+    """A regular expression for the failure in the run's output: exception type and message, with any numbers."""
     failure, signature = facts.failure, facts.signature
     if signature.kind is Kind.CRASH:
         return _FATAL
@@ -93,16 +93,16 @@ def pattern(facts: Facts) -> str:
     name = re.escape(root.type.rsplit(".", 1)[-1])
     line = telling_line(root.message)[:_LONGEST]
     if line.startswith("error: "):
-        return _open(line)  # of a native compiler, far below the exception's name
+        return _open(line)  # a native compiler's error, far below the exception's name
     return rf"{name}\b.{{0,3}}{_open(line)}" if line else rf"\b{name}\b"
 
 
 def _open(text: str) -> str:
-    """`text` as a regular expression in which addresses, paths and numbers may be others."""
+    """`text` as a regular expression that allows other addresses, paths and numbers."""
     pieces, at = [], 0
-    for found in _VARIABLE.finditer(text):
-        pieces += [re.escape(text[at : found.start()]), _opened(found[0])]
-        at = found.end()
+    for variable in _VARIABLE.finditer(text):
+        pieces += [re.escape(text[at : variable.start()]), _opened(variable[0])]
+        at = variable.end()
     return "".join([*pieces, re.escape(text[at:])]).replace(r"\ ", " ")
 
 
@@ -113,18 +113,18 @@ def _opened(text: str) -> str:
 
 
 def raw(text: str) -> str:
-    """A raw string literal where that can hold `text`, else an ordinary one."""
+    """A raw string literal if possible, else an ordinary one."""
     return f'r"{text}"' if '"' not in text and "\n" not in text and not text.endswith("\\") else repr(text)
 
 
 def _header(facts: Facts, why: str) -> str:
     paragraphs = [
         f"NOT MINIMIZED: {facts.title}",
-        f"This runs the user's own files in {PLACE}/. {why}",
+        f"This script runs the user's own files in {PLACE}/. {why}",
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
         facts.evidence,
         f"Seen with {facts.seen_with}.",
-        "Exit status: 1 when it fails, 0 when it ends well, 125 where it cannot run or fails differently.",
+        "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here or fails differently.",
     ]
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 

@@ -1,4 +1,4 @@
-"""Which of the user's own files a script-level bundle needs, and where they lie in it."""
+"""Find the user's source files that a script-level bundle needs, and their place in the bundle."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pathlib import Path
 from repro_kit.case.case import Subject
 
 PLACE = "files"  # directory of the bundle that stands for the user's working directory
-_ELSEWHERE = "lib"  # below it: modules from outside of the working directory
+_ELSEWHERE = "lib"  # below `PLACE`: modules from outside of the working directory
 _LARGEST = 1 << 20  # bytes; no source file is larger
 _ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files by their name below `PLACE`, the arguments that name them there, and import roots below it."""
+    """The files by their name below `PLACE`, the arguments with these names, and import roots below `PLACE`."""
 
     files: dict[str, Path]
     argv: tuple[str, ...]
     roots: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()  # what was needed and could not be taken, one sentence each
+    left_out: tuple[str, ...] = ()  # needed files that could not be included, one sentence each
 
 
 def find_sources(subject: Subject, modules: Iterable[str]) -> SourceFiles:
-    """The files that `subject` needs: those it names, the `modules` it was seen to import, those their text imports.
+    """The files that `subject` needs: those it names, the `modules` it imported when it ran, and what those import.
 
-    Files below the working directory keep their place; any other keeps its place within its package.
+    Files below the working directory keep their path; other files keep their path within their package.
     """
     cwd = Path(subject.cwd)
     named = _named(subject, cwd)
@@ -55,26 +55,26 @@ def find_sources(subject: Subject, modules: Iterable[str]) -> SourceFiles:
 
 
 def _named(subject: Subject, cwd: Path) -> list[Path]:
-    """Python files among the words of the command (``tests/test_x.py::test_y`` names one)."""
+    """Python files among the arguments (``tests/test_x.py::test_y`` names one)."""
     words = subject.argv[1:] if subject.form == "module" else subject.argv
-    found = []
+    named = []
     for at, word in enumerate(words):
         path = cwd / word.partition("::")[0]
         is_script = subject.form == "script" and at == 0
         if (is_script or path.suffix == ".py") and path.is_file():
-            found.append(path.absolute())
-    return found
+            named.append(path.absolute())
+    return named
 
 
 def _module_file(subject: Subject, cwd: Path) -> list[Path]:
     if subject.form != "module":
         return []
-    place = cwd.joinpath(*subject.argv[0].split("."))
-    return [path for path in (place.with_suffix(".py"), place / "__main__.py", place / "__init__.py") if path.is_file()]
+    stem = cwd.joinpath(*subject.argv[0].split("."))
+    return [path for path in (stem.with_suffix(".py"), stem / "__main__.py", stem / "__init__.py") if path.is_file()]
 
 
 def _imported(start: Sequence[Path], places: Sequence[Path]) -> set[Path]:
-    """`start`, and every file that they import, directly or not, found below `places` or beside the importing file."""
+    """`start` and every file that they import, directly or not, from `places` or the importing file's directory."""
     seen: set[Path] = set()
     queue = list(start)
     while queue:
@@ -83,17 +83,17 @@ def _imported(start: Sequence[Path], places: Sequence[Path]) -> set[Path]:
             continue
         seen.add(path)
         for name in _imports_of(path):
-            queue += [found for place in (path.parent, *places) for found in _files_of(name, place)]
+            queue += [file for directory in (path.parent, *places) for file in _files_of(name, directory)]
     return seen
 
 
 def source_text(path: Path) -> str:
-    """The text of a Python file, whatever its encoding; a comment that names another one names UTF-8 from here on."""
+    """The text of a Python file in any encoding; its encoding comment then names UTF-8."""
     data = path.read_bytes()
     try:
         encoding, head = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError):  # no Python, or not yet
+    except (SyntaxError, UnicodeDecodeError):  # not valid Python
         text, encoding, head = data.decode("utf-8", "replace"), "utf-8", []
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if encoding.startswith("utf-8"):
@@ -103,7 +103,7 @@ def source_text(path: Path) -> str:
 
 
 def _imports_of(path: Path) -> list[str]:
-    """Names of the modules that a file imports; relative ones as if from its directory."""
+    """Names of the modules that a file imports; relative ones count from its own directory."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, OSError):
@@ -118,29 +118,29 @@ def _imports_of(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def _files_of(name: str, place: Path) -> list[Path]:
-    """The files that ``import name`` executes when `place` is on the path: its packages' and its own."""
+def _files_of(name: str, directory: Path) -> list[Path]:
+    """The files that ``import name`` executes when `directory` is on the path."""
     parts = name.split(".")
-    found = []
+    files = []
     for length in range(1, len(parts) + 1):
-        stem = place.joinpath(*parts[:length])
-        found += [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
-    return found
+        stem = directory.joinpath(*parts[:length])
+        files += [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+    return files
 
 
 def _place(path: Path, cwd: Path) -> tuple[str, str]:
-    """Where `path` lies below `PLACE`, and the directory there that has to be on the path to import it."""
+    """The name of `path` below `PLACE`, and the directory there that must be on the path to import it."""
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
     if path.is_relative_to(cwd):
-        place = root.relative_to(cwd).as_posix() if root.is_relative_to(cwd) else "."
-        return path.relative_to(cwd).as_posix(), place
+        root_name = root.relative_to(cwd).as_posix() if root.is_relative_to(cwd) else "."
+        return path.relative_to(cwd).as_posix(), root_name
     return f"{_ELSEWHERE}/{path.relative_to(root).as_posix()}", _ELSEWHERE
 
 
 def _argument(word: str, cwd: Path) -> str:
-    """A word of the command as it is below `PLACE`."""
+    """An argument of the command, adjusted to its name below `PLACE`."""
     file, mark, rest = word.partition("::")
     path = Path(file)
     if not path.is_absolute() or not path.is_file():
@@ -149,6 +149,6 @@ def _argument(word: str, cwd: Path) -> str:
 
 
 def _useful_roots(roots: Iterable[str], subject: Subject, argv: Sequence[str]) -> tuple[str, ...]:
-    """Roots that Python does not put on its path by itself."""
+    """Roots that Python does not add to its path itself."""
     own = Path(argv[0]).parent.as_posix() if subject.form == "script" else "."
     return tuple(root for root in dict.fromkeys(roots) if root != own)

@@ -1,4 +1,4 @@
-"""What PyTorch asks a reporter to look at, read off the programs: aspects of the failure, the reproducer's rank."""
+"""What PyTorch asks a reporter to check, read off the programs: aspects of the failure, the reproducer's rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
-    """The aspects of the captured program, and what the reproducer has kept of them."""
+    """The aspects of the captured program, and which of them the reproducer still has."""
     before, after = dict(_aspects(captured)), dict(_aspects(kept))
     return tuple(Aspect(name, before[name], after[name]) for name in before)
 
@@ -47,12 +47,12 @@ def _autograd(program: Program) -> str:
 
 
 def _dynamic(program: Program) -> str:
-    found = [] if program.recipe.dynamic is None else [f"dynamic={program.recipe.dynamic}"]
+    words = [] if program.recipe.dynamic is None else [f"dynamic={program.recipe.dynamic}"]
     if any(isinstance(input_, DynamicMark) for input_ in program.inputs):
-        found.append("dimensions are marked")
+        words.append("dimensions are marked")
     if len(program.calls) > 1:
-        found.append(f"{len(program.calls)} calls")
-    return ", ".join(found)
+        words.append(f"{len(program.calls)} calls")
+    return ", ".join(words)
 
 
 def _configuration(recipe: Recipe) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _configuration(recipe: Recipe) -> Iterator[str]:
     yield from (f"{name}={value!r}" for name, value in recipe.config.items())
     yield from (f"{name}={value}" for name, value in recipe.env.items())
     if recipe.threads is not None:
-        yield f"{recipe.threads} threads"
+        yield f"{recipe.threads} thread{'s' * (recipe.threads != 1)}"
     if recipe.default_dtype is not None:
         yield f"default dtype {recipe.default_dtype}"
     if not recipe.graph_caches:
@@ -86,14 +86,17 @@ def _contexts(recipe: Recipe) -> Iterator[str]:
 
 
 def ops_of(program: Program) -> tuple[str, ...]:
-    """The bare names of the operators that the program computes with, each once."""
+    """The bare names of the program's operators, each once."""
     statements = [statement for function in program.functions() for statement in function.statements]
     names = [op_name(statement) for statement in statements if not effects_of(statement).state]
     return tuple(dict.fromkeys(name for name in names if name and name != "getitem"))
 
 
 def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:
-    """The rank of a `repro.py` made of a program; `stored`: it loads tensor values, `included` in the bundle or not."""
+    """The rank of a `repro.py` made of a program.
+
+    `stored`: the script loads tensor values; `included`: the bundle holds them.
+    """
     if stored and not included:
         return Rank(4, "it needs tensor values that are not attached")
     lines = len(repro.splitlines())
@@ -108,9 +111,9 @@ def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:
 
 
 def rank_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool) -> Rank:
-    """The rank of the user's own files; `own` are names of modules among them, `complete`: none is left out."""
+    """The rank of the user's files. `own`: names of modules among them; `complete`: no file is missing."""
     if not complete:
-        return Rank(4, "files that it needs could not be taken along")
+        return Rank(4, "files that it needs could not be included")
     packages = [name for name in packages_of(sources) if name not in set(own)]
     if packages:
         return Rank(3, f"the user's own files, which need {', '.join(packages)}")
@@ -120,7 +123,7 @@ def rank_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool
 
 
 def packages_of(sources: Iterable[str]) -> list[str]:
-    """Top-level names that Python `sources` import, without torch and the standard library."""
+    """Top-level modules that Python `sources` import, except torch and the standard library."""
     names: set[str] = set()
     for text in sources:
         try:

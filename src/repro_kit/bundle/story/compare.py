@@ -1,4 +1,4 @@
-"""Two stories side by side: what differs between two failures, machines, settings, matrices and programs."""
+"""Compare two stories: failures, machines, settings, matrices and programs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from repro_kit.model.failure.signature import Strength
 from repro_kit.model.serialize import to_data
 
 _ABSENT = "–"
-_MOST_LINES = 5000  # of a text that is compared: the time that it takes grows with the square
+_MOST_LINES = 5000  # lines of a compared text; the time grows with the square
 
 
 @dataclass(frozen=True)
 class StoryContrast:
-    """What differs in one respect: (name, here, there), all as text."""
+    """The differences in one respect: rows of (name, left, right), all as text."""
 
     what: str
     rows: tuple[tuple[str, str, str], ...]
@@ -26,7 +26,7 @@ class StoryContrast:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`same`: both are the same failure. `contrasts` has every respect, those without differences too."""
+    """The result. `same`: both are the same failure. `contrasts` has every respect, even without differences."""
 
     same: bool
     sentence: str
@@ -40,12 +40,14 @@ def compare(left: Story, right: Story) -> Comparison:
     strength = Strength.CROSS_VERSION if across else Strength.REBASED
     same = left.signature.matches(right.signature, strength)
     words = "the same failure" if same else "different failures"
-    contrasts = tuple(_contrast(what, a, b) for what, a, b in zip(_NAMES, _views(left), _views(right), strict=True))
+    contrasts = tuple(_contrast(name, a, b) for name, a, b in zip(_NAMES, _views(left), _views(right), strict=True))
     whole = left.program and right.program
-    texts = [(it.program if whole else it.repro).splitlines() for it in (left, right)]
+    texts = [(story.program if whole else story.repro).splitlines() for story in (left, right)]
     short = max(map(len, texts)) <= _MOST_LINES
     diff = (
-        "\n".join(unified_diff(texts[0], texts[1], "A", "B", lineterm="")) if short else "They are too long to compare."
+        "\n".join(unified_diff(texts[0], texts[1], "A", "B", lineterm=""))
+        if short
+        else "The programs are too long to compare."
     )
     return Comparison(same, f"These are {words}{', on different versions of torch' * across}.", contrasts, diff)
 
@@ -81,9 +83,9 @@ def _views(story: Story) -> Iterator[dict[str, Any]]:
     }
 
 
-def _contrast(what: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> StoryContrast:
+def _contrast(name: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> StoryContrast:
     names = [name for name in dict.fromkeys([*left, *right]) if left.get(name) != right.get(name)]
-    return StoryContrast(what, tuple((name, _text(left.get(name)), _text(right.get(name))) for name in names))
+    return StoryContrast(name, tuple((name, _text(left.get(name)), _text(right.get(name))) for name in names))
 
 
 def _text(value: Any) -> str:

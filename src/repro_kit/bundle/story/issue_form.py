@@ -1,4 +1,4 @@
-"""How a bundle becomes an issue of PyTorch's: title, labels, links."""
+"""Turn a bundle into an issue of PyTorch: title, labels, links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEW = f"https://github.com/{REPOSITORY}/issues/new"
 _ISSUES = f"https://github.com/{REPOSITORY}/issues"
 _LONGEST_LINK = 8_000  # characters; GitHub refuses links of about 8,190
 _LONGEST_TITLE = 120
-_WORDS = 4  # of the message: GitHub looks for all of them
+_WORDS = 4  # words of the message; GitHub searches for all of them
 _TELLS_NOTHING = re.compile(
     r"(?i)that|this|with|from|have|been|will|which|when|were|does|into|than|then|your|there|expected|given|called|after|"
     r"torch|error|values?|types?|functions?|objects?|arguments?|instance"
@@ -49,7 +49,7 @@ def title_of(story: Story) -> str:
 
 
 def labels_of(story: Story) -> tuple[str, ...]:
-    """Labels that fit; the first one is the form's own."""
+    """Labels that fit. The first one is the issue form's own."""
     labels = ["oncall: pt2", *(_LABELS.get(story.layer, ()) if story.layer else ())]
     if story.layer is Layer.INDUCTOR and not story.environment.accelerator:
         labels.append("module: cpu inductor")
@@ -60,13 +60,13 @@ def labels_of(story: Story) -> tuple[str, ...]:
 
 
 def searches(story: Story) -> tuple[tuple[str, str], ...]:
-    """(what is looked for, link): issues that may be about the same bug, the closest first."""
+    """(search words, link): searches for issues about the same bug, the closest first."""
     narrow = [*story.signature.exceptions[-1:], *_telling(story.signature.message)]
     wide = list(story.ops[:2])
     if not narrow:
         narrow = [*wide, {Kind.CRASH: "crash", Kind.TIMEOUT: "hang"}.get(story.signature.kind, "wrong result")]
-    found = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
-    return tuple((words, _search(words)) for words in found)
+    queries = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
+    return tuple((words, _search(words)) for words in queries)
 
 
 def _search(words: str) -> str:
@@ -75,13 +75,13 @@ def _search(words: str) -> str:
 
 
 def _telling(message: str) -> list[str]:
-    """The words of a normalised message that few others have."""
+    """The words of a normalised message that few other messages have."""
     words = re.findall(r"(?<![\w<])[A-Za-z_]\w{3,}", message)
     return list(dict.fromkeys(word for word in words if not _TELLS_NOTHING.fullmatch(word)))[:_WORDS]
 
 
 def body_of(issue: str) -> str:
-    """What goes into the issue of the text of `issue.md`: all but the comment at its head."""
+    """The text of `issue.md` without the comment at its head."""
     head, _, rest = issue.partition("-->\n")
     return rest if head.startswith("<!--") else issue
 
@@ -89,7 +89,7 @@ def body_of(issue: str) -> str:
 def new_issue_link(story: Story, body: str) -> str:
     """A link that opens GitHub's form with title, labels and as much of `body` as a link can hold.
 
-    The boxes of PyTorch's own form cannot be filled by a link; its headings stand in `body`.
+    A link cannot fill in the boxes of PyTorch's own form, so `body` has their headings.
     """
     head = {"title": title_of(story), "labels": ",".join(labels_of(story))}
 
@@ -106,7 +106,7 @@ def new_issue_link(story: Story, body: str) -> str:
 
 
 def _cut(body: str, at: int) -> str:
-    """`body` up to a line's end before `at`, with its code block closed."""
+    """`body` up to the last line end before `at`, with its code block closed."""
     kept = body[:at].rpartition("\n")[0]
     fences = re.findall(r"^(`{3,})", kept, re.MULTILINE)
     return kept + (f"\n{fences[-1]}" if len(fences) % 2 else "") + _CUT

@@ -1,4 +1,4 @@
-"""What a bundle tells: the one source of `issue.md`, `README.md` and `report.html`, and of `show` and `diff`."""
+"""The story of a bundle: the source of `issue.md`, `README.md` and `report.html`, and of `show` and `diff`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, from_data, to_data
 
 STORY = "story.json"
-#: What steers a terminal, and marks of direction, which show a text in another order.
+#: Control characters of terminals, and direction marks, which reorder the text.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
-ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that are files of their own
+ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that have their own files
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """One of the things that PyTorch asks reporters to look at: what the captured graph has of it, and the repro."""
+    """One of the points that PyTorch asks reporters to check: how the captured graph and the repro use it."""
 
     name: str
     captured: str = ""  # in words; empty: nothing
@@ -39,7 +39,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Rank:
-    """Place of a reproducer in PyTorch's list, 1 (most wanted) to 4, and why."""
+    """The reproducer's place in PyTorch's list, from 1 (best) to 4, and the reason."""
 
     number: int
     why: str
@@ -47,36 +47,36 @@ class Rank:
 
 @dataclass(frozen=True)
 class Story:
-    """One failure from the user's command to the checked reproducer; private things are replaced."""
+    """One failure, from the user's command to the checked reproducer. Private values are redacted."""
 
     signature: Signature
     error: str  # the failure in the words of the run
     environment: Environment
     level: str  # "program" or "script"
     repro: str = ""  # text of repro.py
-    sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's own files that it runs, the command's first
-    named: tuple[str, ...] = ()  # those of them that the command names
+    sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
+    named: tuple[str, ...] = ()  # the source files that the command names
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"
-    runs: tuple[int, int] = (0, 0)  # of repro.py: those that failed as expected, and all
+    runs: tuple[int, int] = (0, 0)  # of repro.py: how many failed as expected, and how many there were
     repeats: int = 1  # runs of repro.py that must all pass before the failure counts as gone
-    needs: tuple[str, ...] = ()  # what of the machine it was made on it needs to fail, and does not hold
-    dropped: tuple[str, ...] = ()  # what an earlier stage said and could not be shown of this repro.py, and why
+    needs: tuple[str, ...] = ()  # parts of the original machine that the failure needs
+    dropped: tuple[str, ...] = ()  # results that do not hold for this repro.py, and why
     layer: Layer | None = None
     evidence: str = ""  # which settings pass and which fail, in one sentence
     ablation: Ablation | None = None
     recipe: Recipe = field(default_factory=Recipe)
     command: str = ""  # the user's, as typed
     others: tuple[str, ...] = ()  # further failures of the same run
-    captured: str = ""  # the graph that was taken out of the command, in one sentence
+    captured: str = ""  # where the captured graph comes from, in one sentence
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
-    insights: tuple[str, ...] = ()  # what the trace says; only where the user's code may be shown
+    insights: tuple[str, ...] = ()  # findings of the trace; only if the user's code may be shown
     bisected: str = ""  # which build broke it, as Markdown
     program: str = ""  # the reduced graph, in repro-kit's own format
-    original: str = ""  # the graph that it was reduced from; only where model code may go in
+    original: str = ""  # the captured graph; only if model code may be included
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
     rank: Rank | None = None
     aspects: tuple[Aspect, ...] = ()
@@ -86,7 +86,7 @@ class Story:
 
     @property
     def title(self) -> str:
-        """One line for people."""
+        """The failure in one line."""
         return self.signature.summary()
 
     @property
@@ -99,25 +99,25 @@ class Story:
         """What should happen instead, in one sentence."""
         match self.signature.kind:
             case Kind.ACCURACY:
-                return "The compiled graph gives what eager gives, within the usual tolerance."
+                return "The compiled graph gives the same results as eager, within the usual tolerance."
             case Kind.CRASH:
-                return "The process lives: eager runs to its end."
+                return "The process does not crash. Eager runs to the end."
             case Kind.TIMEOUT:
-                return "It ends: eager does at once."
+                return "The run ends. Eager ends at once."
             case Kind.OOM:
-                return "The memory suffices, as it does for eager."
+                return "The memory is sufficient, as it is for eager."
             case kind if kind in MEASURED:
-                return "It stays below that limit."
-        return "It compiles and runs, as eager does."
+                return "The measured value stays below that limit."
+        return "The graph compiles and runs, as it does in eager."
 
     @property
     def chain(self) -> Chain | None:
-        """The chain of evidence, where the ablation was narrowed."""
+        """The chain of evidence, if the ablation was narrowed."""
         return self.ablation.chain if self.ablation else None
 
     @property
     def workarounds(self) -> tuple[Workaround, ...]:
-        """What was seen to make the script work."""
+        """The workarounds that made the script work."""
         return (
             tuple(workaround for workaround in self.ablation.workarounds if workaround.works) if self.ablation else ()
         )
@@ -143,11 +143,11 @@ class Story:
 
     @property
     def verdict(self) -> str:
-        """Whether `repro.py` was seen to do what it should."""
+        """Whether `repro.py` behaved as expected when it was checked."""
         if not self.verified:
-            return f"NOT VERIFIED: {self.reason or 'repro.py was not run yet'}."
+            return f"NOT VERIFIED: {self.reason or 'repro.py was not checked yet'}."
         how = f" ({self.flaky})" if self.flaky else ""
-        # Versions that did not write down the runs kept the user's home and variables.
+        # Versions that did not record the runs used the user's own home and variables.
         clean = ", an empty home and few variables" if any(self.runs) else ""
         return (
             f"repro.py failed with this signature in a fresh interpreter with empty caches{clean}, "
@@ -156,11 +156,11 @@ class Story:
 
     @property
     def for_git(self) -> str:
-        """How `git bisect run` is to be used with repro.py, as Markdown."""
+        """How to use `git bisect run` with repro.py, as a Markdown sentence."""
         if self.repeats == 1:
             return "`git bisect run python repro.py` works as it is."
         return (
-            f"the failure comes and goes, so that only {self.repeats} runs that all pass say that it is gone: "
+            f"The failure is flaky, so {self.repeats} runs must all pass before it counts as fixed: "
             f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python repro.py || exit; done'`."
         )
 
@@ -172,19 +172,19 @@ def seen_with(environment: Environment) -> str:
 
 
 def write_story(story: Story) -> str:
-    """The text of `story.json`: all but what lies in files of its own."""
+    """The text of `story.json`, without the fields that have their own files."""
     return dumps({name: value for name, value in to_data(story).items() if name not in ELSEWHERE}).decode()
 
 
-def is_told(name: str) -> bool:
-    """Whether a story is made of the file `name` of a bundle."""
+def is_story_file(name: str) -> bool:
+    """Whether the story is read from the file `name` of a bundle."""
     return name in (STORY, _ENVIRONMENT, _ABLATION, _REPRO) or name.startswith(f"{PLACE}/")
 
 
 def read_story(files: Mapping[str, bytes], name: str) -> Story:
-    """The story of a bundle's `files`. Raises ReproKitError, calling the bundle `name`, when it has none."""
+    """The story of the `files` of bundle `name`. Raises ReproKitError if there is none."""
     if STORY not in files or _ENVIRONMENT not in files:
-        raise UsageError(f"{name} has no {STORY}: it is no bundle, or an older repro-kit made it; bundle it anew.")
+        raise UsageError(f"{name} has no {STORY}: it is not a bundle, or an older repro-kit made it; run bundle again.")
     try:
         data: dict[str, Any] = orjson.loads(files[STORY])
         data["environment"] = orjson.loads(files[_ENVIRONMENT])
@@ -198,18 +198,18 @@ def read_story(files: Mapping[str, bytes], name: str) -> Story:
 
 
 def in_order(files: Mapping[str, bytes], named: Collection[str]) -> list[tuple[str, str]]:
-    """(name, text) of the user's own files among a bundle's `files`: those that the command has `named` first."""
-    found = [(name, data.decode("utf-8", "replace")) for name, data in files.items() if name.startswith(f"{PLACE}/")]
-    return sorted(found, key=lambda it: (it[0] not in named, it[0]))
+    """(name, text) of the user's files among a bundle's `files`; the files that the command has `named` come first."""
+    sources = [(name, data.decode("utf-8", "replace")) for name, data in files.items() if name.startswith(f"{PLACE}/")]
+    return sorted(sources, key=lambda source: (source[0] not in named, source[0]))
 
 
 def _without_controls(data: Any) -> Any:
-    """JSON `data` without characters that steer a terminal: nobody vouches for a bundle."""
+    """JSON `data` without terminal control characters, since a bundle may be hostile."""
     match data:
         case str():
             return _CONTROLS.sub("", data)
         case list():
-            return [_without_controls(it) for it in data]
+            return [_without_controls(item) for item in data]
         case dict():
-            return {_without_controls(name): _without_controls(it) for name, it in data.items()}
+            return {_without_controls(name): _without_controls(item) for name, item in data.items()}
     return data

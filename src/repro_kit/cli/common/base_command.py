@@ -1,4 +1,4 @@
-"""What all commands share: where their own options end and the user's command begins, and how they fail."""
+"""What all commands share: where their own options end and the user's command begins, and how errors end them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _FORM = "repro_kit.form"
 
 
 class ReproCommand(click.Command):
-    """A command whose problems end in one sentence and an exit code, and as JSON under `--json`."""
+    """A command whose errors become one sentence, an exit code, and JSON under `--json`."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember `--json` before anything can go wrong."""
+        """Note `--json` before parsing, so that a parsing error is printed as JSON too."""
         ctx.meta[_JSON] = "--json" in args
         with self._ending(ctx):
             _check_text(args)
             return super().parse_args(ctx, self.arranged(ctx, args))
 
     def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments in the order that click is to see them in."""
+        """The arguments in the order in which click should parse them."""
         return args
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; problems are shown and end it."""
+        """Run the command; an error is printed and ends it."""
         with self._ending(ctx):
             return super().invoke(ctx)
 
     @contextmanager
     def _ending(self, ctx: click.Context) -> Iterator[None]:
-        """Have every problem of the block end the command."""
+        """Let every error in the block end the command."""
         try:
             yield
         except ReproKitError as error:
@@ -54,9 +54,9 @@ class ReproCommand(click.Command):
         except Exception as error:
             from repro_kit.session.os_errors import sentence_of
 
-            known = sentence_of(error, Path())
-            if known:
-                self._end(ctx, str(known), known.exit_code)
+            os_problem = sentence_of(error, Path())
+            if os_problem:
+                self._end(ctx, str(os_problem), os_problem.exit_code)
             if os.environ.get("REPRO_KIT_DEBUG"):
                 echo(traceback.format_exc(), err=True)
             summary = " ".join(f"{type(error).__name__}: {error}".split())
@@ -67,7 +67,7 @@ class ReproCommand(click.Command):
         return {"error": message, "exit": exit_code}
 
     def print_error(self, ctx: click.Context, message: str, exit_code: int) -> None:
-        """Print `error_data` where `--json` was asked for."""
+        """Print `error_data` if `--json` is on."""
         if ctx.meta.get(_JSON):
             echo_json(self.error_data(message, exit_code))
 
@@ -78,10 +78,10 @@ class ReproCommand(click.Command):
 
 
 class CaseCommand(ReproCommand):
-    """A command that works on a case; its JSON always has all fields of the outcome."""
+    """A command that works on a case. Its JSON always has all fields of `CaseSummary`."""
 
     def error_data(self, message: str, exit_code: int) -> dict[str, Any]:
-        """An outcome without results."""
+        """A `CaseSummary` without results."""
         from repro_kit.pipeline.summary import CaseSummary
 
         return CaseSummary(Exit(exit_code), error=message).as_json()
@@ -91,11 +91,11 @@ class SubjectCommand(CaseCommand):
     """A command that takes ``SCRIPT [ARGS]…``, ``-m MODULE [ARGS]…`` or ``-- COMMAND…`` after its own options."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The three forms."""
+        """The three forms of the command line."""
         return ["[OPTIONS]", "SCRIPT [ARGS]... | -m MODULE [ARGS]... | -- COMMAND..."]
 
     def arranged(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Our own options alone are for click; everything from the subject on is kept as it is."""
+        """Let click parse our own options only; the subject and its arguments stay as they are."""
         options, form, subject = self.split(args)
         ctx.meta[_FORM] = form
         ctx.meta[_JSON] = "--json" in options
@@ -120,15 +120,15 @@ class SubjectCommand(CaseCommand):
 
 
 def _check_text(args: Sequence[str]) -> None:
-    """Raise ReproKitError for what no file of a case can hold: text that is not UTF-8, and NUL."""
+    """Raise ReproKitError for text that no file of a case can hold: NUL characters, and text that is not UTF-8."""
     try:
         here = str(Path.cwd())
     except OSError as error:
         raise UsageError(f"The current directory cannot be used: {error.strerror}; go to another one.") from error
-    for word, what in ((here, "The current directory"), *((word, "The argument") for word in args)):
+    for word, subject in ((here, "The current directory"), *((word, "The argument") for word in args)):
         wrong = "has a NUL character" if "\0" in word else "" if _is_utf8(word) else "is not valid UTF-8"
         if wrong:
-            raise UsageError(f"{what} {word!r} {wrong}; rename it.")
+            raise UsageError(f"{subject} {word!r} {wrong}; rename it.")
 
 
 def _is_utf8(word: str) -> bool:

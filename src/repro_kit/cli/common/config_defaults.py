@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_kit.cli.common.option_rules import SETTINGS, Setting, Source
+from repro_kit.cli.common.option_rules import SETTINGS, OptionRule, Source
 from repro_kit.cli.common.trusted import project_file, user_file, user_path
 from repro_kit.errors import ReproKitError, UsageError
 
 #: The options that a file may set, and what kind of value each has.
-KEYS: dict[str, type] = {name: it.kind for name, it in SETTINGS.items() if it.kind is not None}
+KEYS: dict[str, type] = {name: setting.kind for name, setting in SETTINGS.items() if setting.kind is not None}
 _NAMES = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
-#: Values that show less than what happens without them; a project may ask for these.
+#: Values that reveal less than the default does; a project's file may set these.
 _HARMLESS: dict[str, object] = {"trace": "no", "include-values": False, "yes": False}
 
 
@@ -35,38 +35,38 @@ class Default:
 
     @property
     def announcement(self) -> str:
-        """What the user is told of it; empty for what need not be told."""
+        """The note for the user; empty for a setting that is not announced."""
         return f"{self.key} = {self.value!r} is set by {shown(self.path)}." if SETTINGS[self.key].announced else ""
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What files set for a command, by parameter name, and what the user should know of files that do not count."""
+    """The values that files set, by parameter name, and notes about files that are ignored."""
 
     values: dict[str, Default]
     notes: tuple[str, ...] = ()
 
 
 def read_defaults(cwd: Path) -> Defaults:
-    """The defaults for a command started in `cwd`; the project's come before the user's.
+    """The defaults for a command started in `cwd`. The project's file wins over the user's.
 
-    Raises ReproKitError when a file cannot be read, has an unknown key or a value of another type, or sets what a
-    file of its kind may not.
+    Raises ReproKitError when a file cannot be read, has an unknown key or a value of the wrong type, or sets an
+    option that its kind of file may not set.
     """
     own, project = user_file(), project_file(cwd)
-    found: list[Default] = []
+    defaults: list[Default] = []
     notes: tuple[str, ...] = ()
     if own is not None:
-        found += [_checked(own.path, key, value, cwd) for key, value in _toml(own.path, own.content).items()]
+        defaults += [_checked(own.path, key, value, cwd) for key, value in _toml(own.path, own.content).items()]
     if project is not None and project.ignored:
         notes = (f"{shown(project.path)} is ignored: {project.ignored}.",)
     elif project is not None:
-        found += [_of_project(project.path, key, value, cwd) for key, value in _table(project.path, project.content)]
-    return Defaults({it.name: it for it in found}, notes)
+        defaults += [_of_project(project.path, key, value, cwd) for key, value in _table(project.path, project.content)]
+    return Defaults({default.name: default for default in defaults}, notes)
 
 
 def shown(path: Path) -> str:
-    """`path` as text that a terminal may have."""
+    """`path` as text that is safe to print in a terminal."""
     return str(path) if str(path).isprintable() else repr(str(path))
 
 
@@ -86,7 +86,7 @@ def _table(path: Path, content: bytes) -> list[tuple[str, Any]]:
 
 
 def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
-    """The default, where a project may set it."""
+    """The default, if a project's file may set it."""
     setting = SETTINGS.get(key)
     if setting is not None and not _may_be_the_projects(setting, key, value):
         instead = f"give --{key} on the command line"
@@ -98,13 +98,13 @@ def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
     default = _checked(path, key, value, cwd)
     if key == "output" and not (cwd / default.value).resolve().is_relative_to(path.parent):
         raise UsageError(
-            f"{shown(path)}: a project may not set output = {value!r}, which lies outside of it; "
+            f"{shown(path)}: a project may not set output = {value!r}, which lies outside of the project; "
             "give --output on the command line."
         )
     return default
 
 
-def _may_be_the_projects(setting: Setting, key: str, value: Any) -> bool:
+def _may_be_the_projects(setting: OptionRule, key: str, value: Any) -> bool:
     if key == "check":
         return "@" not in str(value)
     return setting.source is Source.PROJECT or (key in _HARMLESS and _HARMLESS[key] == value)
@@ -114,9 +114,9 @@ def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
     expected = KEYS.get(key)
     where = f"{shown(path)}: [tool.repro-kit]" if path.name == "pyproject.toml" else f"{shown(path)}:"
     if expected is None and key in SETTINGS:
-        raise UsageError(f"{where} {key} is for the command line alone; it {SETTINGS[key].does}.")
+        raise UsageError(f"{where} {key} is for the command line alone; the option {SETTINGS[key].does}.")
     if expected is None:
-        raise UsageError(f"{where} has no key {key!r}; it knows {', '.join(KEYS)}.")
+        raise UsageError(f"{where} has no key {key!r}; the keys are {', '.join(KEYS)}.")
     fits = type(value) is expected or (expected is float and type(value) is int)
     if not fits:
         raise UsageError(f"{where} {key} must be {_NAMES[expected]}, not {value!r}.")
@@ -129,7 +129,7 @@ def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
     if key == "trace" and value not in ("yes", "no", "redacted"):
         raise UsageError(f'{where} trace must be "yes", "no" or "redacted", not {value!r}.')
     if key in ("python", "output") and os.sep in value:
-        value = str(path.parent / Path(value).expanduser())  # relative to the file, not to where one happens to be
+        value = str(path.parent / Path(value).expanduser())  # relative to the file, not to the current directory
     return Default(key, value, path)
 
 

@@ -1,4 +1,4 @@
-"""The way out for what is said before there is a `Ui`: errors, and what other programs read."""
+"""Output before a `Ui` exists: errors, and text for other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.visible import visible, visible_json
 
 
 def echo(text: str, *, err: bool = False, label: str = "") -> None:
-    """Print `text` behind our own coloured `label`, without anything that a terminal would obey."""
+    """Print `text` behind our own coloured `label`; characters that control a terminal are spelt out."""
     head = f"{click.style(label, fg='red', bold=True)} " if label else ""
     click.echo(head + visible(text), err=err, color=False if os.environ.get("NO_COLOR") else None)
 

@@ -1,4 +1,4 @@
-"""Who may set which option: the one declaration of every option of every command."""
+"""Declares every option of every command, and which files may set it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Source(Enum):
-    """The furthest place that may set an option; the command line always may."""
+    """The least trusted source that may set an option. The command line may set every option."""
 
     PROJECT = "the project's pyproject.toml, or the user's configuration"
     USER = "the user's configuration"
@@ -15,25 +15,25 @@ class Source(Enum):
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Where an option may be set; `kind` is the type of its value in a file, `does` what a project has no say in."""
+class OptionRule:
+    """Where an option may be set. `kind`: type of the value in a file. `does`: why a project may not set it."""
 
     source: Source
     kind: type | None = None
     does: str = ""
-    announced: bool = False  # a value from a file is told on stderr
+    announced: bool = False  # a value from a file is announced on stderr
 
 
-def _project(kind: type, *, announced: bool = False) -> Setting:
-    return Setting(Source.PROJECT, kind, announced=announced)
+def _project(kind: type, *, announced: bool = False) -> OptionRule:
+    return OptionRule(Source.PROJECT, kind, announced=announced)
 
 
-def _user(kind: type, does: str) -> Setting:
-    return Setting(Source.USER, kind, does, announced=True)
+def _user(kind: type, does: str) -> OptionRule:
+    return OptionRule(Source.USER, kind, does, announced=True)
 
 
-def _command(does: str = "is about one command") -> Setting:
-    return Setting(Source.COMMAND, does=does)
+def _command(does: str = "is about one command") -> OptionRule:
+    return OptionRule(Source.COMMAND, does=does)
 
 
 _RUNS = "chooses what is run"
@@ -43,8 +43,8 @@ _WRITES = "chooses where files are written"
 _INSTALLS = "chooses what is installed"
 
 #: Every option, by its long name.
-SETTINGS: dict[str, Setting] = {
-    # What a project may know better than its user, and what does no harm.
+SETTINGS: dict[str, OptionRule] = {
+    # Harmless options that a project may know better than its user.
     "timeout": _project(float),
     "query-timeout": _project(float),
     "jobs": _project(int),
@@ -54,14 +54,14 @@ SETTINGS: dict[str, Setting] = {
     "function": _project(str),
     "border": _project(str),
     "debug-artifacts": _project(bool),
-    "check": _project(str),  # without a baseline: that one names settings, and a backend, which is code
+    "check": _project(str),  # without a baseline, which names a backend, and that is code
     "output": _project(str, announced=True),  # within the project
-    # What only the user may decide once and for all.
+    # Options that only the user may set in a file.
     "python": _user(str, _RUNS),
     "trace": _user(str, _SHOWS),
     "include-values": _user(bool, _SHOWS),
     "yes": _user(bool, "answers questions in the user's place"),
-    # What belongs to one command.
+    # Options of one command line.
     "oracle": _command(_RUNS),
     "oracle-matches": _command(),
     "backend": _command(_RUNS),

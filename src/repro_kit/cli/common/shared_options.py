@@ -1,4 +1,4 @@
-"""The options that commands share, and what they amount to: `Options` and `Ui`."""
+"""Options that several commands share, and the `Options` and `Ui` made of them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Positive(click.FloatRange):
-    """A number above 0; Python's ``nan`` and ``inf`` are none."""
+    """A finite number above 0."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a number that can be counted to.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 
-_MOST = 10**9  # seconds, runs, GiB: more than anybody waits for, and no more than a clock can count
+_MOST = 10**9  # seconds, runs, GiB: larger values would overflow a clock
 POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
-_SAID = "repro_kit.said"  # in a context: what files set was told
+_NOTED = "repro_kit.noted"  # in a context: the notes about files were printed
 COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
 PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
@@ -60,19 +60,19 @@ def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | No
 
 interface_options = _decorate(
     click.option("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
-    click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
-    click.option("-v", "--verbose", count=True, help="Show more of what is done."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only warnings and the result."),
+    click.option("-v", "--verbose", count=True, help="Print more details."),
     click.option("-y", "--yes", is_flag=True, help="Answer every question with yes."),
 )
 
 python_option = click.option(
-    "--python", metavar="PATH", help="Interpreter that has torch.  [default: the active environment's]"
+    "--python", metavar="PATH", help="Python interpreter that has torch.  [default: the active environment's]"
 )
 
 subject_options = _decorate(
     python_option,
-    click.option("-o", "--output", metavar="PATH", help="Where the case goes.  [default: ./NAME.repro]"),
-    click.option("--fresh", is_flag=True, help="Remove the case that is there, and start anew."),
+    click.option("-o", "--output", metavar="PATH", help="Path of the case.  [default: ./NAME.repro]"),
+    click.option("--fresh", is_flag=True, help="Remove the existing case, and start again."),
 )
 
 stage_options = _decorate(
@@ -80,76 +80,85 @@ stage_options = _decorate(
         "--timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Seconds for a run of the command.  [{_DEFAULT.observe.timeout:g}]",
+        help=f"Time limit of a run of the command, in seconds.  [{_DEFAULT.observe.timeout:g}]",
     ),
     click.option(
         "--query-timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Seconds for a run of a captured program.  [{_DEFAULT.capture.query_timeout:g}]",
+        help=f"Time limit of a run of a captured program, in seconds.  [{_DEFAULT.capture.query_timeout:g}]",
     ),
-    click.option("-j", "--jobs", type=COUNT, metavar="N", help="Runs at the same time.  [default: cores]"),
+    click.option("-j", "--jobs", type=COUNT, metavar="N", help="Number of parallel runs.  [default: cores]"),
     click.option(
         "--failure",
         type=click.IntRange(min=0, max=_MOST),
         metavar="N",
-        help="Which of several failures; 0 is the first.",
+        help="Which failure to take if there are several; 0 is the first.",
     ),
     click.option(
         "--check",
         metavar="SYMPTOM",
         callback=_checked_symptom,
-        help="Look for what raises nothing: accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, "
-        "memory>X.",
+        help="Look for a symptom that raises no error: accuracy, recompiles>N, graph-breaks>N, compile-time>S, "
+        "slowdown>X, memory>X.",
     ),
     click.option(
-        "--oracle", metavar="CMD", help="A command that runs it and tells: exit status 0 good, 125 skip, else bad."
+        "--oracle",
+        metavar="CMD",
+        help="Command that runs the script and judges the run by exit status: 0 good, 125 skip, any other bad.",
     ),
-    click.option("--oracle-matches", metavar="REGEX", help="Of a bad run the output matches this, or it is another."),
-    click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in a further run."),
     click.option(
-        "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in a further run."
+        "--oracle-matches",
+        metavar="REGEX",
+        help="Count a bad run only if its output matches REGEX; otherwise it is another failure.",
     ),
-    click.option("--function", metavar="NAME", help="Dynamo's bytecode and guards of this function, in a further run."),
-    click.option("--budget", type=COUNT, metavar="N", help=f"Queries of a reduction.  [{_DEFAULT.minify.budget}]"),
+    click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in an extra run."),
     click.option(
-        "--deadline", type=POSITIVE, metavar="S", help=f"Seconds of a reduction.  [{_DEFAULT.minify.deadline:g}]"
+        "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in an extra run."
+    ),
+    click.option("--function", metavar="NAME", help="Collect Dynamo's bytecode and guards of NAME in an extra run."),
+    click.option("--budget", type=COUNT, metavar="N", help=f"Query limit of a reduction.  [{_DEFAULT.minify.budget}]"),
+    click.option(
+        "--deadline",
+        type=POSITIVE,
+        metavar="S",
+        help=f"Time limit of a reduction, in seconds.  [{_DEFAULT.minify.deadline:g}]",
     ),
     click.option(
         "--border",
         type=click.Choice(["dynamo", "aot", "auto"]),
-        help="Graph to reduce: torch-level, aten, or the smaller of both.  [dynamo]",
+        help="Graph to reduce: torch operators (dynamo), aten operators (aot), or the smaller (auto).  [dynamo]",
     ),
-    click.option("--events", metavar="FILE", help="Append a reduction's events to this file, as JSON lines."),
+    click.option("--events", metavar="FILE", help="Append the events of a reduction to this file, as JSON lines."),
 )
 
 matrix_options = _decorate(
+    click.option("--preset", type=click.Choice(PRESETS), help=f"How many cells to run.  [{_DEFAULT.ablate.preset}]"),
     click.option(
-        "--preset", type=click.Choice(PRESETS), help=f"How many cells an ablation has.  [{_DEFAULT.ablate.preset}]"
-    ),
-    click.option(
-        "--backend", "backends", multiple=True, metavar="NAME", help="Try this backend too (may be repeated)."
+        "--backend", "backends", multiple=True, metavar="NAME", help="Also try this backend (may be repeated)."
     ),
     click.option(
         "--axis",
         "axes",
         multiple=True,
         metavar="NAME=V,V",
-        help="Vary this too: dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
+        help="Also vary dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
     ),
-    click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes, not one at a time."),
+    click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes."),
     click.option(
         "--on",
         type=click.Choice(["auto", "program", "script", "both"]),
-        help="What the cells are run on: the captured graph as a program, the script, or both.  [auto: the program]",
+        help="Run the cells on the captured graph, the script, or both.  [auto: the graph]",
     ),
-    click.option("--repeat", type=COUNT, metavar="N", help="Runs of a cell that does not fail.  [1]"),
+    click.option(
+        "--repeat", type=COUNT, metavar="N", help="How often to run a cell that does not fail.  [by the failure rate]"
+    ),
     click.option(
         "--workarounds/--no-workarounds",
         default=None,
-        help="Try on the script what makes it work now, and measure what that costs.  [yes]",
+        help="Try workarounds on the script, and measure what they cost.  [yes]",
     ),
-    click.option("--stop-early", is_flag=True, default=None, help="Run no further cells once the layer is known."),
+    click.option("--stop-early", is_flag=True, default=None, help="Stop once the layer is known."),
 )
 
 bundle_options = _decorate(
@@ -157,35 +166,35 @@ bundle_options = _decorate(
         "--include-values",
         is_flag=True,
         default=None,
-        help="Put tensor values, and the values of the command's arguments, into the bundle.",
+        help="Put tensor values and the values of command arguments into the bundle.",
     ),
     click.option(
         "--trace",
         type=click.Choice(["yes", "no", "redacted"]),
-        help="Put trace, artifacts and logs into the bundle, or the trace without code.  [default: ask]",
+        help="Put trace, artifacts and logs into the bundle; redacted: the trace without code.  [default: ask]",
     ),
-    click.option("--dry-run", is_flag=True, help="List the files of the bundle, and write none."),
+    click.option("--dry-run", is_flag=True, help="List the files of the bundle without writing them."),
 )
 
 
 def merged(ctx: click.Context) -> dict[str, Any]:
-    """The command's parameters; what the command line leaves open comes from files, which the user is told once."""
+    """The command's parameters. Files set those that the command line leaves open; the user is told once."""
     values = dict(ctx.params)
     defaults = read_defaults(Path.cwd())
-    said = list(defaults.notes)
+    notes = list(defaults.notes)
     for name, default in defaults.values.items():
         if name in values and ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             values[name] = _fitting(ctx, default)
-            said += filter(None, [default.announcement])
-    if not ctx.meta.setdefault(_SAID, False):
-        ctx.meta[_SAID] = True
-        for line in said:
+            notes += filter(None, [default.announcement])
+    if not ctx.meta.setdefault(_NOTED, False):
+        ctx.meta[_NOTED] = True
+        for line in notes:
             echo(f"note: {line}", err=True)
     return values
 
 
 def _fitting(ctx: click.Context, default: Default) -> Any:
-    """The value of a default, which must be one that the command line may give, too."""
+    """The value of a default, checked as if it came from the command line."""
     param = next(parameter for parameter in ctx.command.params if parameter.name == default.name)
     try:
         return param.type_cast_value(ctx, default.value)
@@ -194,7 +203,7 @@ def _fitting(ctx: click.Context, default: Default) -> Any:
 
 
 def _check_oracle(values: dict[str, Any]) -> None:
-    """Raise ReproKitError where what is said of an oracle cannot be."""
+    """Raise ReproKitError if the oracle options contradict each other."""
     if values.get("oracle") is None and values.get("oracle_matches") is None:
         return
     from repro_kit.session.verdicts.user_oracle import of_options
@@ -205,7 +214,7 @@ def _check_oracle(values: dict[str, Any]) -> None:
 
 
 def make_options(values: dict[str, Any]) -> Options:
-    """The stages' options; what is not set is at its default, `jobs` at the number of usable cores."""
+    """The options of the stages. An option that is not set has its default; `jobs` is the number of usable cores."""
     _check_axes(values.get("axes") or ())
     _check_oracle(values)
     given = {name: value for name, value in values.items() if name in _DEFAULT.flat() and value is not None}
@@ -214,14 +223,14 @@ def make_options(values: dict[str, Any]) -> Options:
 
 
 def make_ui(values: dict[str, Any]) -> Ui:
-    """The terminal as `--json`, `-q`, `-v` and `--yes` want it."""
+    """The `Ui` for `--json`, `-q`, `-v` and `--yes`."""
     from repro_kit.ui import Ui
 
     return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values["yes"])
 
 
 def _check_axes(axes: tuple[str, ...]) -> None:
-    """Raise ReproKitError for an axis that cannot be."""
+    """Raise ReproKitError for an axis that does not exist."""
     for axis in axes:
         try:
             parse_axis(axis)

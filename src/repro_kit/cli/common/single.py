@@ -1,4 +1,4 @@
-"""The commands that run one stage: what they need is run before it where it is missing."""
+"""Commands that run one stage, after the earlier stages whose results are missing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 def run_one(
     ctx: click.Context, job: Job, name: str, report: Callable[[Job, StageEnding], StageEnding] | None = None
 ) -> None:
-    """Run stage `name` on the job's case, after those it needs and the case lacks; `report` has the last word."""
+    """Run stage `name` on the job's case, after the stages that it needs and the case lacks.
+
+    `report` may change how the command ends.
+    """
     work(ctx, job, [*missing(job, name), name], again=[name], report=report)
 
 
 def missing(job: Job, name: str, *, uses: bool = False) -> list[str]:
-    """The stages that stage `name` needs and the case lacks; with `uses`, those too whose results it would take."""
+    """The stages that stage `name` needs and the case lacks; with `uses`, also those whose results are optional."""
     from repro_kit.pipeline.registry import REGISTRY, prerequisites
 
     wanted = [*prerequisites(name), *(REGISTRY[name].uses if uses else ())]

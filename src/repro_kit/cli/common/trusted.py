@@ -1,4 +1,4 @@
-"""Which files may set defaults: those that nobody but the user can have written where the user works."""
+"""Which configuration files to trust: those that nobody but the user can have written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """A file of settings, and why it does not count (empty: it does). `content` is empty then."""
+    """A configuration file. `ignored` says why the file is ignored; `content` is empty then."""
 
     path: Path
     content: bytes = b""
@@ -23,10 +23,10 @@ class SettingsFile:
 
 
 def project_file(cwd: Path) -> SettingsFile | None:
-    """The nearest pyproject.toml from `cwd` upward; None without one, or where one that does not count sets nothing.
+    """The nearest pyproject.toml from `cwd` upward, if there is one; an ignored one must mention repro-kit to count.
 
-    It counts from `cwd` up to the root of its repository (without one: in `cwd` alone), where the file and every
-    directory on the way to it are the user's, and nobody else can write them. `cwd` has no links in it.
+    The file is trusted if it lies between `cwd` and the root of its repository (without a repository: in `cwd`), and
+    if it and every directory on the way to it belong to the user and nobody else can write them. `cwd` has no links.
     """
     path = next((at / "pyproject.toml" for at in (cwd, *cwd.parents) if _is_there(at / "pyproject.toml")), None)
     if path is None:
@@ -47,24 +47,26 @@ def project_file(cwd: Path) -> SettingsFile | None:
 def user_file() -> SettingsFile | None:
     """The user's own configuration; None without one.
 
-    Raises ReproKitError where somebody else could have written it.
+    Raises ReproKitError if somebody else could have written it.
     """
     path = user_path()
     if path is None or not _is_there(path):
         return None
     try:
-        path = path.resolve(strict=True)  # a link to where one keeps such files is the user's own
+        path = path.resolve(strict=True)  # a link is fine: the user made it
         content, why = _read(path, os.O_NOFOLLOW)
         why = why or next((problem for at in path.parents if (problem := _shared(at))), "")
     except (OSError, RuntimeError) as error:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     if why:
-        raise UsageError(f"{path} cannot be trusted: {why}; make it yours alone (chmod go-w), or remove it.")
+        raise UsageError(
+            f"{path} cannot be trusted: {why}; make sure that only you can write it (chmod go-w), or remove it."
+        )
     return SettingsFile(path, content)
 
 
 def user_path() -> Path | None:
-    """Where the user's own configuration is looked for."""
+    """The path of the user's own configuration; None for a user without a home."""
     home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if home.is_absolute():
         return home / "repro-kit" / "config.toml"
@@ -79,33 +81,33 @@ def _is_there(path: Path) -> bool:
 
 
 def _project_root(cwd: Path) -> Path:
-    """The nearest directory that holds a `.git` of the user's; without one, `cwd`."""
+    """The nearest directory with a `.git` of the user's own, else `cwd`."""
     root = next((at for at in (cwd, *cwd.parents) if os.path.lexists(at / ".git")), cwd)
     return root if root == cwd or (root / ".git").lstat().st_uid == os.geteuid() else cwd
 
 
 def _read(path: Path, flags: int) -> tuple[bytes, str]:
-    """What the file says, and why it is not the user's own; never waits, whatever kind of file it is."""
+    """The content of the file, and why it cannot be trusted. Never blocks, whatever kind of file it is."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            return b"", "it is no regular file"
+            return b"", "it is not a regular file"
         content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
             return content, f"it is larger than {_LARGEST >> 20} MiB"
         return content, _problem_of(status, "it ")
 
 
-def _problem_of(status: os.stat_result, what: str) -> str:
-    """Why something may not be the user's own: `what` begins the sentence."""
+def _problem_of(status: os.stat_result, subject: str) -> str:
+    """Why the file or directory cannot be trusted; `subject` begins the sentence."""
     if status.st_uid != os.geteuid():
-        return f"{what}belongs to another user"
-    return f"{what}can be written by others" if status.st_mode & _OTHERS else ""
+        return f"{subject}belongs to another user"
+    return f"{subject}can be written by others" if status.st_mode & _OTHERS else ""
 
 
 def _shared(directory: Path) -> str:
-    """Why others could replace what lies in `directory`."""
+    """Why others could replace a file in `directory`."""
     status = directory.lstat()
     if status.st_uid not in (os.geteuid(), 0):
         return f"{directory} belongs to another user"

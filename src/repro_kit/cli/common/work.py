@@ -1,4 +1,4 @@
-"""Take a case through the pipeline for a command, and tell how it ended."""
+"""Run the pipeline on a case for a command, and print how it ended."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """A case to work on, and how."""
+    """A case to work on, with its options and its user interface."""
 
     case: Case
     options: Options
     ui: Ui
-    resumed: bool  # the case was there before
+    resumed: bool  # the case existed before
 
 
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
@@ -52,7 +52,10 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
 
 
 def existing_case(ctx: click.Context, path: Path) -> Job:
-    """The job on the case at `path`. Raises ReproKitError when it has none, or its interpreter is gone."""
+    """The job on the case at `path`.
+
+    Raises ReproKitError if there is no case, or its interpreter is gone.
+    """
     from repro_kit.case.case import Case
     from repro_kit.case.lock import alone
     from repro_kit.session.case_paths import bundle_path
@@ -61,13 +64,13 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
-        raise UsageError(f"--fresh needs the command itself, not its case {path}.")
-    Case.open(path)  # what is no case gets no lock
+        raise UsageError(f"--fresh needs the original command, not the case {path}.")
+    Case.open(path)  # a path that is not a case gets no lock
     ctx.with_resource(alone(path))
     case = Case.open(path)
     subject = case.file.subject
     if ctx.params.get("python") not in (None, subject.python):
-        raise UsageError(f"{path} is about {subject.python}; collect anew to use another interpreter.")
+        raise UsageError(f"{path} was made with {subject.python}; run collect again to use another interpreter.")
     ui = make_ui(values)
     agree(case, ui)
     if subject.form != "command":
@@ -78,7 +81,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
 
 def _watched(ctx: click.Context, path: Path) -> Job:
-    """The job on what `repro_kit.watch` left at `path`, which becomes a case."""
+    """The job on the output of `repro_kit.watch` at `path`, which becomes a case."""
     from repro_kit.case.lock import alone
     from repro_kit.commands.intake.watched_case import take_up
     from repro_kit.session.case_paths import bundle_path
@@ -95,14 +98,14 @@ def _watched(ctx: click.Context, path: Path) -> Job:
 
 
 def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Options:
-    """The options that the case was collected with, but for what this command line says."""
+    """The options that the case was collected with, overridden by this command line."""
     from repro_kit.session.kept_options import read_options
 
     now, kept = make_options(values), read_options(case)
     if kept is None:
         return now
-    here = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    return kept.with_(**{name: value for name, value in now.flat().items() if name in (*here, "jobs")})
+    given = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return kept.with_(**{name: value for name, value in now.flat().items() if name in (*given, "jobs")})
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
@@ -125,7 +128,7 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
-    """The job on a case made of the program in the file (or trace) at `path`; None when it holds none."""
+    """The job on a case made of the program or trace at `path`; None if `path` holds no program."""
     from repro_kit.commands.intake.program_sources import reader_of
 
     reader = reader_of(path) if form_of(ctx) == "script" else None
@@ -142,13 +145,13 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     values = merged(ctx)
     options = make_options(values)
     output, failure = options.bundle.output, options.observe.failure
-    place = program_place(path, output)
-    subject = program_subject(place, Path.cwd(), values["python"], os.environ)
-    case, resumed = ctx.with_resource(open_case(place, subject, failure, fresh=values["fresh"]))
+    case_directory = program_place(path, output)
+    subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
+    case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
     agree(case, ui)
     write_options(case, options, yes=ui.yes)
-    job = Job(case, options.with_(output=str(bundle_path(place, output))), ui, resumed)
+    job = Job(case, options.with_(output=str(bundle_path(case_directory, output))), ui, resumed)
     with job.ui.stage("read"):
         try:
             adopt(path, programs, case, job.options.capture, job.ui)
@@ -165,9 +168,9 @@ def work(
     again: Sequence[str] = (),
     report: Callable[[Job, StageEnding], StageEnding] | None = None,
 ) -> None:
-    """Run the stages, show the summary (or the JSON), and leave with the exit code.
+    """Run the stages, show the summary (or the JSON), and exit with the exit code.
 
-    `report` has the last word on how it ended.
+    `report` may change how the command ends.
     """
     from repro_kit.cli.output.print_summary import show
     from repro_kit.pipeline.run import StageEnding, collect
@@ -175,14 +178,14 @@ def work(
 
     case, ui = job.case, job.ui
     if job.resumed and not again:
-        ui.note(f"Going on with {case.path}; only what is missing is done (--fresh starts anew).")
+        ui.note(f"Resuming {case.path}: only missing results are computed (--fresh starts again).")
     started = time.monotonic()
     error = None
     try:
         ending = collect(case, job.options, ui, names, again=again)
         ending = report(job, ending) if report is not None else ending
     except KeyboardInterrupt:
-        ending = StageEnding(Exit.INTERRUPTED, f"Interrupted; {case.path} is kept. To go on: {_again()}")
+        ending = StageEnding(Exit.INTERRUPTED, f"Interrupted. {case.path} is kept. To resume: {_again()}")
         error = "interrupted"
     except ReproKitError as problem:
         ending = StageEnding(problem.exit_code, str(problem))
@@ -197,11 +200,11 @@ def work(
 
 
 def _failed(case: Case, names: Sequence[str]) -> str:
-    """What went wrong in the first stage that did."""
-    found = (record for record in map(case.stage, names) if record and record.status == "failed")
-    return next((f"{record.name}: {record.note}" for record in found), "a stage did not run")
+    """The name and the note of the first stage that failed."""
+    failed = (record for record in map(case.stage, names) if record and record.status == "failed")
+    return next((f"{record.name}: {record.note}" for record in failed), "a stage did not run")
 
 
 def _again() -> str:
-    """The command line that goes on: the same one, without what would start anew."""
+    """The command line that resumes: the same one, without `--fresh`."""
     return shlex.join(["repro-kit", *(word for word in sys.argv[1:] if word != "--fresh")])

@@ -1,4 +1,4 @@
-"""What `ablate` shows beside its stage: the plan, expectations, another ablation, Markdown."""
+"""What `ablate` prints besides the stage's own output: the plan, expectations, a comparison, Markdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILE = "ablation.json"  # of a case, and of a bundle
 
 @dataclass(frozen=True)
 class AblationReport:
-    """What is done with the ablation once it is there."""
+    """What the command does with the finished ablation."""
 
     expectations: tuple[Expectation, ...] = ()
     against: Ablation | None = None
@@ -33,7 +33,7 @@ class AblationReport:
 
     @classmethod
     def asked(cls, expect: tuple[str, ...], against: str | None, markdown: bool) -> AblationReport:
-        """As the command line asks for it. Raises ReproKitError for what cannot be understood or read."""
+        """Read the command's options. Raises ReproKitError for an unknown expectation or an unreadable file."""
         try:
             expectations = tuple(map(parse_expectation, expect))
         except ValueError as error:
@@ -41,7 +41,7 @@ class AblationReport:
         return cls(expectations, read_ablation(Path(against)) if against else None, markdown)
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
-        """Show it; an expectation that is not met makes the command fail."""
+        """Print the ablation. The command fails if an expectation is not met."""
         from repro_kit.case.handles import ABLATION
 
         if ending.exit_code is not Exit.OK or not job.case.holds(ABLATION):
@@ -58,14 +58,14 @@ class AblationReport:
 
 
 def show_plan(job: Job) -> None:
-    """The cells that would be run, and about how long that takes."""
+    """Print the cells that would run, and about how long they take."""
     from repro_kit.case.handles import OBSERVATION
     from repro_kit.stages.ablate.stage import planned
     from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 
     if not job.case.holds(OBSERVATION):
         raise UsageError(
-            f"{job.case.path} was not observed yet, so there is nothing to plan on; ablate without --plan."
+            f"{job.case.path} was not observed yet, so the cells are not known; run ablate without --plan."
         )
     work = planned(job.case, job.options.ablate, job.ui)
     job.ui.print(plan_sentence(work.plans, work.cells))
@@ -74,7 +74,7 @@ def show_plan(job: Job) -> None:
 
 
 def read_ablation(path: Path) -> Ablation:
-    """The ablation in a file, a case or a bundle. Raises ReproKitError where there is none."""
+    """Read the ablation of a file, a case or a bundle. Raises ReproKitError if there is none."""
     try:
         if path.name.endswith(FORMS):
             data = read_one(path, _FILE) or b""
@@ -90,11 +90,17 @@ def read_ablation(path: Path) -> Ablation:
 
 
 def _compare(before: Ablation, after: Ablation, job: Job) -> None:
-    found = changes(before, after)
+    differing = changes(before, after)
     ours, theirs = after.torch or "this torch", before.torch or "the other torch"
-    if not found:
+    if not differing:
         job.ui.note(f"Nothing differs from the other ablation ({theirs} there, {ours} here).")
         return
-    rows = [[it.what, it.before or "no such cell", it.after or "no such cell"] for it in found]
+    rows = [
+        [difference.what, difference.before or "no such cell", difference.after or "no such cell"]
+        for difference in differing
+    ]
     job.ui.table("What differs", ["", f"torch {theirs}", f"torch {ours}"], rows)
-    job.ui.notes.extend(f"{it.what}: {it.before or 'no cell'} there, {it.after or 'no cell'} here" for it in found)
+    job.ui.notes.extend(
+        f"{difference.what}: {difference.before or 'no cell'} there, {difference.after or 'no cell'} here"
+        for difference in differing
+    )

@@ -37,7 +37,7 @@ def draw_section(section: Section) -> RenderableType:
 def draw_item(item: Item) -> RenderableType:
     """One finding: title, places, then its blocks indented."""
     parts: list[RenderableType] = [_text(item.title, "bold")]
-    parts += [_text(place, "cyan") for place in item.places]
+    parts += [_text(source_line, "cyan") for source_line in item.places]
     parts += [Padding(drawn, (0, 0, 0, 2)) for block in item.blocks for drawn in _block(block)]
     return Group(*parts)
 

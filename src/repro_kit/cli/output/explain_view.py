@@ -20,7 +20,7 @@ from repro_kit.ui import Ui
 
 
 def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str], html: Path | None) -> None:
-    """What one trace says."""
+    """Print what one trace says."""
     _show(ui, explained.report(cwd), names, html)
     ui.result(explained.as_json())
 
@@ -28,20 +28,21 @@ def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str]
 def show_difference(
     ui: Ui, source: TraceSource, other: TraceSource, cwd: Path, names: Sequence[str], html: Path | None
 ) -> None:
-    """In what `source` differs from `other`, which comes first. Raises ReproKitError when they cannot be compared."""
+    """Print how `source` differs from the earlier `other`. Raises ReproKitError if they are of different kinds."""
     before, after = insights_of(other), insights_of(source)
     if before.text != after.text:
         text, trace = (other, source) if before.text else (source, other)
         raise UsageError(
-            f"{text.name} is text of TORCH_LOGS, which tells less than the trace {trace.name}; give two of a kind."
+            f"{text.name} is text of TORCH_LOGS, which holds less than the trace {trace.name}; compare two logs "
+            "or two traces."
         )
-    found = difference(before, after)
-    _show(ui, compared_report(found, context_of(after, cwd), (other.name, source.name)), names, html)
-    ui.result(to_data(found))
+    differences = difference(before, after)
+    _show(ui, compared_report(differences, context_of(after, cwd), (other.name, source.name)), names, html)
+    ui.result(to_data(differences))
 
 
 def show_kinds(ui: Ui, source: TraceSource) -> None:
-    """The artifacts of a trace by kind."""
+    """List the artifacts of a trace by kind."""
     kinds = artifacts.kinds_in(source.trace)
     if not kinds:
         raise UsageError(f"{source.trace} holds no artifacts.")
@@ -51,43 +52,43 @@ def show_kinds(ui: Ui, source: TraceSource) -> None:
 
 
 def write_artifacts(ui: Ui, source: TraceSource, kinds: Sequence[str], ids: Sequence[str], directory: Path) -> None:
-    """Write artifacts below `directory`, and say where each is."""
+    """Write artifacts below `directory`, and print the path of each."""
     written = artifacts.write_artifacts(source.trace, kinds, ids, directory)
-    for one in written:
-        ui.print(one.path + (f"  ({one.note})" if one.note else ""))
+    for artifact in written:
+        ui.print(artifact.path + (f"  ({artifact.note})" if artifact.note else ""))
     ui.result({"written": to_data(written)})
 
 
 def write_perfetto(ui: Ui, source: TraceSource, file: Path) -> None:
-    """Write the phases for Perfetto."""
+    """Write the phases of all compiles for Perfetto."""
     artifacts.write_perfetto(source.trace, file)
-    ui.note(f"For https://ui.perfetto.dev: {file}")
+    ui.note(f"Open {file} at https://ui.perfetto.dev.")
 
 
 def write_tlparse(ui: Ui, source: TraceSource, directory: Path) -> None:
-    """Write tlparse's pages. Raises ReproKitError when it is not installed."""
+    """Write tlparse's pages. Raises ReproKitError if tlparse is not installed."""
     program = tlparse()
     if program is None:
         raise UsageError("tlparse is not installed: pip install 'repro-kit[tlparse]'.")
     logs = sorted(source.trace.glob("*.log")) if source.trace.is_dir() else [source.trace]
     write_html(program, logs, directory)
-    ui.note(f"tlparse's pages: {directory / 'index.html' if len(logs) == 1 else directory}")
+    ui.note(f"Pages of tlparse: {directory / 'index.html' if len(logs) == 1 else directory}")
 
 
 def _show(ui: Ui, report: ExplainReport, names: Sequence[str], html: Path | None) -> None:
-    """The sentences; the sections called `names` (``all``: those that say something), else how to get at them."""
-    known = [it.name for it in report.sections]
-    unknown = [name for name in names if name not in (*known, "all")]
+    """Print the sentences, then the sections called `names` (``all``: those with content), else how to see them."""
+    names_here = [section.name for section in report.sections]
+    unknown = [name for name in names if name not in (*names_here, "all")]
     if unknown:
-        raise UsageError(f"There is no section {', '.join(unknown)} here; there are {', '.join(known)}.")
+        raise UsageError(f"There is no section {', '.join(unknown)}; the sections are {', '.join(names_here)}.")
     if html is not None:
         _write(html, page(report))
     ui.show(draw_sentences(report.sentences, ui.symbol))
-    wanted = [it for it in report.sections if it.name in names or ("all" in names and not it.empty)]
+    wanted = [section for section in report.sections if section.name in names or ("all" in names and not section.empty)]
     for section in wanted:
         ui.print("")
         ui.show(draw_section(section))
-    there = [it.name for it in report.sections if not it.empty and it not in wanted]
+    there = [section.name for section in report.sections if not section.empty and section not in wanted]
     if html is not None:
         ui.note(f"The page: {html}")
     elif not wanted and there:

@@ -1,4 +1,4 @@
-"""``bundle --open`` and ``bundle --gh``: from a finished bundle to an issue of PyTorch's."""
+"""``bundle --open`` and ``bundle --gh``: turn a finished bundle into an issue of PyTorch."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SECONDS = 120
 
 @dataclass(frozen=True)
 class Filing:
-    """What is done with the bundle once it is packed."""
+    """What the command does with the packed bundle."""
 
     open: bool = False
     gh: bool = False
 
     def check(self) -> None:
-        """Raises ReproKitError when `gh` was asked for and is not installed."""
+        """Raise ReproKitError if `--gh` was given and `gh` is not installed."""
         if self.gh and shutil.which("gh") is None:
-            raise UsageError("--gh needs GitHub's command `gh` (https://cli.github.com); without it, use --open.")
+            raise UsageError("--gh needs GitHub's command `gh` (https://cli.github.com). Install it, or use --open.")
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
-        """Show where the issue goes, or file it; nothing is sent without a yes."""
+        """Show the link to a new issue, or file it. Nothing is sent before the user says yes."""
         made = ending.exit_code in (Exit.OK, Exit.UNVERIFIED) and not job.options.bundle.dry_run
         if not (made and (self.open or self.gh)):
             return ending
@@ -41,14 +41,14 @@ class Filing:
         from repro_kit.commands.show import story_at
         from repro_kit.files import read_text
 
-        packed = job.case.path / "bundle"  # never the case's own story, which is not redacted
+        packed = job.case.path / "bundle"  # the case's own story is not redacted
         story = story_at(packed)
         body = body_of(read_text(packed / "issue.md"))
         if self.open:
             link = new_issue_link(story, body)
             job.ui.note(f"New issue: {link}")
             if sys.stdout.isatty() and not webbrowser.open(link):
-                job.ui.note("No browser could be opened; follow the link by hand.")
+                job.ui.note("No browser could be opened. Open the link by hand.")
         if self.gh:
             _create(job, story, body)
         return ending

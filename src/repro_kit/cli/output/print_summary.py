@@ -1,4 +1,4 @@
-"""The end of a command on a case, in words: what failed, where, how small it got, and what to do with it."""
+"""The summary of a command on a case: what failed, where, how small the reproducer is, and what to do next."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _TITLES = {
 
 
 def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> None:
-    """Print the summary; `sentence` is the pipeline's own word where it ended early, `names` the stages asked for."""
+    """Print the summary of a command on a case.
+
+    `sentence` says why the pipeline ended early; `names` are the stages that were asked for.
+    """
     if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
         ui.error(sentence)
     elif sentence:
-        first, _, rest = sentence.partition("\n")  # the first line is the stage's own, which is shown unless quiet
+        first, _, rest = sentence.partition("\n")  # the stage itself printed the first line, unless quiet
         ui.print("\n".join(filter(None, [first if ui.quiet else "", rest])) or f"The case: {outcome.case}")
     elif "bundle" in names:
         ui.panel(_TITLES[outcome.exit], [*_lines(outcome)])
@@ -34,10 +37,10 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
 def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     if outcome.failure:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
-    yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is not known")
+    yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is unknown")
     yield "size", _size(outcome)
     if outcome.passes_with and outcome.level == "program":
-        yield "twin", f"{outcome.passes_with}: that passes"
+        yield "passes", f"with {outcome.passes_with}"
     if outcome.flaky:
         yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:
@@ -56,7 +59,7 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
 def _size(outcome: CaseSummary) -> str:
     if outcome.level == "script":
         why = f": {outcome.reason}" if outcome.reason and outcome.verified else ""
-        return f"not minimized, the bundle runs the script{why}"
+        return f"not minimized; the bundle runs the script{why}"
     if outcome.statements is None:
         return "not minimized"
     before, after = outcome.statements_before, outcome.statements
@@ -67,10 +70,10 @@ def _size(outcome: CaseSummary) -> str:
 def _verified(outcome: CaseSummary) -> str:
     if outcome.verified:
         return "yes: repro.py fails the same way in a fresh process, and passes without torch.compile"
-    return f"NO: {outcome.reason or 'repro.py was not seen to fail the same way'}"
+    return f"NO: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
 
 
 def _others(outcome: CaseSummary) -> str:
-    known = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:5])
+    listed = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:5])
     more = len(outcome.others) - 5
-    return f"other failures, take one with {known}" + (f"; and {more} more" if more > 0 else "")
+    return f"other failures; to take one: {listed}" + (f"; and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Stories as a terminal shows them: `show` and `diff`."""
+"""Print stories in the terminal, for `show` and `diff`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 1000  # lines of anything
 
 
 def tell(story: Story, ui: Ui) -> None:
-    """Print the story: what happened, the matrix, the graph that is left, and the twin that passes."""
+    """Print the story: the failure, the matrix, the reduced graph, and the nearest variant that passes."""
     ui.print(story.title)
     ui.panel("Story", [*_about(story)])
     if story.ablation:
@@ -53,12 +53,12 @@ def tell(story: Story, ui: Ui) -> None:
 def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
     """Print how two stories differ."""
     ui.print(comparison.sentence)
-    for it in comparison.contrasts:
-        if it.rows:
-            ui.table(it.what.capitalize(), ["", *names], it.rows)
-    alike = [it.what for it in comparison.contrasts if not it.rows]
+    for part in comparison.contrasts:
+        if part.rows:
+            ui.table(part.what.capitalize(), ["", *names], part.rows)
+    alike = [part.what for part in comparison.contrasts if not part.rows]
     if alike:
-        ui.note(f"No difference in {', '.join(alike)}.")
+        ui.note(f"These do not differ: {', '.join(alike)}.")
     if comparison.diff:
         _print(ui, "Programs", comparison.diff)
 

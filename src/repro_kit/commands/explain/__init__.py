@@ -1,1 +1,1 @@
-"""The `explain` command: a trace, a case or a run of the script explained."""
+"""The `explain` command: explains a log, a case, or a new run of a script."""

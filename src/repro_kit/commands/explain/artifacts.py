@@ -1,4 +1,4 @@
-"""What lies in a trace, as files: its artifacts by kind and compile id, and the phases for Perfetto."""
+"""Write the artifacts of a trace as files, by kind and compile id, and the phases for Perfetto."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_kit.trace import read
 from repro_kit.trace.extraction import extracted, listed
 from repro_kit.trace.perfetto import chrome_trace
 
-_HEAD = 3  # pieces of a Chrome trace with at least one event: what it begins with, the event, what it ends with
+_HEAD = 3  # pieces of a Chrome trace with at least one event: head, event, tail
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ArtifactKind:
 
 @dataclass(frozen=True)
 class Written:
-    """An artifact that was written; `note` says what was repaired in it, or is wrong with it."""
+    """An artifact that was written. `note` says what was repaired in it, or what is wrong with it."""
 
     path: str
     compile_id: str
@@ -36,7 +36,7 @@ class Written:
 
 
 def kinds_in(trace: Path) -> tuple[ArtifactKind, ...]:
-    """The kinds of artifacts in `trace`, in order of their first."""
+    """The kinds of artifacts in `trace`, in the order of their first occurrence."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     compiles: dict[str, dict[str, None]] = {}
@@ -54,13 +54,13 @@ def write_artifacts(
 ) -> tuple[Written, ...]:
     """Write the artifacts of these kinds and compiles below `directory`.
 
-    Raises ReproKitError when there is none, or they cannot be written.
+    Raises ReproKitError if there are none, or a file cannot be written.
     """
     written = []
-    for one in extracted(read(trace), kinds, compile_ids):
-        path = directory / one.info.path
-        _write(path, [one.text.encode("utf-8", "replace")])
-        written.append(Written(str(path), str(one.info.compile or ""), one.note))
+    for artifact in extracted(read(trace), kinds, compile_ids):
+        path = directory / artifact.info.path
+        _write(path, [artifact.text.encode("utf-8", "replace")])
+        written.append(Written(str(path), str(artifact.info.compile or ""), artifact.note))
     if not written:
         wanted = (" or ".join(kinds) or "artifact") + (f" of {', '.join(compile_ids)}" if compile_ids else "")
         raise UsageError(f"The trace {trace} holds no {wanted}; --list shows what it holds.")
@@ -68,11 +68,14 @@ def write_artifacts(
 
 
 def write_perfetto(trace: Path, file: Path) -> None:
-    """Write the phases of all compiles for ui.perfetto.dev. Raises ReproKitError when it cannot, or there are none."""
+    """Write the phases of all compiles for ui.perfetto.dev.
+
+    Raises ReproKitError if there are none, or the file cannot be written.
+    """
     pieces = chrome_trace(read(trace))
     start = [*islice(pieces, _HEAD)]
     if len(start) < _HEAD:
-        raise UsageError(f"The trace {trace} tells of no phases, so there is nothing to show in Perfetto.")
+        raise UsageError(f"The trace {trace} records no phases, so there is nothing to show in Perfetto.")
     _write(file, chain(start, pieces))
 
 

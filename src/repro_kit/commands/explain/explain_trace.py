@@ -1,4 +1,4 @@
-"""Explain: what a trace says, and what to do about it; from a log, a case, or a run of the script."""
+"""Explain a trace: from a log, a case, or a new run of the script."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from repro_kit.trace.insights import Insights, gather
 from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
-_SETTINGS = "settings.txt"  # what the run depended on; another text makes it stale
+_SETTINGS = "settings.txt"  # what the run depended on; the run is stale when this text changes
 _STAGE = Stage("explain", __name__, settings=("timeout",))
 
 
 @dataclass(frozen=True)
 class TraceSource:
-    """A trace and what it is of. `state`: the settings and files that the run of a case's trace depended on."""
+    """A trace, its name and its case. `state`: the settings and files that the traced run depended on."""
 
     trace: Path
     name: str
@@ -44,35 +44,36 @@ class TraceSource:
 
 
 def source_of_case(case: Case, options: ObserveOptions, ui: Ui, *, as_it_is: bool = False) -> TraceSource:
-    """The trace of the case's script, which is run where there is none, or it was changed since (`as_it_is`: not then).
+    """The trace of the case's script.
 
-    Raises ReproKitError when nothing was compiled.
+    The script is run if it has no trace, or changed since; with `as_it_is`, an outdated trace is good enough.
+    Raises ReproKitError if nothing was compiled.
     """
     name = " ".join(command(case.file.subject)[1:])
-    found = _trace_of(case, options, as_it_is)
-    if found is not None:
-        return TraceSource(found[0], name, case, found[1])
+    current = _trace_of(case, options, as_it_is)
+    if current is not None:
+        return TraceSource(current[0], name, case, current[1])
     agree(case, ui)
     with ui.stage("run"):
         return TraceSource(_run(case, options, ui), name, case, settings_of(_STAGE, case, options))
 
 
 def insights_of(source: TraceSource) -> Insights:
-    """What the trace holds. Raises ReproKitError when it holds nothing."""
+    """The insights of the trace. Raises ReproKitError if the trace is empty."""
     insights = gather(source.trace)
     if not insights.events:
         raise UsageError(
-            f"{source.trace} holds nothing of torch's; give a log or directory of TORCH_TRACE, or text of TORCH_LOGS."
+            f"{source.trace} holds no records of torch; give a TORCH_TRACE log or directory, or the text of TORCH_LOGS."
         )
     return insights
 
 
 def explain(source: TraceSource, cwd: Path) -> Explained:
-    """What the trace says. Raises ReproKitError when it says nothing."""
+    """Explain the trace. Raises ReproKitError if the trace is empty."""
     insights = insights_of(source)
     context = context_of(insights, cwd)
-    found = tuple(_untried(suggestion) for suggestion in suggestions(context))
-    explained = Explained(source.name, sentences(context, found), found, insights, state=source.state)
+    trials = tuple(_untried(suggestion) for suggestion in suggestions(context))
+    explained = Explained(source.name, sentences(context, trials), trials, insights, state=source.state)
     if source.case is None:
         return explained
     before = read_before(source.case)
@@ -81,11 +82,11 @@ def explain(source: TraceSource, cwd: Path) -> Explained:
 
 
 def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Path) -> Explained:
-    """What the trace says, and what each suggestion does when the case's script is run with it."""
+    """Explain the trace, and run the case's script once with each suggestion."""
     explained = explain(source, cwd)
-    found = suggestions(context_of(explained.insights, cwd))
+    suggested = suggestions(context_of(explained.insights, cwd))
     with ui.stage("try"):
-        tried = try_all(found, explained.insights, case, timeout, ui)
+        tried = try_all(suggested, explained.insights, case, timeout, ui)
         ui.done(advice_section.section(tried.trials).summary)
     return _kept(case, _with(explained, tried, cwd))
 
@@ -101,44 +102,46 @@ def _untried(suggestion: Suggestion) -> Trial:
 
 
 def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
-    said = sentences(context_of(explained.insights, cwd), tried.trials)
-    return replace(explained, sentences=said, advice=tried.trials, tried=tried)
+    retold = sentences(context_of(explained.insights, cwd), tried.trials)
+    return replace(explained, sentences=retold, advice=tried.trials, tried=tried)
 
 
 def _trace_of(case: Case, options: ObserveOptions, as_it_is: bool) -> tuple[Path, str] | None:
-    """The trace of the script's own run and what that depended on, if there is a current one in `case`."""
+    """The trace of the script's own run and its settings, if `case` has a current one."""
     ours, observed = case.path / _RUN, case.stage("observe")
     places = (
         (ours, read_text(str(ours / _SETTINGS)) or "", _STAGE),
         (case.path / "observe", observed.settings if observed else "", REGISTRY["observe"]),
     )
-    for place, then, stage in places:
-        there = any((place / "trace").glob("*.log")) if (place / "trace").is_dir() else False
-        if there and (as_it_is or then == settings_of(stage, case, options)):
-            return place / "trace", then
+    for directory, settings, stage in places:
+        has_trace = any((directory / "trace").glob("*.log")) if (directory / "trace").is_dir() else False
+        if has_trace and (as_it_is or settings == settings_of(stage, case, options)):
+            return directory / "trace", settings
     return None
 
 
 def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
-    """One run of the script as it is, with empty caches."""
+    """Run the script once, unchanged, with empty caches."""
     users_logs.check()
-    place = case.path / _RUN
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "trace").mkdir(parents=True)
+    directory = case.path / _RUN
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "trace").mkdir(parents=True)
     ui.progress("running " + " ".join(command(case.file.subject)))
     ran = run_subject(
         case,
-        place,
+        directory,
         why="explain: a trace of it as it is",
         timeout=options.timeout,
-        env={"TORCH_TRACE": str((place / "trace").absolute())},
+        env={"TORCH_TRACE": str((directory / "trace").absolute())},
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
-    if not any((place / "trace").iterdir()):
-        raise StageError(f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {place}.")
-    users_logs.give_back(place, ui)
-    write_atomic(place / _SETTINGS, settings_of(_STAGE, case, options).encode())
+    if not any((directory / "trace").iterdir()):
+        raise StageError(
+            f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {directory}."
+        )
+    users_logs.give_back(directory, ui)
+    write_atomic(directory / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:
-        ui.warn(f"The script did not end well ({exit_name(ran)}); its output is in {place}.")
-    return place / "trace"
+        ui.warn(f"The script failed ({exit_name(ran)}). Its output is in {directory}.")
+    return directory / "trace"

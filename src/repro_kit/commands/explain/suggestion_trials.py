@@ -1,4 +1,4 @@
-"""Try suggestions: run the user's script again with each applied from outside, and measure what became of it."""
+"""Try suggestions: run the user's script again with each one applied from outside, and measure the effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.starts import note_start
 from repro_kit.errors import StageError
 from repro_kit.explain.combine import change_of, combined
-from repro_kit.explain.extra_run import first_specialization, told, variables
+from repro_kit.explain.extra_run import first_specialization, log_about, variables
 from repro_kit.explain.judge import Ruling, Trial, judge
 from repro_kit.explain.numbers import measured
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
@@ -34,15 +34,15 @@ _JOB = "TORCH_COMPILE_JOB_ID"
 
 
 def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, timeout: float, ui: Ui) -> Tried:
-    """What became of every suggestion: those that help first, the best of all before them.
+    """Try every suggestion; helpful ones come first in the result, and the best combination before them.
 
-    What cannot be applied from outside stays untried, and so does what comes after the first few. Raises
-    ReproKitError when the script cannot be run.
+    A suggestion that cannot be applied from outside stays untried, and so do all after the first few.
+    Raises ReproKitError if the script cannot be run.
     """
     chosen = [suggestion for suggestion in suggestions if suggestion.change][:_MOST]
     runs = _Runs(case, timeout, ui, planned=2 + len(chosen))
     cold, warm = runs.cold_and_warm()
-    trials = [judge((it,), cold, runs.one(it), warm) for it in chosen]
+    trials = [judge((suggestion,), cold, runs.one(suggestion), warm) for suggestion in chosen]
     if cold.recompiles:
         trials.append(judge((_keep_profile(),), cold, warm, None))
     helpful = [
@@ -50,22 +50,25 @@ def try_all(suggestions: Sequence[Suggestion], insights: Insights, case: Case, t
     ]
     trials += combined(helpful, lambda together: judge(together, cold, runs.together(together), warm))
     left = [suggestion for suggestion in suggestions if suggestion not in chosen]
-    late = f"untried: the first {_MOST} are tried"
-    trials += [Trial((it,), Ruling.UNTRIED, late if it.change else why_untried(it)) for it in left]
+    late = f"untried: only the first {_MOST} suggestions are tried"
+    trials += [
+        Trial((suggestion,), Ruling.UNTRIED, late if suggestion.change else why_untried(suggestion))
+        for suggestion in left
+    ]
     first = first_specialization(insights)
     further = runs.further(first) if first else ""
     return Tried(cold.bare(), warm.bare(), tuple(sorted(trials, key=_order)), further)
 
 
 def why_untried(suggestion: Suggestion) -> str:
-    """Why nothing is known of what `suggestion` does."""
+    """Why the effect of `suggestion` is unknown."""
     return f"untried: {suggestion.untried}" if suggestion.change is None else "untried"
 
 
 def _keep_profile() -> Suggestion:
     return Suggestion(
         "Let torch keep what it learns about sizes from one run to the next",
-        "a second run starts with what the first one found to be dynamic",
+        "a second run starts with the sizes that the first run found to be dynamic",
         "recompiles",
         Aim.RECOMPILES,
         AppliedChange(env={_JOB: "NAME-OF-THE-JOB"}),
@@ -78,14 +81,14 @@ def _order(trial: Trial) -> tuple[int, tuple[int, ...]]:
 
 
 class _Runs:
-    """Runs of the script under the probe, each measured; caches are empty unless said otherwise."""
+    """Measured runs of the script under the probe, with empty caches unless stated otherwise."""
 
     def __init__(self, case: Case, timeout: float, ui: Ui, planned: int) -> None:
         self.case, self.timeout, self.ui, self.planned = case, timeout, ui, planned
         self.done = 0
 
     def cold_and_warm(self) -> tuple[MeasuredRun, MeasuredRun]:
-        """The script as it is, with empty caches and then with what that left in them."""
+        """The unchanged script, with empty caches and then with the caches of that run."""
         named = {_JOB: os.environ.get(_JOB, "repro-kit-explain")}
         with private_caches(self.case.path, self.case.file.subject.python) as caches:
             cold = self._measured(AppliedChange(), {**caches, **named}, "as it is")
@@ -100,53 +103,58 @@ class _Runs:
         """A run with several suggestions applied."""
         return self.run(change_of(suggestions), f"{len(suggestions)} together")
 
-    def run(self, change: AppliedChange, what: str) -> MeasuredRun:
+    def run(self, change: AppliedChange, label: str) -> MeasuredRun:
         """A run with `change` applied, with empty caches."""
         with private_caches(self.case.path, self.case.file.subject.python) as caches:
-            return self._measured(change, caches, what)
+            return self._measured(change, caches, label)
 
-    def further(self, one: Specialization) -> str:
-        """What torch logs of `one` when it is asked for more."""
-        place = self.case.path / "explain" / "further"
-        place.mkdir(parents=True, exist_ok=True)
-        log = place / "dynamic.txt"
+    def further(self, specialization: Specialization) -> str:
+        """What torch logs about `specialization` when more logging is on."""
+        directory = self.case.path / "explain" / "further"
+        directory.mkdir(parents=True, exist_ok=True)
+        log = directory / "dynamic.txt"
         log.unlink(missing_ok=True)
-        self.ui.progress(f"a further run, about {', '.join(one.sources)}")
+        self.ui.progress(f"an extra run, about {', '.join(specialization.sources)}")
         run_subject(
             self.case,
-            place,
+            directory,
             why="explain: torch's log of a dynamic size",
             timeout=self.timeout,
-            env=variables(one, os.environ, str(log.absolute())),
+            env=variables(specialization, os.environ, str(log.absolute())),
         )
-        return told(log.read_text(encoding="utf-8", errors="replace"), one) if log.exists() else ""
+        return log_about(log.read_text(encoding="utf-8", errors="replace"), specialization) if log.exists() else ""
 
-    def _measured(self, change: AppliedChange, env: Mapping[str, str], what: str) -> MeasuredRun:
+    def _measured(self, change: AppliedChange, env: Mapping[str, str], label: str) -> MeasuredRun:
         self.done += 1
-        place = self.case.path / "explain" / "trials" / f"{self.done:02d}"
-        shutil.rmtree(place, ignore_errors=True)
-        (place / "trace").mkdir(parents=True)
-        self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {what}")
-        full = {**os.environ, **env, **change.environment(os.environ), "TORCH_TRACE": str((place / "trace").absolute())}
+        directory = self.case.path / "explain" / "trials" / f"{self.done:02d}"
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / "trace").mkdir(parents=True)
+        self.ui.progress(f"run {self.done} of {max(self.planned, self.done)}: {label}")
+        full = {
+            **os.environ,
+            **env,
+            **change.environment(os.environ),
+            "TORCH_TRACE": str((directory / "trace").absolute()),
+        }
         override: Override = {"timeline": 0, **change.override()}
-        note_start(self.case, f"explain: {what}")
+        note_start(self.case, f"explain: {label}")
         ran = launch(
             command(self.case.file.subject),
             cwd=Path(self.case.file.subject.cwd),
-            env=probe_environment(full, "override", place / "probe", self.timeout, override),
+            env=probe_environment(full, "override", directory / "probe", self.timeout, override),
             timeout=self.timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
+            stdout=directory / "stdout.txt",
+            stderr=directory / "stderr.txt",
         )
-        if not any((place / "trace").iterdir()) and change == AppliedChange():
+        if not any((directory / "trace").iterdir()) and change == AppliedChange():
             raise StageError(f"Nothing was compiled in the run ({exit_name(ran)}), so nothing can be tried.")
-        problems = read_findings(place / "probe").problems
+        problems = read_findings(directory / "probe").problems
         if problems:
             last = problems[0].strip().rpartition("\n")[2]
             raise StageError(f"The probe had a problem, so nothing can be tried: {last}.")
-        insights = gather(place / "trace")
-        shutil.rmtree(place / "trace")  # large, and all that is wanted of it are the numbers
-        with (place / "stdout.txt").open(encoding="utf-8", errors="replace") as file:
+        insights = gather(directory / "trace")
+        shutil.rmtree(directory / "trace")  # large, and only the numbers are needed
+        with (directory / "stdout.txt").open(encoding="utf-8", errors="replace") as file:
             printed = file.read(_LARGEST_OUTPUT)
-        found = measured(insights, exit_name(ran), ran.seconds, read_calls(place / "probe"), printed)
-        return replace(found, place=str(place))
+        measurements = measured(insights, exit_name(ran), ran.seconds, read_calls(directory / "probe"), printed)
+        return replace(measurements, place=str(directory))

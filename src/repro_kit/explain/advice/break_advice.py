@@ -1,4 +1,4 @@
-"""What to do about graph breaks."""
+"""Advice on graph breaks."""
 
 from __future__ import annotations
 
@@ -16,177 +16,201 @@ from repro_kit.trace.break_text import GraphBreak
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<name>[\w.<>]+)")
 _LOGGERS = ("debug", "info", "warning", "error", "exception", "critical", "log", "warn")
-_EAGER = 3.0  # a function that is left to eager costs about as much as so many graphs
+_EAGER = 3.0  # a function left to eager costs about as much as this many graphs
 _REORDERED = "dynamo.reorderable_logging_functions"
 _IGNORED = "dynamo.ignore_logging_functions"
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
-    """At most one suggestion a break; of several at one line that nothing but moving code helps, one."""
+    """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
-    for one in context.insights.breaks:
-        found = next(filter(None, (rule(context, one) for rule in _RULES)), None)
-        if found is None or (found.change is None and found.edit is None and found.place in moved):
+    for graph_break in context.insights.breaks:
+        suggestion = next(filter(None, (rule(context, graph_break) for rule in _RULES)), None)
+        if suggestion is None or (suggestion.change is None and suggestion.edit is None and suggestion.place in moved):
             continue
-        moved.add(found.place)
-        yield replace(found, weight=one.extra_graphs + (_EAGER if one.skipped else 0))
+        moved.add(suggestion.place)
+        yield replace(suggestion, weight=graph_break.extra_graphs + (_EAGER if graph_break.skipped else 0))
 
 
-def _print(context: Context, one: GraphBreak) -> Suggestion | None:
-    builtin = _BUILTIN.match(one.context)
+def _print(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    builtin = _BUILTIN.match(graph_break.context)
     if builtin is None or builtin[1] != "print":
         return None
     return Suggestion(
         "Let torch move `print` behind the graph",
-        _why(context, one),
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
         AppliedChange(functions={_REORDERED: ("builtins.print",)}),
-        place=context.place(one.where),
-        note="what it prints comes after the graph has run; a tensor that is changed in between shows its new values",
+        place=context.place(graph_break.where),
+        note="the text is printed after the graph has run, and a tensor that has changed by then with its new values",
     )
 
 
-def _logging(context: Context, one: GraphBreak) -> Suggestion | None:
-    skipped = _SKIPPED.search(one.context)
-    if "logg" in one.kind.lower() or (skipped and skipped["module"] == "logging"):
+def _logging(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    skipped = _SKIPPED.search(graph_break.context)
+    if "logg" in graph_break.kind.lower() or (skipped and skipped["module"] == "logging"):
         method = next(
-            (it for it in _LOGGERS if re.search(rf"\b{it}\b", f"{one.context} {_code(context, one)}")), "info"
+            (
+                logger
+                for logger in _LOGGERS
+                if re.search(rf"\b{logger}\b", f"{graph_break.context} {_code(context, graph_break)}")
+            ),
+            "info",
         )
         return Suggestion(
             f"Leave out `Logger.{method}` in compiled code",
-            _why(context, one),
+            _why(context, graph_break),
             "breaks",
             Aim.GRAPH_BREAKS,
             AppliedChange(functions={_IGNORED: (f"logging.Logger.{method}",)}),
-            place=context.place(one.where),
-            note="those messages are not written then",
+            place=context.place(graph_break.where),
+            note="those messages are then not written",
         )
     if skipped and skipped["module"] in ("warnings", "_warnings") and skipped["name"] == "warn":
         return Suggestion(
             "Let torch move `warnings.warn` behind the graph",
-            _why(context, one),
+            _why(context, graph_break),
             "breaks",
             Aim.GRAPH_BREAKS,
             AppliedChange(functions={_REORDERED: ("warnings.warn",)}),
-            place=context.place(one.where),
+            place=context.place(graph_break.where),
         )
     return None
 
 
-def _scalar(context: Context, one: GraphBreak) -> Suggestion | None:
-    if "capture_scalar_outputs" not in " ".join((one.kind, one.explanation, *one.hints)):
+def _scalar(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    if "capture_scalar_outputs" not in " ".join((graph_break.kind, graph_break.explanation, *graph_break.hints)):
         return None
     return Suggestion(
         "Capture `.item()` in the graph",
-        _why(context, one),
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
         AppliedChange(env={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}),
-        place=context.place(one.where),
-        note="a branch on such a number still breaks the graph; torch._check(…) tells torch what may be assumed of it",
+        place=context.place(graph_break.where),
+        note="a branch on such a number still breaks the graph; torch._check(…) tells torch what it may assume",
     )
 
 
-def _output_shape(context: Context, one: GraphBreak) -> Suggestion | None:
-    if "capture_dynamic_output_shape_ops" not in " ".join((one.kind, one.explanation, *one.hints)):
+def _output_shape(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    if "capture_dynamic_output_shape_ops" not in " ".join(
+        (graph_break.kind, graph_break.explanation, *graph_break.hints)
+    ):
         return None
     return Suggestion(
         "Capture operators whose output size depends on the data",
-        _why(context, one),
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
         AppliedChange(env={"TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": "1"}),
-        place=context.place(one.where),
+        place=context.place(graph_break.where),
     )
 
 
-def _gradient(context: Context, one: GraphBreak) -> Suggestion | None:
-    if "trace_autograd_ops" not in " ".join((one.kind, one.explanation, *one.hints)):
+def _gradient(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    if "trace_autograd_ops" not in " ".join((graph_break.kind, graph_break.explanation, *graph_break.hints)):
         return None
     return Suggestion(
         "Trace `torch.autograd.grad` and `backward()` in the graph",
-        _why(context, one),
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
         AppliedChange(config={"dynamo.trace_autograd_ops": True}),
-        place=context.place(one.where),
+        place=context.place(graph_break.where),
     )
 
 
-def _branch(context: Context, one: GraphBreak) -> Suggestion | None:
-    if not one.kind.startswith("Data-dependent branching") or one.where is None:
+def _branch(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    if not graph_break.kind.startswith("Data-dependent branching") or graph_break.where is None:
         return None
-    module = tree(context, one.where.file)
-    branch = branch_at(module, one.where.line) if module else None
+    module = tree(context, graph_break.where.file)
+    branch = branch_at(module, graph_break.where.line) if module else None
     change = None
     if branch is not None:
-        blanks = indent(context.lines(one.where.file)[branch.first - 1])
-        change = edit(context, one.where.file, branch.first, branch.last, [blanks + without_branch(branch)])
+        blanks = indent(context.lines(graph_break.where.file)[branch.first - 1])
+        change = edit(context, graph_break.where.file, branch.first, branch.last, [blanks + without_branch(branch)])
     conditional = branch is None or branch.other is not None
     return Suggestion(
-        f"Choose with `torch.{'cond' if conditional else 'where'}` in place of the `if` on a tensor",
-        _why(context, one),
+        f"Use `torch.{'cond' if conditional else 'where'}` instead of the `if` on a tensor",
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
         edit=change,
-        place=context.place(one.where),
+        place=context.place(graph_break.where),
         note="both branches must give the same shapes and dtypes, and change nothing else"
         if conditional
-        else "both values are computed then",
+        else "both values are then computed",
     )
 
 
-def _disabled(context: Context, one: GraphBreak) -> Suggestion | None:
-    """A function that Dynamo cannot enter, called where it is not the compiled function itself."""
-    inner = one.stack[-1] if len(one.stack) > 1 else None
-    opaque = _BUILTIN.match(one.context) or _SKIPPED.search(one.context) or "context manager" in one.kind
-    if not opaque or one.where is None:
+def _disabled(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    """A function that Dynamo cannot trace, called from inside the compiled function."""
+    inner = graph_break.stack[-1] if len(graph_break.stack) > 1 else None
+    opaque = (
+        _BUILTIN.match(graph_break.context)
+        or _SKIPPED.search(graph_break.context)
+        or "context manager" in graph_break.kind
+    )
+    if not opaque or graph_break.where is None:
         return None
-    called = _BUILTIN.match(one.context) or _SKIPPED.search(one.context)
-    name = (called["name"] if called and "name" in called.groupdict() else called[1]) if called else _code(context, one)
-    change = _decorated(context, one) if inner else None
+    called = _BUILTIN.match(graph_break.context) or _SKIPPED.search(graph_break.context)
+    name = (
+        (called["name"] if called and "name" in called.groupdict() else called[1])
+        if called
+        else _code(context, graph_break)
+    )
+    change = _decorated(context, graph_break) if inner else None
     if change:
         return Suggestion(
-            f"Keep `{one.where.function}` out of compilation, so that only it runs in eager",
-            _why(context, one),
+            f"Keep `{graph_break.where.function}` out of compilation, so that only this function runs in eager",
+            _why(context, graph_break),
             "breaks",
             Aim.GRAPH_BREAKS,
             edit=change,
-            place=context.place(one.where),
-            note="one break stays; the function itself is no longer traced, and none of it is compiled",
+            place=context.place(graph_break.where),
+            note="one break stays; the function itself is then neither traced nor compiled",
         )
     return Suggestion(
         f"Call `{name}` outside of the compiled function, or make it a custom operator (torch.library.custom_op)",
-        _why(context, one),
+        _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
-        place=context.place(one.where),
+        place=context.place(graph_break.where),
     )
 
 
-def _decorated(context: Context, one: GraphBreak) -> SourceEdit | None:
-    """``@torch.compiler.disable`` on the function that holds the break, when another one of the user's calls it."""
-    frames = [frame for frame in one.stack if context.lines(frame.file)]
-    if len(frames) < 3 or one.where is None or frames[-2].function == "<module>":
+def _decorated(context: Context, graph_break: GraphBreak) -> SourceEdit | None:
+    """``@torch.compiler.disable`` on the function with the break, if another function of the user calls it."""
+    frames = [frame for frame in graph_break.stack if context.lines(frame.file)]
+    if len(frames) < 3 or graph_break.where is None or frames[-2].function == "<module>":
         return None
-    module = tree(context, one.where.file)
-    name = one.where.function
+    module = tree(context, graph_break.where.file)
+    name = graph_break.where.function
     if module is None:
         return None
-    found = [it for it in ast.walk(module) if isinstance(it, ast.FunctionDef) and it.name == name]
-    holder = next((it for it in found if it.lineno <= one.where.line <= (it.end_lineno or 0)), None)
+    namesakes = [
+        function for function in ast.walk(module) if isinstance(function, ast.FunctionDef) and function.name == name
+    ]
+    holder = next(
+        (function for function in namesakes if function.lineno <= graph_break.where.line <= (function.end_lineno or 0)),
+        None,
+    )
     if holder is None or holder.decorator_list or name in ("forward", "__call__"):
         return None
-    line = context.lines(one.where.file)[holder.lineno - 1]
-    return edit(context, one.where.file, holder.lineno, holder.lineno, [indent(line) + "@torch.compiler.disable", line])
+    line = context.lines(graph_break.where.file)[holder.lineno - 1]
+    return edit(
+        context, graph_break.where.file, holder.lineno, holder.lineno, [indent(line) + "@torch.compiler.disable", line]
+    )
 
 
-def _hinted(context: Context, one: GraphBreak) -> Suggestion | None:
-    hints = advice_of(one)
+def _hinted(context: Context, graph_break: GraphBreak) -> Suggestion | None:
+    hints = advice_of(graph_break)
     if not hints:
         return None
-    return Suggestion(hints[0], _why(context, one), "breaks", Aim.GRAPH_BREAKS, place=context.place(one.where))
+    return Suggestion(
+        hints[0], _why(context, graph_break), "breaks", Aim.GRAPH_BREAKS, place=context.place(graph_break.where)
+    )
 
 
 _RULES: tuple[Callable[[Context, GraphBreak], Suggestion | None], ...] = (
@@ -194,11 +218,11 @@ _RULES: tuple[Callable[[Context, GraphBreak], Suggestion | None], ...] = (
 )  # fmt: skip
 
 
-def _why(context: Context, one: GraphBreak) -> str:
-    times = f" ×{one.count}" if one.count > 1 else ""
-    costs = cost(context, one)
-    return f"{title(one)}{times}" + (f"; costs: {costs}" if costs else "")
+def _why(context: Context, graph_break: GraphBreak) -> str:
+    times = f" ×{graph_break.count}" if graph_break.count > 1 else ""
+    costs = cost(context, graph_break)
+    return f"{title(graph_break)}{times}" + (f"; costs: {costs}" if costs else "")
 
 
-def _code(context: Context, one: GraphBreak) -> str:
-    return (one.where.code or context.line(one.where)) if one.where else ""
+def _code(context: Context, graph_break: GraphBreak) -> str:
+    return (graph_break.where.code or context.line(graph_break.where)) if graph_break.where else ""

@@ -1,4 +1,4 @@
-"""What to do about failures, ranks, caches, and how the model is wrapped."""
+"""Advice on failures, ranks, and how the model is wrapped."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, counted, headline
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 
-#: Files of torch's that hold the forward of a wrapper.
+#: Files of torch with the forward of a wrapper.
 _WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
-    """Failures first."""
+    """Suggestions for failures first."""
     insights = context.insights
     for failure in insights.failures:
         soft = failure.soft
         yield Suggestion(
-            "Leave out fullgraph=True, or mend the graph break"
+            "Leave out fullgraph=True, or fix the graph break"
             if soft
             else "Collect the failure: repro-kit collect SCRIPT",
             f"{failure.type}: {headline(failure.reason)[:200]}",
@@ -32,7 +32,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
         yield Suggestion(
             "Let the ranks agree on what is dynamic",
             f"{counted(len(insights.ranks.divergences), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
-            "and a rank that compiles lets the others wait",
+            "and the other ranks wait while one rank compiles",
             "ranks",
             Aim.RECOMPILES,
             AppliedChange(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
@@ -42,12 +42,12 @@ def suggest(context: Context) -> Iterator[Suggestion]:
 
 
 def _wrapped(context: Context) -> Iterator[Suggestion]:
-    """A compiled DDP or FSDP module whose graph breaks."""
+    """A compiled DDP or FSDP module with graph breaks."""
     if not context.insights.breaks:
         return
     files = {compile_.code.file for compile_ in context.insights.overview.compiles if compile_.code}
     for file, name in _WRAPPERS.items():
-        if any(it.endswith(file) for it in files):
+        if any(compiled_file.endswith(file) for compiled_file in files):
             yield Suggestion(
                 f"Compile the module inside {name}: {name}(torch.compile(model)), not torch.compile({name}(model))",
                 f"{name}'s own forward was compiled, and the graph breaks",

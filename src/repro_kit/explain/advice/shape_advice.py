@@ -1,4 +1,4 @@
-"""What to do about specializations and graphs that are alike."""
+"""Advice on specializations and on similar graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.explain.sections.specializations_section import named
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
-#: As an attribute: another name would have to be imported.
+#: Only as an attribute, because a bare name would need another import.
 _MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
 
@@ -24,98 +24,108 @@ def suggest(context: Context) -> Iterator[Suggestion]:
     yield from _kernels(context)
 
 
-def _recompiled(context: Context, one: Specialization) -> int:
-    """How often the function was compiled again: a specialization alone costs nothing."""
-    return sum(recompile.count for recompile in context.insights.recompiles if one.code and recompile.code == one.code)
-
-
-def _code(context: Context, one: Specialization) -> Iterator[Suggestion]:
-    again = _recompiled(context, one)
-    if not again or one.where is None:
-        return
-    yield Suggestion(
-        f"Let `{one.where.code or context.line(one.where) or named(one)}` not decide on {named(one)}",
-        f"that line makes it a constant, and each other value is a compile: {counted(again, 'recompile')} of "
-        f"`{plain_name(one.code.function) if one.code else ''}`",
-        "specializations",
-        Aim.RECOMPILES,
-        place=context.place(one.where),
-        weight=again - 0.2,
-        note="compare with a range, use torch.cond, or torch._check(…) what always holds; "
-        "mark_unbacked(…, strict=True) makes torch fail in place of specializing",
+def _recompiled(context: Context, specialization: Specialization) -> int:
+    """How often the function was compiled again; a specialization without recompiles costs nothing."""
+    return sum(
+        recompile.count
+        for recompile in context.insights.recompiles
+        if specialization.code and recompile.code == specialization.code
     )
 
 
-def _zero_one(context: Context, one: Specialization) -> Iterator[Suggestion]:
-    sizes = [source for source in one.sources if ".size()" in source]
+def _code(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
+    again = _recompiled(context, specialization)
+    if not again or specialization.where is None:
+        return
+    code = specialization.where.code or context.line(specialization.where) or named(specialization)
+    yield Suggestion(
+        f"Do not let `{code}` depend on {named(specialization)}",
+        f"that line makes the size a constant, so each other value is compiled again: {counted(again, 'recompile')} of "
+        f"`{plain_name(specialization.code.function) if specialization.code else ''}`",
+        "specializations",
+        Aim.RECOMPILES,
+        place=context.place(specialization.where),
+        weight=again - 0.2,
+        note="compare with a range, use torch.cond, or state what always holds with torch._check(…); "
+        "mark_unbacked(…, strict=True) makes torch fail instead of specializing",
+    )
+
+
+def _zero_one(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
+    sizes = [source for source in specialization.sources if ".size()" in source]
     if not sizes:
         return
-    why = f"it was {one.value} once, which is a compile of its own"
+    why = f"the size was {specialization.value} once, and sizes 0 and 1 are compiled separately"
     yield Suggestion(
-        f"Give {sizes[0]} no value at compile time (mark_unbacked), so that 0 and 1 are sizes like others",
+        f"Hide the value of {sizes[0]} at compile time (mark_unbacked), so that 0 and 1 are treated like other sizes",
         why,
         "specializations",
         Aim.RECOMPILES,
         AppliedChange(env={"TORCH_COMPILE_UNBACKED_SOURCES": ",".join(dynamic_source(size) for size in sizes)}),
-        place=context.place(one.where),
+        place=context.place(specialization.where),
         weight=1.0,
-        note="code that branches on the size fails to compile then; in code: "
+        note="code that branches on the size then fails to compile; in code: "
         "torch._dynamo.decorators.mark_unbacked(tensor, dim)",
     )
     yield Suggestion(
-        "Let torch not ask whether a dynamic size is 0 or 1 (backed_size_oblivious)",
+        "Stop torch from checking whether a dynamic size is 0 or 1 (backed_size_oblivious)",
         why,
         "specializations",
         Aim.RECOMPILES,
         AppliedChange(config={"shapes.backed_size_oblivious": True}, arguments={"dynamic": True}),
-        place=context.place(one.where),
+        place=context.place(specialization.where),
         weight=0.9,
-        note="it counts for every dynamic size, here with dynamic=True; code that asks whether a size is 0 or 1 may "
-        "behave otherwise",
+        note="this applies to every dynamic size, here with dynamic=True; code that checks whether a size is 0 or 1 "
+        "may behave differently",
     )
 
 
-def _duck(context: Context, one: Specialization) -> Iterator[Suggestion]:
+def _duck(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
     again = any(
         "duck" in reason.guard.note
         for recompile in context.insights.recompiles
         for reason in recompile.reasons
-        if recompile.code == one.code
+        if recompile.code == specialization.code
     )
     if not again:
         return
     yield Suggestion(
-        "Tell sizes apart that happen to be equal",
-        f"{named(one)}: once they differ, it is compiled again",
+        "Treat sizes that happen to be equal as different sizes",
+        f"{named(specialization)}: when the sizes differ, the function is compiled again",
         "specializations",
         Aim.RECOMPILES,
         AppliedChange(config={"shapes.use_duck_shape": False}),
         weight=1.0,
-        place=context.place(one.where),
+        place=context.place(specialization.where),
     )
 
 
-def _violated(context: Context, one: Specialization) -> Iterator[Suggestion]:
+def _violated(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
     yield Suggestion(
-        f"Mark {', '.join(one.sources)} with maybe_mark_dynamic, or change the code that makes it {one.value}",
-        one.reason or "it was marked dynamic, and the code makes it a constant",
+        f"Mark {', '.join(specialization.sources)} with maybe_mark_dynamic, or change the code that makes it "
+        f"{specialization.value}",
+        specialization.reason or "the size was marked dynamic, but the code makes it a constant",
         "specializations",
         Aim.FAILURES,
-        edit=_maybe(context, one),
+        edit=_maybe(context, specialization),
         weight=50.0,
-        place=context.place(one.where),
+        place=context.place(specialization.where),
     )
 
 
-def _maybe(context: Context, one: Specialization) -> SourceEdit | None:
-    """The `mark_dynamic` that is meant, as `maybe_mark_dynamic`: the one of that name, or the only one there is."""
+def _maybe(context: Context, specialization: Specialization) -> SourceEdit | None:
+    """Replace the matching `mark_dynamic` by `maybe_mark_dynamic`: the one of that name, or the only one."""
     marks = [
         (file, number, line, mark["argument"])
         for file in dict.fromkeys(node.frame.file for node in context.insights.overview.tree)
         for number, line in enumerate(context.lines(file), 1)
         if (mark := _MARK.match(line))
     ]
-    named = [it for it in marks if any(source.startswith(f"L['{it[3]}']") for source in one.sources)]
+    named = [
+        mark_found
+        for mark_found in marks
+        if any(source.startswith(f"L['{mark_found[3]}']") for source in specialization.sources)
+    ]
     if len(named or marks) != 1:
         return None
     file, number, line, _ = (named or marks)[0]
@@ -126,10 +136,10 @@ _RULES = {Cause.CODE: _code, Cause.DUCK: _duck, Cause.ZERO_ONE: _zero_one, Cause
 
 
 def _similar(context: Context) -> Iterator[Suggestion]:
-    """Functions of several modules with the same graph: one set of dynamic sizes serves them all."""
+    """Functions of several modules with the same graph, which one set of dynamic sizes could serve."""
     if any(changing_sizes(recompile) for recompile in context.insights.recompiles):
         return
-    spare = sum(one.count - 1 for one in context.insights.similar if not one.one_function)
+    spare = sum(group.count - 1 for group in context.insights.similar if not group.one_function)
     if spare:
         yield Suggestion(
             "Compile with dynamic=True",
@@ -142,13 +152,13 @@ def _similar(context: Context) -> Iterator[Suggestion]:
 
 
 def _kernels(context: Context) -> Iterator[Suggestion]:
-    """Triton kernels of the user's that were compiled for several values of a constant."""
+    """The user's Triton kernels that were compiled for several values of a constant."""
     for kernel in context.insights.shapes.kernels:
         if len(kernel.compiles) > 1:
             yield Suggestion(
-                f"Take tl.constexpr from those of {listed(kernel.arguments)} that change between calls of "
+                f"Remove tl.constexpr from the arguments among {listed(kernel.arguments)} that change between calls of "
                 f"`{kernel.kernel}`",
-                "each value of a constexpr is a kernel of its own; it is in "
+                "each value of a constexpr is a kernel of its own; the kernel is in "
                 f"{counted(len(kernel.compiles), 'compile')}",
                 "shapes",
                 Aim.COMPILE_SECONDS,

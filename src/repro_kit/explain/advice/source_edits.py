@@ -1,4 +1,4 @@
-"""Changes of the user's source, as diffs."""
+"""Changes of the user's source code, as diffs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.explain.suggestion import SourceEdit
 
 
 def edit(context: Context, file: str, first: int, last: int, new: Sequence[str]) -> SourceEdit | None:
-    """Lines `first` to `last` (from 1, inclusive) of `file` become `new`; None where the file cannot be read."""
+    """Replace lines `first` to `last` (from 1, inclusive) of `file` by `new`; None if the file cannot be read."""
     lines = context.lines(file)
     if not 0 < first <= last <= len(lines):
         return None
@@ -23,7 +23,7 @@ def edit(context: Context, file: str, first: int, last: int, new: Sequence[str])
 
 
 def tree(context: Context, file: str) -> ast.Module | None:
-    """The user's file, parsed; None where it is gone or no Python."""
+    """The parsed user file; None if it is gone or not valid Python."""
     text = "\n".join(context.lines(file))
     try:
         return ast.parse(text) if text else None
@@ -37,7 +37,7 @@ def nodes_at(module: ast.Module, line: int) -> Iterator[ast.AST]:
 
 
 def indent(line: str) -> str:
-    """The blanks that `line` begins with."""
+    """The leading blanks of `line`."""
     return line[: len(line) - len(line.lstrip())]
 
 
@@ -45,7 +45,7 @@ def indent(line: str) -> str:
 class Branch:
     """An ``if`` that only chooses a value: ``target = body`` or ``target = other`` (or nothing) when `test` holds.
 
-    `target` is None for a pair of returns.
+    `target` is None if both sides return.
     """
 
     first: int
@@ -57,14 +57,14 @@ class Branch:
 
 
 def branch_at(module: ast.Module, line: int) -> Branch | None:
-    """The ``if`` at `line` when it only chooses a value; an ``elif`` cannot be replaced alone."""
-    found = next((node for node in nodes_at(module, line) if isinstance(node, ast.If)), None)
-    if found is None or len(found.body) != 1 or len(found.orelse) > 1 or _is_elif(module, found):
+    """The ``if`` at `line` if it only chooses a value; an ``elif`` cannot be replaced alone."""
+    statement = next((node for node in nodes_at(module, line) if isinstance(node, ast.If)), None)
+    if statement is None or len(statement.body) != 1 or len(statement.orelse) > 1 or _is_elif(module, statement):
         return None
-    one, two = found.body[0], found.orelse[0] if found.orelse else None
-    last = found.end_lineno or line
-    test = ast.unparse(found.test)
-    match one, two:
+    body_statement, else_statement = statement.body[0], statement.orelse[0] if statement.orelse else None
+    last = statement.end_lineno or line
+    test = ast.unparse(statement.test)
+    match body_statement, else_statement:
         case ast.Return(value=ast.expr() as body), ast.Return(value=ast.expr() as other):
             return Branch(line, last, test, None, ast.unparse(body), ast.unparse(other))
         case ast.Assign(targets=[ast.Name(id=name)], value=body), None:
@@ -76,8 +76,8 @@ def branch_at(module: ast.Module, line: int) -> Branch | None:
 
 
 def _is_elif(module: ast.Module, node: ast.If) -> bool:
-    above = (it for it in ast.walk(module) if isinstance(it, ast.If) and it.orelse == [node])
-    return any(it.col_offset == node.col_offset for it in above)
+    above = (outer for outer in ast.walk(module) if isinstance(outer, ast.If) and outer.orelse == [node])
+    return any(outer.col_offset == node.col_offset for outer in above)
 
 
 def without_branch(branch: Branch) -> str:

@@ -1,4 +1,4 @@
-"""The advice: each suggestion with how to follow it, and what it did where it was tried."""
+"""The advice: each suggestion with how to follow it, and the result of its trial."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 
 
 def section(trials: tuple[Trial, ...], cold: MeasuredRun | None = None, warm: MeasuredRun | None = None) -> Section:
-    """Those that help first; `cold` and `warm` are the script as it is, with empty caches, then with filled ones."""
+    """Helpful suggestions first.
+
+    `cold` and `warm` are runs of the unchanged script, first with empty caches, then with filled ones.
+    """
     items = [*([_warm(cold, warm)] if cold and warm else []), *(_item(trial) for trial in trials)]
     if not trials:
         return Section("advice", "Advice", "nothing to suggest", tuple(items))
-    rulings = [it.ruling for it in trials]
+    rulings = [trial.ruling for trial in trials]
     words = {Ruling.HELPS: "help", Ruling.WITHDRAWN: "withdrawn", Ruling.UNTRIED: "untried"}
-    told = ", ".join(f"{rulings.count(ruling)} {word}" for ruling, word in words.items() if ruling in rulings)
-    summary = counted(len(trials), "suggestion") + (f": {told}" if set(rulings) != {Ruling.UNTRIED} else "")
+    counts = ", ".join(f"{rulings.count(ruling)} {word}" for ruling, word in words.items() if ruling in rulings)
+    summary = counted(len(trials), "suggestion") + (f": {counts}" if set(rulings) != {Ruling.UNTRIED} else "")
     return Section("advice", "Advice", summary, tuple(items))
 
 
 def _warm(cold: MeasuredRun, warm: MeasuredRun) -> Item:
     rows = tuple(_rows(cold, warm))
-    words = "the same script again, with the compiler's caches and the profile of sizes (PGO) of the first time"
+    words = "the same script again, with the compiler's caches and the profile of sizes (PGO) of the first run"
     return Item("A cold run against a warm one", blocks=(Words(words), Table(("", "cold", "warm"), rows)))
 
 
@@ -50,7 +53,7 @@ def _blocks(trial: Trial) -> Iterator[Block]:
         same = {True: "Results", False: "Results differ", None: "Results could not be compared"}[trial.results.same]
         yield Words(f"{same}: {trial.results.sentence}")
     if trial.before and trial.after and trial.before.ended != trial.after.ended:
-        yield Words(f"Its output: {trial.after.place}")
+        yield Words(f"Output of the run: {trial.after.place}")
     if len(trial.suggestions) == 1:
         for suggestion in trial.suggestions:
             yield from _how(suggestion)

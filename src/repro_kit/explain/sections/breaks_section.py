@@ -1,4 +1,4 @@
-"""Graph breaks: where, why, what torch suggests, and what each costs."""
+"""The section on graph breaks: where, why, what torch suggests, and what each break costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from repro_kit.explain.context import Context, counted, ids
 from repro_kit.explain.view import Block, Item, Section, Words
 from repro_kit.trace.break_text import GraphBreak
 
-#: Hints that name no step a user can take.
+#: Beginnings of hints that name no step for the user.
 _NAMED = re.compile(r"^builtin (?P<builtin>\w+)\b|qualname: (?P<function>[\w.<>]+)")
 _IDLE = (
     "Please report an issue",
@@ -19,46 +19,53 @@ _IDLE = (
 
 
 def section(context: Context) -> Section:
-    """One item a place and kind."""
+    """One item for each place and kind."""
     breaks = context.insights.breaks
     if not breaks:
         return Section("breaks", "Graph breaks", "none")
-    total, extra = sum(one.count for one in breaks), sum(one.extra_graphs for one in breaks)
-    places = {context.place(one.where) or title(one) for one in breaks}
+    total, extra = (
+        sum(graph_break.count for graph_break in breaks),
+        sum(graph_break.extra_graphs for graph_break in breaks),
+    )
+    places = {context.place(graph_break.where) or title(graph_break) for graph_break in breaks}
     summary = f"{counted(total, 'graph break')} at {counted(len(places), 'place')}"
-    summary += f", and {counted(extra, 'more graph')} for them" if extra else ""
-    return Section("breaks", "Graph breaks", summary, tuple(_item(context, one) for one in breaks))
+    summary += f", which cause {counted(extra, 'more graph')}" if extra else ""
+    return Section("breaks", "Graph breaks", summary, tuple(_item(context, graph_break) for graph_break in breaks))
 
 
-def cost(context: Context, one: GraphBreak) -> str:
-    """What a graph break costs, in words; empty where the log does not tell."""
+def cost(context: Context, graph_break: GraphBreak) -> str:
+    """What a graph break costs, in words; empty if the log does not say."""
     if context.insights.text:
         return ""
-    if one.skipped:
+    if graph_break.skipped:
         return "the whole function runs in eager"
-    return counted(one.extra_graphs, "more graph") if one.extra_graphs else "no further graph"
+    return counted(graph_break.extra_graphs, "more graph") if graph_break.extra_graphs else "no further graph"
 
 
-def title(one: GraphBreak) -> str:
-    """Torch's name for it, and what it is about where that does not say."""
-    found = _NAMED.search(one.context)
-    name = found and (found["builtin"] or found["function"])
-    return f"{one.kind}: `{name}`" if name and f"`{name}`" not in one.kind else one.kind
+def title(graph_break: GraphBreak) -> str:
+    """Torch's name for the break, with the function that caused it if the name lacks it."""
+    named = _NAMED.search(graph_break.context)
+    name = named and (named["builtin"] or named["function"])
+    return f"{graph_break.kind}: `{name}`" if name and f"`{name}`" not in graph_break.kind else graph_break.kind
 
 
-def advice_of(one: GraphBreak) -> tuple[str, ...]:
-    """Torch's hints that a user can act on."""
-    return tuple(hint for hint in one.hints if not hint.startswith(_IDLE))
+def advice_of(graph_break: GraphBreak) -> tuple[str, ...]:
+    """Torch's hints that a user can follow."""
+    return tuple(hint for hint in graph_break.hints if not hint.startswith(_IDLE))
 
 
-def _item(context: Context, one: GraphBreak) -> Item:
-    times = f" ×{one.count}" if one.count > 1 else ""
-    costs = cost(context, one)
-    told = [f"Costs: {costs}" if costs else "", f"Compile {ids(one.compiles)}" if one.compiles else ""]
-    blocks: list[Block] = [Words("; ".join(filter(None, told)))] if any(told) else []
-    if one.explanation:
-        blocks.append(Words(one.explanation))
-    blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(one)]
-    if one.link:
-        blocks.append(Words(f"{one.code}: {one.link}"))
-    return Item(f"{title(one)}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
+def _item(context: Context, graph_break: GraphBreak) -> Item:
+    times = f" ×{graph_break.count}" if graph_break.count > 1 else ""
+    costs = cost(context, graph_break)
+    facts = [f"Costs: {costs}" if costs else "", f"Compile {ids(graph_break.compiles)}" if graph_break.compiles else ""]
+    blocks: list[Block] = [Words("; ".join(filter(None, facts)))] if any(facts) else []
+    if graph_break.explanation:
+        blocks.append(Words(graph_break.explanation))
+    blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(graph_break)]
+    if graph_break.link:
+        blocks.append(Words(f"{graph_break.code}: {graph_break.link}"))
+    return Item(
+        f"{title(graph_break)}{times}",
+        (context.place_in(graph_break.where),) if graph_break.where else (),
+        tuple(blocks),
+    )

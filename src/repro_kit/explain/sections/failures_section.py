@@ -1,4 +1,4 @@
-"""Failed compiles: type, reason, the user's line."""
+"""The section on failed compiles: type, reason, the user's line."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ _REASON = 1500  # characters
 
 
 def section(context: Context) -> Section:
-    """One item a failure."""
-    found = context.insights.failures
-    if not found:
+    """One item for each failure."""
+    failures = context.insights.failures
+    if not failures:
         return Section("failures", "Failures", "none")
-    summary = f"{counted(sum(one.count for one in found), 'compile')} failed"
-    return Section("failures", "Failures", summary, tuple(_item(context, one) for one in found))
+    summary = f"{counted(sum(failure.count for failure in failures), 'compile')} failed"
+    return Section("failures", "Failures", summary, tuple(_item(context, failure) for failure in failures))
 
 
-def _item(context: Context, one: FailedCompile) -> Item:
-    times = f" ×{one.count}" if one.count > 1 else ""
-    first, _, rest = one.reason.strip().partition("\n")
+def _item(context: Context, failure: FailedCompile) -> Item:
+    times = f" ×{failure.count}" if failure.count > 1 else ""
+    first, _, rest = failure.reason.strip().partition("\n")
     blocks: list[Block] = [Words(line) for line in rest[:_REASON].splitlines() if line.strip()]
-    if one.backward:
+    if failure.backward:
         blocks.append(Words("in the backward"))
-    if one.soft:
-        blocks.append(Words("a graph break, which fullgraph=True makes an error"))
-    blocks.append(Words(f"compile {ids(one.compiles, one.count)}"))
-    return Item(f"{one.type}: {first}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
+    if failure.soft:
+        blocks.append(Words("a graph break, which is an error because of fullgraph=True"))
+    blocks.append(Words(f"compile {ids(failure.compiles, failure.count)}"))
+    return Item(
+        f"{failure.type}: {first}{times}", (context.place_in(failure.where),) if failure.where else (), tuple(blocks)
+    )

@@ -1,4 +1,4 @@
-"""Guards: what is checked before compiled code runs, which compiles they set apart, and what they cost."""
+"""The section on guards: the checks before compiled code runs, the compiles they separate, and their cost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from repro_kit.trace.guard_text import Guard
 from repro_kit.trace.insights.guards import GuardGroup, Guards
 
 _ROWS = 40
-_SAYING = (Guard.VALUE, Guard.SIZE, Guard.STRIDE, Guard.PRESENCE)  # kinds whose checks say more than their source
+_SAYING = (Guard.VALUE, Guard.SIZE, Guard.STRIDE, Guard.PRESENCE)  # kinds whose check says more than its source
 _CHECK = 90  # characters of a guard
 
 
 def section(context: Context) -> Section:
-    """What differs first, then shapes, costs, and all others."""
+    """Differing guards first, then shapes, costs, and all others."""
     guards = context.insights.guards
     if not guards.total and not guards.groups:
         return Section("guards", "Guards", "none in this trace")
@@ -23,23 +23,25 @@ def section(context: Context) -> Section:
 
 
 def _items(context: Context, guards: Guards) -> Iterator[Item]:
-    for one in guards.differing:
-        times = f"compiled {len(one.compiles)} times"
-        title = f"{compiled_name(one.name)}: the same graph, {times} for guards that are not about size"
-        place = (context.place(one.code),) if one.code else ()
-        yield Item(title, place, (*(Words(text) for text in one.texts), Words(f"compile {ids(one.compiles)}")))
+    for differing in guards.differing:
+        times = f"compiled {len(differing.compiles)} times"
+        title = f"{compiled_name(differing.name)}: the same graph, {times} because of guards that are not about sizes"
+        places = (context.place(differing.code),) if differing.code else ()
+        yield Item(
+            title, places, (*(Words(text) for text in differing.texts), Words(f"compile {ids(differing.compiles)}"))
+        )
     if guards.dynamic:
-        rows = tuple((it.source, it.sizes, str(it.compile)) for it in guards.dynamic[:_ROWS])
-        yield Item("Tensors with open sizes (None: any size)", blocks=(Table(("source", "sizes", "compile"), rows),))
+        rows = tuple((entry.source, entry.sizes, str(entry.compile)) for entry in guards.dynamic[:_ROWS])
+        yield Item("Tensors with dynamic sizes (None: any size)", blocks=(Table(("source", "sizes", "compile"), rows),))
     if guards.shapes:
         yield Item("Guards on sizes", blocks=(_table(context, guards.shapes),))
-    if any(it.latency_us for it in guards.costly):
-        costs = tuple((str(it.compile), f"{it.latency_us:.0f} µs", str(it.guards)) for it in guards.costly)
+    if any(entry.latency_us for entry in guards.costly):
+        costs = tuple((str(entry.compile), f"{entry.latency_us:.0f} µs", str(entry.guards)) for entry in guards.costly)
         yield Item("The slowest to check", blocks=(Table(("compile", "time", "guards"), costs),))
     if guards.groups:
         yield Item("All other guards, the most frequent first", blocks=(_table(context, guards.groups),))
     if guards.left_out:
-        yield Item(f"… and {counted(guards.left_out, 'check')} more, which were not told apart")
+        yield Item(f"… and {counted(guards.left_out, 'check')} more, which are not listed one by one")
 
 
 def _table(context: Context, groups: Sequence[GuardGroup]) -> Table:
@@ -50,6 +52,6 @@ def _table(context: Context, groups: Sequence[GuardGroup]) -> Table:
 
 
 def _check(group: GuardGroup) -> str:
-    """What is checked; the source alone where the kind says the rest."""
+    """The check; only its source if the kind says the rest."""
     text = group.text if group.kind in _SAYING or not group.source else group.source
     return text if len(text) <= _CHECK else f"{text[: _CHECK - 1]}…"

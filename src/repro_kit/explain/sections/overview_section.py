@@ -1,4 +1,4 @@
-"""The overview: what was compiled from where, how it ended, and what it took."""
+"""The section with all compiles: from where, how each ended, and how long it took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 200
 
 
 def section(context: Context) -> Section:
-    """The compiles, the tree of the code they are of, times, caches, settings."""
+    """The compiles, the tree of the compiled code, times, caches, settings."""
     overview = context.insights.overview
     if not overview.compiles:
         return Section("overview", "Overview", "nothing was compiled")
@@ -39,14 +39,21 @@ def _compiles(context: Context, overview: Overview) -> Block:
     return Table(columns, tuple(rows))
 
 
-def _row(context: Context, one: CompileInfo) -> tuple[str, ...]:
-    function = f"{compiled_name(one.code.function)} {context.place(one.code)}" if one.code else ""
-    state = f"{one.state}, {one.attempts} attempts" if one.attempts > 1 else str(one.state)
-    return str(one.ref), function, state, str(one.ops), str(one.guards), seconds(one.seconds + one.backward_seconds)
+def _row(context: Context, compile_: CompileInfo) -> tuple[str, ...]:
+    function = f"{compiled_name(compile_.code.function)} {context.place(compile_.code)}" if compile_.code else ""
+    state = f"{compile_.state}, {compile_.attempts} attempts" if compile_.attempts > 1 else str(compile_.state)
+    return (
+        str(compile_.ref),
+        function,
+        state,
+        str(compile_.ops),
+        str(compile_.guards),
+        seconds(compile_.seconds + compile_.backward_seconds),
+    )
 
 
 def _tree(context: Context, overview: Overview) -> Block:
-    """Stacks that share a beginning share its lines; frames of torch are left out."""
+    """Stacks with a common beginning share its lines; frames of torch are left out."""
     states = {compile_.ref: str(compile_.state) for compile_ in overview.compiles}
     lines = [*_branches(context, overview.tree, states)]
     left = len(lines) - _ROWS
@@ -54,7 +61,7 @@ def _tree(context: Context, overview: Overview) -> Block:
 
 
 def _branches(context: Context, nodes: tuple[OverviewNode, ...], states: dict[CompileRef, str]) -> Iterator[str]:
-    shown: list[int] = []  # depths of the users' frames above
+    shown: list[int] = []  # depths of the user's frames above
     for node in nodes:
         while shown and shown[-1] >= node.depth:
             shown.pop()

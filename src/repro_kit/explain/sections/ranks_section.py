@@ -1,4 +1,4 @@
-"""Ranks: where they compiled different things."""
+"""The section on ranks: where ranks compiled different code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WHAT = {
 
 
 def section(context: Context) -> Section:
-    """One item a divergence."""
+    """One item for each divergence."""
     ranks = context.insights.ranks
     if len(ranks.ranks) < 2:
         return Section("ranks", "Ranks", "one process" if not ranks.ranks else "one rank")

@@ -1,4 +1,4 @@
-"""Recompiles: which function, which guard, the values over time, the limit."""
+"""The section on recompiles: which function, which guard, the values over time, the limit."""
 
 from __future__ import annotations
 
@@ -11,45 +11,48 @@ _REASONS = 12
 
 
 def section(context: Context) -> Section:
-    """One item a function that was compiled again."""
-    found = context.insights.recompiles
-    if not found:
+    """One item for each function that was compiled again."""
+    functions = context.insights.recompiles
+    if not functions:
         return Section("recompiles", "Recompiles", "none")
-    times = sum(one.seconds for one in found)
-    summary = f"{counted(sum(one.count for one in found), 'recompile')} of {counted(len(found), 'function')}"
+    times = sum(recompiled.seconds for recompiled in functions)
+    total = sum(recompiled.count for recompiled in functions)
+    summary = f"{counted(total, 'recompile')} of {counted(len(functions), 'function')}"
     summary += f", {seconds(times)}" if times else ""
-    return Section("recompiles", "Recompiles", summary, tuple(_item(context, one) for one in found))
+    return Section("recompiles", "Recompiles", summary, tuple(_item(context, recompiled) for recompiled in functions))
 
 
-def times(one: Recompiled) -> int:
-    """How often it was compiled."""
-    return one.count + 1
+def times(recompiled: Recompiled) -> int:
+    """How often the function was compiled."""
+    return recompiled.count + 1
 
 
 def wanted(guard: GuardText) -> str:
-    """The guard that failed, in words where its name says nothing."""
+    """The guard that failed; in words if its text is a name of Dynamo's."""
     if "___stack" in guard.text:
         return f"a value that a graph break hands over ({guard.text})"
     return guard.text
 
 
-def _item(context: Context, one: Recompiled) -> Item:
-    took = f", {seconds(one.seconds)}" if one.seconds else ""
-    title = f"{compiled_name(one.name) or 'a function'}: compiled {times(one)} times{took}"
+def _item(context: Context, recompiled: Recompiled) -> Item:
+    took = f", {seconds(recompiled.seconds)}" if recompiled.seconds else ""
+    title = f"{compiled_name(recompiled.name) or 'a function'}: compiled {times(recompiled)} times{took}"
     blocks: list[Block] = []
-    if one.hit:
-        blocks.append(Words(f"It hit the limit of {one.limit} compiles, and runs in eager where none of them fits."))
-    elif one.near:
-        blocks.append(Words(f"It is near the limit of {one.limit} compiles."))
-    blocks += [_reason(context, reason) for reason in one.reasons[:_REASONS]]
-    if len(one.reasons) > _REASONS:
-        blocks.append(Words(f"… and {len(one.reasons) - _REASONS} more guards"))
-    if one.values.rows:
-        rows = tuple((str(row.compile), *row.values) for row in one.values.rows)
-        blocks.append(Table(("compile", *one.values.sources), rows))
-    if one.values.left_out:
-        blocks.append(Words(f"… and {counted(one.values.left_out, 'more compile')}"))
-    return Item(title, (context.place(one.code),) if one.code else (), tuple(blocks))
+    if recompiled.hit:
+        blocks.append(
+            Words(f"It hit the limit of {recompiled.limit} compiles, and runs in eager if none of them fits.")
+        )
+    elif recompiled.near:
+        blocks.append(Words(f"It is near the limit of {recompiled.limit} compiles."))
+    blocks += [_reason(context, reason) for reason in recompiled.reasons[:_REASONS]]
+    if len(recompiled.reasons) > _REASONS:
+        blocks.append(Words(f"… and {len(recompiled.reasons) - _REASONS} more guards"))
+    if recompiled.values.rows:
+        rows = tuple((str(row.compile), *row.values) for row in recompiled.values.rows)
+        blocks.append(Table(("compile", *recompiled.values.sources), rows))
+    if recompiled.values.left_out:
+        blocks.append(Words(f"… and {counted(recompiled.values.left_out, 'more compile')}"))
+    return Item(title, (context.place(recompiled.code),) if recompiled.code else (), tuple(blocks))
 
 
 def _reason(context: Context, reason: Reason) -> Block:
@@ -58,7 +61,7 @@ def _reason(context: Context, reason: Reason) -> Block:
     text = f"{about}: {wanted(guard)}" + (f" ×{reason.count}" if reason.count > 1 else "")
     text += f" ({guard.note})" if guard.note else ""
     if guard.where:
-        text += f"; guarded on at {context.place_in(guard.where)}"
+        text += f"; the guard comes from {context.place_in(guard.where)}"
     if reason.compiles:
         text += f" → compile {ids(reason.compiles)}"
     return Words(text)

@@ -1,4 +1,4 @@
-"""Dynamic shapes: the symbols and what made them so, and what a setting keeps constant."""
+"""The section on dynamic shapes: the symbols, their origin, and values that a setting keeps constant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROWS = 100
 
 
 def section(context: Context) -> Section:
-    """Symbols, blocked sources, kernels' constants, PGO's suggestion."""
+    """Symbols, blocked sources, constants of kernels, the profile's suggestion."""
     shapes = context.insights.shapes
     items = []
     if shapes.symbols:
@@ -21,11 +21,11 @@ def section(context: Context) -> Section:
         items.append(Item("Sizes and numbers that are symbols", blocks=(Table(columns, tuple(rows)),)))
     items += [
         Item(
-            f"{one.source} changes, and stays a constant",
-            (context.place(one.code),) if one.code else (),
-            (Words(f"because of {one.setting}"), Words(f"seen as {listed(one.values)}")),
+            f"{blocked.source} changes, but stays a constant",
+            (context.place(blocked.code),) if blocked.code else (),
+            (Words(f"because of {blocked.setting}"), Words(f"seen as {listed(blocked.values)}")),
         )
-        for one in shapes.blocked
+        for blocked in shapes.blocked
     ]
     items += [
         Item(
@@ -43,6 +43,6 @@ def section(context: Context) -> Section:
     return Section("shapes", "Dynamic shapes", summary, tuple(items))
 
 
-def _row(context: Context, one: Symbol) -> tuple[str, ...]:
-    used = context.place(one.where) or (compiled_name(one.code.function) if one.code else "")
-    return one.symbol, one.source, str(one.origin), listed(one.hints), one.range, used
+def _row(context: Context, symbol: Symbol) -> tuple[str, ...]:
+    used = context.place(symbol.where) or (compiled_name(symbol.code.function) if symbol.code else "")
+    return symbol.symbol, symbol.source, str(symbol.origin), listed(symbol.hints), symbol.range, used

@@ -1,4 +1,4 @@
-"""Similar graphs: compiles that one graph with dynamic sizes could serve."""
+"""The section on similar graphs, which one graph with dynamic sizes could replace."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from repro_kit.trace.insights.similar import SimilarGraphs
 
 
 def section(context: Context) -> Section:
-    """One item a group."""
-    found = context.insights.similar
-    if not found:
+    """One item for each group."""
+    groups = context.insights.similar
+    if not groups:
         return Section("similar", "Similar graphs", "none")
-    spare = sum(one.count - 1 for one in found)
+    spare = sum(group.count - 1 for group in groups)
     summary = f"{counted(spare, 'compile')} repeat a graph with other sizes"
-    return Section("similar", "Similar graphs", summary, tuple(_item(context, one) for one in found))
+    return Section("similar", "Similar graphs", summary, tuple(_item(context, group) for group in groups))
 
 
-def _item(context: Context, one: SimilarGraphs) -> Item:
-    names = dict.fromkeys(compiled_name(member.code.function) for member in one.members if member.code)
-    took = f", {seconds(one.seconds)} for all but the first" if one.seconds else ""
-    title = f"{', '.join(names) or 'graphs'}: {one.count} compiles of the same {counted(one.ops, 'op')}{took}"
-    rows = tuple((str(member.compile), *member.sizes) for member in one.members)
-    places = dict.fromkeys(context.place(member.code) for member in one.members if member.code)
-    return Item(title, tuple(places)[:5], (Table(("compile", *one.inputs), rows),))
+def _item(context: Context, group: SimilarGraphs) -> Item:
+    names = dict.fromkeys(compiled_name(member.code.function) for member in group.members if member.code)
+    took = f", {seconds(group.seconds)} for all but the first" if group.seconds else ""
+    title = f"{', '.join(names) or 'graphs'}: {group.count} compiles of the same {counted(group.ops, 'op')}{took}"
+    rows = tuple((str(member.compile), *member.sizes) for member in group.members)
+    places = dict.fromkeys(context.place(member.code) for member in group.members if member.code)
+    return Item(title, tuple(places)[:5], (Table(("compile", *group.inputs), rows),))

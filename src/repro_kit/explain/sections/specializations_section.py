@@ -1,4 +1,4 @@
-"""Specializations: what became a constant, on whose line."""
+"""The section on specializations: which size or number became a constant, and on which line."""
 
 from __future__ import annotations
 
@@ -10,53 +10,70 @@ from repro_kit.explain.view import Block, Code, Item, Section, Words
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
 WORDS = {
-    Cause.CODE: "the code needs its value",
-    Cause.DUCK: "two sizes happened to be equal, and are taken for the same one",
+    Cause.CODE: "the code needs the value",
+    Cause.DUCK: "two sizes happened to be equal, so torch treats them as one",
     Cause.ZERO_ONE: "sizes 0 and 1 are always constants",
-    Cause.VIOLATED: "it was marked dynamic, and the code makes it a constant",
+    Cause.VIOLATED: "the size was marked dynamic, but the code makes it a constant",
 }
 
 
 def section(context: Context, further: str = "") -> Section:
-    """One item a source and line, in the order in which they happened; `further` is torch's word on the first one."""
-    found = context.insights.specializations
-    if not found:
+    """One item for each source and line, in the order in which they happened.
+
+    `further` is torch's log about the first one.
+    """
+    all_of_them = context.insights.specializations
+    if not all_of_them:
         return Section("specializations", "Specializations", "none")
-    summary = f"{counted(len(found), 'size or number', 'sizes or numbers')} that could vary became constants"
-    items = [_item(context, one) for one in found]
+    summary = f"{counted(len(all_of_them), 'size or number', 'sizes or numbers')} that could vary became constants"
+    items = [_item(context, specialization) for specialization in all_of_them]
     if further:
-        items.insert(1, Item("PyTorch on the first one, in a further run", blocks=(Code(further),)))
+        items.insert(1, Item("PyTorch's log about the first one, from an extra run", blocks=(Code(further),)))
     return Section("specializations", "Specializations", summary, tuple(items))
 
 
-def named(one: Specialization) -> str:
-    """What became which constant."""
-    if one.cause == Cause.DUCK:
-        return " = ".join(one.sources) + (f" = {one.value}" if one.value else "")
-    symbol = f" ({one.symbol})" if one.symbol else ""
-    return f"{', '.join(one.sources) or one.symbol}{symbol if one.sources else ''} = {one.value}"
+def named(specialization: Specialization) -> str:
+    """Which size or number became which constant."""
+    if specialization.cause == Cause.DUCK:
+        return " = ".join(specialization.sources) + (f" = {specialization.value}" if specialization.value else "")
+    symbol = f" ({specialization.symbol})" if specialization.symbol and specialization.sources else ""
+    return f"{', '.join(specialization.sources) or specialization.symbol}{symbol} = {specialization.value}"
 
 
-def _dependent(context: Context, one: Specialization) -> Iterator[Block]:
-    """What came of it: recompiles, and what became a constant after it in the same compile."""
-    again = recompiles_of(context.insights, one)
+def _dependent(context: Context, specialization: Specialization) -> Iterator[Block]:
+    """What followed: recompiles, and later specializations in the same compile."""
+    again = recompiles_of(context.insights, specialization)
     if again:
-        yield Words(f"compiled again for it: {listed(again)}")
-    found = context.insights.specializations
-    if one.compiles and one is next((it for it in found if it.compiles[:1] == one.compiles[:1]), None):
-        after = [named(it) for it in found if it is not one and one.compiles[0] in it.compiles]
+        yield Words(f"recompiled because of it: {listed(again)}")
+    all_of_them = context.insights.specializations
+    if specialization.compiles and specialization is next(
+        (other for other in all_of_them if other.compiles[:1] == specialization.compiles[:1]), None
+    ):
+        after = [
+            named(other)
+            for other in all_of_them
+            if other is not specialization and specialization.compiles[0] in other.compiles
+        ]
         if after:
-            yield Words(f"the first one of compile {one.compiles[0]}; after it: {listed(after)}")
+            yield Words(f"the first specialization of compile {specialization.compiles[0]}; after it: {listed(after)}")
 
 
-def _item(context: Context, one: Specialization) -> Item:
-    times = f" ×{one.count}" if one.count > 1 else ""
-    blocks: list[Block] = [Words(f"{one.cause}: {WORDS[one.cause]}")]
-    if one.framework:
-        blocks.append(Words(f"decided in PyTorch at {context.place_in(one.framework)}"))
-    if one.reason:
-        blocks.append(Words(f"PyTorch: {' '.join(one.reason.split())}"))
-    blocks += _dependent(context, one)
-    function = f"{compiled_name(one.code.function)} {context.place(one.code)}, " if one.code else ""
-    blocks.append(Words(f"in {function}compile {ids(one.compiles, one.count)}"))
-    return Item(f"{named(one)}{times}", (context.place_in(one.where),) if one.where else (), tuple(blocks))
+def _item(context: Context, specialization: Specialization) -> Item:
+    times = f" ×{specialization.count}" if specialization.count > 1 else ""
+    blocks: list[Block] = [Words(f"{specialization.cause}: {WORDS[specialization.cause]}")]
+    if specialization.framework:
+        blocks.append(Words(f"decided in PyTorch at {context.place_in(specialization.framework)}"))
+    if specialization.reason:
+        blocks.append(Words(f"PyTorch: {' '.join(specialization.reason.split())}"))
+    blocks += _dependent(context, specialization)
+    function = (
+        f"{compiled_name(specialization.code.function)} {context.place(specialization.code)}, "
+        if specialization.code
+        else ""
+    )
+    blocks.append(Words(f"in {function}compile {ids(specialization.compiles, specialization.count)}"))
+    return Item(
+        f"{named(specialization)}{times}",
+        (context.place_in(specialization.where),) if specialization.where else (),
+        tuple(blocks),
+    )

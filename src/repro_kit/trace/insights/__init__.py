@@ -1,13 +1,11 @@
-"""Insights: questions asked of a trace, all answered in one pass over its records.
+"""Insights: questions about a trace, all answered in one pass over its records.
 
-from repro_kit.trace.insights import gather
+    insights = gather("trace_directory")
+    for graph_break in insights.breaks:
+        print(graph_break.where, graph_break.kind)
 
-insights = gather("trace_directory")
-for one in insights.breaks:
-    print(one.where, one.kind)
-
-To add one, write a module with a class that has `see`, the `names` of the records it is shown, and a frozen result, and
-add a field to `Insights`.
+To add one, write a module with a class that has `see`, the `names` of the records that it needs, and a frozen result.
+Then add a field to `Insights`.
 """
 
 from repro_kit.trace.insights.gather import Insights, gather

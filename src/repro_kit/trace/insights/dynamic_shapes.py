@@ -1,4 +1,4 @@
-"""Dynamic shapes: which sizes and numbers are symbols, what made them so, and what stays constant by a setting."""
+"""Dynamic shapes: which sizes and numbers are symbols, why, and which values a setting keeps constant."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _EXAMPLES = 20
 
 
 class SymbolOrigin(StrEnum):
-    """What made a size or number symbolic."""
+    """Why a size or number became symbolic."""
 
     DYNAMIC = "dynamic=True or a mark"  # symbolic in the first compile of its code
-    AUTOMATIC = "automatic dynamic"  # it had changed since the compile before
-    PGO = "PGO"  # an earlier run told that it changes
+    AUTOMATIC = "automatic dynamic"  # changed since the compile before
+    PGO = "PGO"  # an earlier run recorded that it changes
     UNBACKED = "unbacked"  # the value is not known at compile time
 
 
 class Block(StrEnum):
-    """The setting that keeps something constant although it changes."""
+    """The setting that keeps a changing value constant."""
 
     PARAMETER = "torch._dynamo.config.force_parameter_static_shapes"
     PROPERTY = "torch._dynamo.config.force_nn_module_property_static_shapes"
     INTEGER = "torch._dynamo.config.allow_unspec_int_on_nn_module"
-    STATIC = "torch._dynamo.config.automatic_dynamic_shapes"  # as dynamic=False sets it
+    STATIC = "torch._dynamo.config.automatic_dynamic_shapes"  # dynamic=False sets it
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Symbol:
     symbol: str
     source: str
     origin: SymbolOrigin
-    hints: tuple[str, ...] = ()  # values that it stood for
+    hints: tuple[str, ...] = ()  # values of the symbol
     range: str = ""
     where: Frame | None = None  # the user's line that first used it
     code: Frame | None = None
@@ -58,7 +58,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Something that changed at least twice, and that a setting keeps constant: a parameter, a module's attribute …"""
+    """A value that changed at least twice, but that a setting keeps constant: a parameter, an attribute …"""
 
     source: str
     setting: Block
@@ -69,7 +69,7 @@ class Blocked:
 
 @dataclass(frozen=True)
 class KernelConstants:
-    """Arguments of a user's Triton kernel that are ``tl.constexpr``: every new value is a new kernel."""
+    """``tl.constexpr`` arguments of a user's Triton kernel. Every new value is a new kernel."""
 
     kernel: str
     arguments: tuple[str, ...]
@@ -78,7 +78,7 @@ class KernelConstants:
 
 @dataclass(frozen=True)
 class DynamicShapes:
-    """`suggested`: sources that PyTorch itself names for ``TORCH_COMPILE_DYNAMIC_SOURCES``."""
+    """The dynamic shapes. `suggested`: sources that PyTorch suggests for ``TORCH_COMPILE_DYNAMIC_SOURCES``."""
 
     symbols: tuple[Symbol, ...] = ()
     suggested: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Shapes:
         "put_local_code_state", "recompile_reasons", "fx_graph_runnable", "inductor_output_code",
     )  # fmt: skip
 
-    known: CompileIndex
+    index: CompileIndex
     groups: dict[tuple[CodeKey, str], _Group] = field(default_factory=dict)
     suggested: dict[str, None] = field(default_factory=dict)
     pgo: set[str] = field(default_factory=set)
@@ -111,7 +111,7 @@ class Shapes:
     kernels: dict[str, tuple[tuple[str, ...], dict[CompileRef, None]]] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
-        """Take symbols, what PGO says, and what failed to become a symbol."""
+        """Use symbols, the records of PGO, and values that did not become symbols."""
         ref = ref_of(record)
         if ref is None:
             return
@@ -131,26 +131,26 @@ class Shapes:
         unbacked = record.event == "create_unbacked_symbol"
         symbol, source = record.text("symbol"), record.text("source")
         stack = record.frames("user_stack")
-        one = Symbol(
+        made = Symbol(
             symbol,
             source,
             SymbolOrigin.UNBACKED if unbacked else self._origin(ref, source),
             range=record.text("vr"),
             where=user_frame(stack),
-            code=self.known.code(ref),
+            code=self.index.code(ref),
         )
-        self.add(ref, one, record.text("val"))
+        self.add(ref, made, record.text("val"))
 
     def _origin(self, ref: CompileRef, source: str) -> SymbolOrigin:
-        first = self.known.frame(ref).compiles[0].ref == ref
-        if any(source.startswith(one) for one in self.pgo):
+        first = self.index.frame(ref).compiles[0].ref == ref
+        if any(source.startswith(prefix) for prefix in self.pgo):
             return SymbolOrigin.PGO
         return SymbolOrigin.DYNAMIC if first else SymbolOrigin.AUTOMATIC
 
-    def add(self, ref: CompileRef, one: Symbol, hint: str) -> None:
+    def add(self, ref: CompileRef, symbol: Symbol, hint: str) -> None:
         """Count a symbol."""
-        key = ref.code_key, one.source or one.symbol
-        group = self.groups.setdefault(key, _Group(one))
+        key = ref.code_key, symbol.source or symbol.symbol
+        group = self.groups.setdefault(key, _Group(symbol))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
             group.compiles.setdefault(ref)
@@ -166,14 +166,14 @@ class Shapes:
 
     def _pgo(self, record: Record) -> None:
         text = record.payload or ""
-        for found in _PGO_SUGGESTS.finditer(text):
-            for source in filter(None, found[1].split(",")):
+        for match in _PGO_SUGGESTS.finditer(text):
+            for source in filter(None, match[1].split(",")):
                 self.suggested.setdefault(source)
         if record.name.startswith("get"):
-            self.pgo.update(found["source"] for found in _PGO_SOURCE.finditer(text))
+            self.pgo.update(match["source"] for match in _PGO_SOURCE.finditer(text))
 
     def recompiled(self, ref: CompileRef, reasons: list[str]) -> None:
-        """Remember the numbers that guards on modules' attributes expected."""
+        """Record the numbers that guards on attributes of modules expected."""
         for reason in reasons:
             against, _, text = reason.partition(": ")
             guard = parse_guard(text)
@@ -185,26 +185,28 @@ class Shapes:
     def _kernels(self, ref: CompileRef, text: str) -> None:
         for kernel in _KERNEL.finditer(text):
             names = tuple(_CONSTEXPR.findall(kernel["args"]))
-            if names and not kernel["name"].startswith("triton_"):  # Inductor's own
-                found = self.kernels.setdefault(kernel["name"], (names, {}))
-                if len(found[1]) < _EXAMPLES:
-                    found[1].setdefault(ref)
+            if names and not kernel["name"].startswith("triton_"):  # Inductor's own kernels begin so
+                entry = self.kernels.setdefault(kernel["name"], (names, {}))
+                if len(entry[1]) < _EXAMPLES:
+                    entry[1].setdefault(ref)
 
     def result(self) -> DynamicShapes:
-        """What was collected."""
+        """The collected shapes."""
         for group in self.groups.values():
-            if group.symbol.origin == SymbolOrigin.AUTOMATIC and self.known.frame(next(iter(group.compiles))).dynamic:
+            if group.symbol.origin == SymbolOrigin.AUTOMATIC and self.index.frame(next(iter(group.compiles))).dynamic:
                 group.symbol = replace(group.symbol, origin=SymbolOrigin.DYNAMIC)
         symbols = tuple(
-            replace(it.symbol, hints=tuple(it.hints), count=it.count, compiles=tuple(it.compiles))
-            for it in self.groups.values()
+            replace(group.symbol, hints=tuple(group.hints), count=group.count, compiles=tuple(group.compiles))
+            for group in self.groups.values()
         )
-        blocked = [one for key, frame in self.known.frames.items() for one in self._blocked(key, frame)]
+        blocked = [
+            blocked_source for key, frame in self.index.frames.items() for blocked_source in self._blocked(key, frame)
+        ]
         kernels = (KernelConstants(name, args, tuple(refs)) for name, (args, refs) in self.kernels.items())
         return DynamicShapes(symbols, tuple(self.suggested), tuple(blocked), tuple(kernels))
 
     def _blocked(self, key: CodeKey, frame: CodeFrame) -> Iterator[Blocked]:
-        """What changed at least twice and never became a symbol."""
+        """Values that changed at least twice and never became a symbol."""
         for source in dict.fromkeys(name for compile_ in frame.compiles for name in compile_.tensors):
             specs = [tensors[source] for tensors in map(frame.tensors, frame.compiles) if source in tensors]
             sizes = dict.fromkeys(spec.sizes for spec in specs)

@@ -1,4 +1,4 @@
-"""Failures: what was raised, in which compiles, and on account of which line of the user's."""
+"""Failed compiles: the exception, the compiles, and the user's line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLES = 20
 
 @dataclass(frozen=True)
 class FailedCompile:
-    """A failure of one or several compiles. `soft`: only ``fullgraph=True`` makes it an error."""
+    """A failure of one or several compiles. `soft`: it is an error only because of ``fullgraph=True``."""
 
     type: str
     reason: str
@@ -37,18 +37,20 @@ class _Group:
 
 
 def grouped(outcomes: Compiles) -> tuple[FailedCompile, ...]:
-    """The failures of a trace, equal ones together."""
+    """The failures of a trace; equal failures are merged."""
     groups: dict[tuple[object, ...], _Group] = {}
     for failure in outcomes.failures():
         group = groups.setdefault((failure.type, failure.reason, failure.where, failure.backward), _Group(failure))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
             group.compiles.append(CompileRef(failure.compile_id, failure.rank, failure.log))
-    return tuple(_told(group) for group in groups.values())
+    return tuple(_merged(group) for group in groups.values())
 
 
-def _told(group: _Group) -> FailedCompile:
-    one = group.first
-    stack = user_stack(one.text)
-    where = stack[-1] if stack else one.where
-    return FailedCompile(one.type, one.reason, where, stack, one.soft, one.backward, group.count, tuple(group.compiles))
+def _merged(group: _Group) -> FailedCompile:
+    failure = group.first
+    stack = user_stack(failure.text)
+    where = stack[-1] if stack else failure.where
+    return FailedCompile(
+        failure.type, failure.reason, where, stack, failure.soft, failure.backward, group.count, tuple(group.compiles)
+    )

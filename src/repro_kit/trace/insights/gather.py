@@ -1,4 +1,4 @@
-"""All insights from one pass."""
+"""Gather all insights in one pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from repro_kit.trace.text_log import TextReader
 
 @dataclass(frozen=True)
 class Insights:
-    """What a trace tells; every field is the result of the module of its name."""
+    """The insights of a trace. Every field is the result of one module."""
 
     overview: Overview = field(default_factory=Overview)
     breaks: tuple[GraphBreak, ...] = ()
@@ -37,15 +37,15 @@ class Insights:
     similar: tuple[SimilarGraphs, ...] = ()
     failures: tuple[FailedCompile, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
-    problems: Problems = field(default_factory=Problems)  # what of the log could not be read
+    problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
-    text: bool = False  # all there is, is what torch logged as text: no times, graphs or inputs
+    text: bool = False  # from TORCH_LOGS text only: no times, graphs or inputs
 
 
 def gather(path: str | Path, rank: int | None = None) -> Insights:
-    """The insights of the trace at `path`: a log, or a directory of logs; else of the ``TORCH_LOGS`` text there.
+    """The insights of the trace at `path`: a log, a directory of logs, or ``TORCH_LOGS`` text.
 
-    With `rank` the records of that rank alone. Raises ReproKitError when there is nothing at `path`.
+    With `rank`, only the records of that rank. Raises ReproKitError if nothing is at `path`.
     """
     reader = read(path)
     insights = _ask(_of(reader, rank))
@@ -61,19 +61,19 @@ def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:
 
 
 def _ask(records: Iterable[Record]) -> Insights:
-    known, outcomes = CompileIndex(), Compiles()
-    overview, breaks, recompiles = Overviews(known, outcomes), GraphBreaks(known), Recompiles(known)
-    guards, specializations = GuardTrees(known), Specializations(known)
-    shapes, similar, ranks = Shapes(known), Similar(known), RankBooks()
+    index, outcomes = CompileIndex(), Compiles()
+    overview, breaks, recompiles = Overviews(index, outcomes), GraphBreaks(index), Recompiles(index)
+    guards, specializations = GuardTrees(index), Specializations(index)
+    shapes, similar, ranks = Shapes(index), Similar(index), RankBooks()
     asked: dict[str, list[Insight]] = {}
     for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
         for name in insight.names:
             asked.setdefault(name, []).append(insight)
     for record in records:
-        for book in (known, outcomes, ranks):
+        for book in (index, outcomes, ranks):
             book.see(record)
-        for one in asked.get(record.name, ()):
-            one.see(record)
+        for asker in asked.get(record.name, ()):
+            asker.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
         shapes.result(), similar.result(), grouped(outcomes), ranks.result(),

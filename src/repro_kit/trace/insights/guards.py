@@ -1,4 +1,4 @@
-"""Guards: what is checked before compiled code runs, by kind, source and user's line; which cost most, which differ."""
+"""Guards: the checks before compiled code runs, by kind, source and user's line; their cost and differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LATENCY = re.compile(r"Guard (?:eval )?latency = ([\d.]+) us")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
 _ADDRESS = re.compile(r"\b\d{9,}\b|0x[0-9a-f]{6,}|(?<=___)\d+(?='\])")
 _SIZES = re.compile(r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]")
-_GROUPS = 10_000  # groups of guards that are told apart
+_GROUPS = 10_000  # groups of guards that are kept
 _EXAMPLES = 20
 _SLOWEST = 10
 _ON_SHAPES = ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD", "GUARD")
@@ -37,7 +37,7 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class GuardGroup:
-    """Guards with the same check: `count` compiles have it. `name` is torch's name of the check (``TENSOR_MATCH``)."""
+    """Guards with the same check in `count` compiles. `name`: torch's name of the check (``TENSOR_MATCH``)."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class GuardGroup:
 
 @dataclass(frozen=True)
 class DynamicSize:
-    """A tensor that was guarded with open sizes: ``None`` where any size will do."""
+    """A tensor that is guarded with dynamic sizes: ``None`` allows any size."""
 
     source: str
     sizes: str  # "[None, 4]"
@@ -60,7 +60,7 @@ class DynamicSize:
 
 @dataclass(frozen=True)
 class Differing:
-    """Guards, not about size, that set compiles of the same graph apart: each of `texts` only some of them have."""
+    """Guards, not about size, in which compiles of the same graph differ: some compiles lack each of `texts`."""
 
     name: str
     code: Frame | None
@@ -70,7 +70,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class GuardCost:
-    """What checking the guards of one compile takes."""
+    """The time to check the guards of one compile."""
 
     compile: CompileRef
     latency_us: float
@@ -79,7 +79,7 @@ class GuardCost:
 
 @dataclass(frozen=True)
 class Guards:
-    """All guards of a trace. `shapes` are those on sizes; `left_out` were not told apart for their number."""
+    """All guards of a trace. `shapes`: guards on sizes. `left_out`: how many were not kept, because of the limit."""
 
     total: int = 0
     groups: tuple[GuardGroup, ...] = ()
@@ -112,25 +112,25 @@ class GuardTrees:
 
     names: ClassVar = ("dynamo_cpp_guards_str",)
 
-    known: CompileIndex
+    index: CompileIndex
     groups: dict[tuple[str, str, str], _Group] = field(default_factory=dict)
-    of: dict[CompileRef, bytes] = field(default_factory=dict)  # the numbers of its groups, four bytes each
+    of: dict[CompileRef, bytes] = field(default_factory=dict)  # numbers of the groups in each compile, four bytes each
     dynamic: dict[tuple[str, str], DynamicSize] = field(default_factory=dict)
     costs: list[GuardCost] = field(default_factory=list)
     total: int = 0
     left_out: int = 0
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _keys: dict[GuardLeaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves come again as they are
+    _keys: dict[GuardLeaf, tuple[str, str, str]] = field(default_factory=dict)  # most leaves repeat exactly
     _sets: dict[bytes, bytes] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
-        """Take a printed guard tree."""
+        """Use a printed guard tree."""
         ref = ref_of(record)
         if record.event == "dynamo_cpp_guards_str" and record.payload and ref is not None:
             self.add(ref, record.payload)
 
     def add(self, ref: CompileRef, text: str) -> None:
-        """Take the guards of `ref`."""
+        """Count the guards of `ref`."""
         checks, count = [], 0
         for leaf in leaves(text):
             count += 1
@@ -162,7 +162,7 @@ class GuardTrees:
         return self._ids[key]
 
     def _key(self, leaf: GuardLeaf) -> tuple[str, str, str]:
-        """What `leaf` has in common with the same check of another run: all but addresses."""
+        """The identity of a check in different runs: everything except addresses."""
         key = leaf.name, leaf.source, _ADDRESS.sub("…", leaf.text)
         if len(self._keys) < 2 * _GROUPS:
             self._keys[leaf] = key
@@ -177,29 +177,29 @@ class GuardTrees:
         return sorted(self.costs, key=lambda cost: (-cost.latency_us, -cost.guards))[:_SLOWEST]
 
     def result(self) -> Guards:
-        """What was collected, the most frequent first."""
-        found = sorted((self._told(group) for group in self.groups.values()), key=lambda one: -one.count)
+        """The collected guards, the most frequent first."""
+        groups = sorted((self._group(group) for group in self.groups.values()), key=lambda group: -group.count)
         return Guards(
             self.total,
-            tuple(one for one in found if not _on_shape(one)),
-            tuple(one for one in found if _on_shape(one)),
+            tuple(group for group in groups if not _on_shape(group)),
+            tuple(group for group in groups if _on_shape(group)),
             tuple(self.dynamic.values()),
             tuple(self._differing()),
             tuple(self._slowest()),
             self.left_out,
         )
 
-    def _told(self, group: _Group) -> GuardGroup:
+    def _group(self, group: _Group) -> GuardGroup:
         guard, leaf = group.guard, group.leaf
         kind = _NAMED.get(leaf.name, guard.kind)
-        where = self.known.files.placed(guard.where)
+        where = self.index.files.placed(guard.where)
         source = leaf.source or (guard.source if guard.source[:2] in ("L[", "G[") else "")
         return GuardGroup(leaf.name, kind, source, guard.text, where, group.count, tuple(group.compiles), guard.note)
 
     def _differing(self) -> Iterator[Differing]:
-        """Compiles of one function with the same graph whose guards differ in something else than sizes."""
+        """Compiles of one function with the same graph, but with guards that differ not only in sizes."""
         groups = list(self.groups.values())
-        for frame in self.known.frames.values():
+        for frame in self.index.frames.values():
             alike: dict[object, list[CompileRef]] = {}
             for compile_ in frame.compiles:
                 if compile_.shape is not None and compile_.ref in self.of:
@@ -222,18 +222,20 @@ def _about_size(group: _Group) -> bool:
 
 
 def leaves(text: str) -> Iterator[GuardLeaf]:
-    """The checks of a printed guard tree, each with the source of the manager that it hangs on."""
+    """The checks of a printed guard tree, each with the source of its manager."""
     sources: list[str] = []
     for line in text.split("\n"):
-        found = _LEAF.match(line)
-        if not found:
+        match = _LEAF.match(line)
+        if not match:
             continue
-        depth = found["bars"].count("|")
-        name = found["name"]
+        depth = match["bars"].count("|")
+        name = match["name"]
         del sources[depth:]
         sources += [""] * (depth - len(sources))
         if name.endswith("Manager"):
-            source = _SOURCE.search(found["text"])
+            source = _SOURCE.search(match["text"])
             sources.append(source["source"] if source else "")
         else:
-            yield GuardLeaf(name, next((it for it in reversed(sources) if it), ""), found["text"])
+            yield GuardLeaf(
+                name, next((named_source for named_source in reversed(sources) if named_source), ""), match["text"]
+            )

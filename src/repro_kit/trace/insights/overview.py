@@ -1,4 +1,4 @@
-"""The overview: what was compiled, as a tree of the code that asked for it, how it ended, and what it took."""
+"""The overview: what was compiled, as a tree of the calling code, how it ended, and how long it took."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class OverviewState(StrEnum):
 
     OK = "ok"
     BROKEN = "broken"  # its graph ends at a graph break
-    RESTARTED = "restarted"  # compiled, after it was traced more than once for another reason
+    RESTARTED = "restarted"  # compiled after several attempts, but without a graph break
     EMPTY = "empty"  # compiled, with nothing in the graph
     EAGER = "eager"  # left to eager
     FAILED = "failed"
-    OPEN = "open"  # began, and nothing more is known
+    OPEN = "open"  # began, and has no recorded end
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CompileInfo:
 
     ref: CompileRef
     state: OverviewState
-    code: Frame | None = None  # the code object that was compiled: its file, first line, name
+    code: Frame | None = None  # the compiled code object: file, first line, name
     attempts: int = 1
     seconds: float = 0.0
     backward_seconds: float = 0.0
@@ -72,7 +72,7 @@ class CompileInfo:
 
 @dataclass(frozen=True)
 class OverviewNode:
-    """A stack frame of the tree, listed from the root downwards, with the compiles that began right there."""
+    """A stack frame of the tree, listed from the root downwards, with the compiles that began there."""
 
     frame: Frame
     depth: int
@@ -81,7 +81,7 @@ class OverviewNode:
 
 @dataclass(frozen=True)
 class CacheCount:
-    """How often a cache was asked."""
+    """How often a cache was queried, and the results."""
 
     name: str
     hits: int = 0
@@ -93,8 +93,8 @@ class CacheCount:
 class Overview:
     """The whole trace in numbers.
 
-    `phases` are seconds: each of ``dynamo``, ``aot``, ``inductor``, ``codegen``, ``native`` (C++ or Triton) is part of
-    the one before it; ``backward`` is what was compiled later, when a backward ran.
+    `phases` are seconds. ``dynamo``, ``aot``, ``inductor``, ``codegen`` and ``native`` (C++ or Triton) are each part of
+    the phase before. ``backward`` is what was compiled later, when a backward ran.
     """
 
     compiles: tuple[CompileInfo, ...] = ()
@@ -106,12 +106,12 @@ class Overview:
     guard_latency_us: float = 0.0
     ops: int = 0
     versions: dict[str, str] = field(default_factory=dict)
-    settings: tuple[Setting, ...] = ()  # that are not at their default
+    settings: tuple[Setting, ...] = ()  # settings that are not at their default
     logs: int = 0
     ranks: tuple[int, ...] = ()
 
     def states(self) -> dict[OverviewState, int]:
-        """How many compiles ended how."""
+        """The number of compiles by state."""
         counts = Counter(compile_.state for compile_ in self.compiles)
         return {state: counts[state] for state in OverviewState if counts[state]}
 
@@ -125,14 +125,14 @@ class _Branch:
 
 @dataclass
 class Overviews:
-    """Makes the overview from one pass."""
+    """Collects the overview in one pass."""
 
     names: ClassVar = (
         "dynamo_start", "dynamo_graph_break_reason", "torch_version", "compilation_metrics", "bwd_compilation_metrics",
         *_CACHES,
     )  # fmt: skip
 
-    known: CompileIndex
+    index: CompileIndex
     outcomes: Compiles
     root: _Branch = field(default_factory=_Branch)
     phases: dict[str, float] = field(default_factory=dict)
@@ -143,14 +143,14 @@ class Overviews:
     _configs: set[int] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
-        """Count caches and phases, place compiles in the tree."""
+        """Count caches and phases, and add compiles to the tree."""
         ref = ref_of(record)
         name = record.name
         if name == "dynamo_start" and ref is not None:
             self._place(ref, record.frames("stack"))
         elif name in _CACHES:
-            cache, what = _CACHES[name]
-            self.caches.setdefault(cache, Counter())[what] += 1
+            cache, outcome = _CACHES[name]
+            self.caches.setdefault(cache, Counter())[outcome] += 1
         elif name == "dynamo_graph_break_reason" and ref is not None:
             self.broken.add(ref)
         elif name == "torch_version":
@@ -197,9 +197,12 @@ class Overviews:
         at.compiles.setdefault(ref)
 
     def result(self) -> Overview:
-        """The overview, once all records were seen."""
-        outcomes = {CompileRef(one.compile_id, one.rank, one.log): one.outcome for one in self.outcomes.all()}
-        compiles = tuple(self._info(compile_, outcomes.get(compile_.ref)) for compile_ in self.known.compiles.values())
+        """The overview, after all records."""
+        outcomes = {
+            CompileRef(compile_.compile_id, compile_.rank, compile_.log): compile_.outcome
+            for compile_ in self.outcomes.all()
+        }
+        compiles = tuple(self._info(compile_, outcomes.get(compile_.ref)) for compile_ in self.index.compiles.values())
         phases = {phase: self.phases[phase] for phase in (*_PHASES, "backward") if self.phases.get(phase)}
         nodes: list[OverviewNode] = []
         for child in self.root.children.values():
@@ -215,37 +218,37 @@ class Overviews:
             sum(compile_.ops for compile_ in compiles),
             self.versions,
             tuple(self.settings),
-            len(self.known.logs),
-            tuple(sorted({rank for rank in self.known.logs.values() if rank is not None})),
+            len(self.index.logs),
+            tuple(sorted({rank for rank in self.index.logs.values() if rank is not None})),
         )
 
-    def _info(self, one: CompileFacts, outcome: CompileOutcome | None) -> CompileInfo:
-        ops = int(one.numbers.get("graph_op_count") or (one.shape.ops if one.shape else 0))
+    def _info(self, facts: CompileFacts, outcome: CompileOutcome | None) -> CompileInfo:
+        ops = int(facts.numbers.get("graph_op_count") or (facts.shape.ops if facts.shape else 0))
         return CompileInfo(
-            one.ref,
-            self._state(one, outcome, ops),
-            self.known.code(one.ref),
-            one.attempts,
-            one.seconds,
-            one.backward_us / 1e6,
+            facts.ref,
+            self._state(facts, outcome, ops),
+            self.index.code(facts.ref),
+            facts.attempts,
+            facts.seconds,
+            facts.backward_us / 1e6,
             ops,
-            int(one.numbers.get("guard_count", 0)),
-            one.numbers.get("guard_latency_us", 0.0),
-            one.shape.digest[:12] if one.shape else "",
+            int(facts.numbers.get("guard_count", 0)),
+            facts.numbers.get("guard_latency_us", 0.0),
+            facts.shape.digest[:12] if facts.shape else "",
         )
 
-    def _state(self, one: CompileFacts, outcome: CompileOutcome | None, ops: int) -> OverviewState:
+    def _state(self, facts: CompileFacts, outcome: CompileOutcome | None, ops: int) -> OverviewState:
         if outcome == CompileOutcome.OK:
-            if one.ref in self.broken:
+            if facts.ref in self.broken:
                 return OverviewState.BROKEN
             if not ops:
                 return OverviewState.EMPTY
-            return OverviewState.RESTARTED if one.attempts > 1 else OverviewState.OK
+            return OverviewState.RESTARTED if facts.attempts > 1 else OverviewState.OK
         return OverviewState(outcome.value) if outcome else OverviewState.OPEN
 
 
 def _flatten(branch: _Branch, depth: int, nodes: list[OverviewNode]) -> None:
-    """`branch` and what is below it, in order; without recursion, since stacks may be deep."""
+    """Append `branch` and its children in order. Not recursive, since stacks may be deep."""
     todo = [(branch, depth)]
     while todo:
         at, level = todo.pop()

@@ -1,4 +1,4 @@
-"""Several ranks: where they compiled different things, or found different things in their caches."""
+"""Compare ranks: where they compiled different code, or got different results from their caches."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from repro_kit.trace.places import ref_of
 from repro_kit.trace.record import Record
 
-_MOST = 200  # divergences that are told apart
+_MOST = 200  # divergences that are listed
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Something in which ranks differ: ``compiles``, ``cache`` or ``graph``; a group is what some saw, and who."""
+    """A difference between ranks in ``compiles``, ``cache`` or ``graph``; each group is a value and its ranks."""
 
     what: str
     compile_id: str
@@ -23,7 +23,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a trace and in what they differ."""
+    """The ranks of a trace and their differences."""
 
     ranks: tuple[int, ...] = ()
     compiles: dict[int, int] = field(default_factory=dict)  # by rank
@@ -33,14 +33,14 @@ class Ranks:
 
 @dataclass
 class RankBooks:
-    """Keeps a few bytes a compile and rank."""
+    """Collects a few bytes for each compile and rank."""
 
     graphs: dict[str, dict[int, str]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     compiles: dict[int, dict[str, None]] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
-        """Take what a rank compiled."""
+        """Record what a rank compiled."""
         ref = ref_of(record) if record.rank is not None else None
         if record.rank is None or ref is None:
             return
@@ -53,24 +53,24 @@ class RankBooks:
             seen.append(record.name)
 
     def result(self) -> Ranks:
-        """What differs; nothing where there is one rank."""
+        """The differences; none for a single rank."""
         ranks = tuple(sorted(self.compiles))
-        found = list(self._differences(ranks)) if len(ranks) > 1 else []
+        divergences = list(self._differences(ranks)) if len(ranks) > 1 else []
         counts = {rank: len(ids) for rank, ids in sorted(self.compiles.items())}
-        return Ranks(ranks, counts, tuple(found[:_MOST]), max(0, len(found) - _MOST))
+        return Ranks(ranks, counts, tuple(divergences[:_MOST]), max(0, len(divergences) - _MOST))
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
         for compile_id in dict.fromkeys(compile_ for rank in ranks for compile_ in self.compiles[rank]):
-            there = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
-            yield from _differing("compiles", compile_id, there)
+            states = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
+            yield from _differing("compiles", compile_id, states)
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
             caches = {rank: ", ".join(names) for rank, names in self.caches.get(compile_id, {}).items()}
             yield from _differing("cache", compile_id, caches)
 
 
-def _differing(what: str, compile_id: str, seen: dict[int, str]) -> Iterator[Divergence]:
+def _differing(subject: str, compile_id: str, seen: dict[int, str]) -> Iterator[Divergence]:
     groups: dict[str, list[int]] = {}
     for rank, value in seen.items():
         groups.setdefault(value, []).append(rank)
     if len(groups) > 1:
-        yield Divergence(what, compile_id, tuple((value, tuple(at)) for value, at in groups.items()))
+        yield Divergence(subject, compile_id, tuple((value, tuple(at)) for value, at in groups.items()))

@@ -1,4 +1,4 @@
-"""Recompiles: which guard failed, of which source, whether by size, and the values seen over time."""
+"""Recompiles: which guard failed, on which source, whether because of a size, and the values over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORE
 _ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
-_ROWS = 64  # of a table of values
+_ROWS = 64  # rows of a table of values
 _CELLS = 40
 
 
@@ -32,13 +32,13 @@ class Reason:
     guard: GuardText
     size_related: bool
     count: int = 0
-    compiles: tuple[CompileRef, ...] = ()  # that it caused
-    against: tuple[str, ...] = ()  # compile ids whose guard it is
+    compiles: tuple[CompileRef, ...] = ()  # compiles that the guard caused
+    against: tuple[str, ...] = ()  # compile ids that have the guard
 
 
 @dataclass(frozen=True)
 class RecompileRow:
-    """The values that one compile saw, in the order of the table's sources."""
+    """The values in one compile, in the order of the table's sources."""
 
     compile: CompileRef
     values: tuple[str, ...]
@@ -46,24 +46,24 @@ class RecompileRow:
 
 @dataclass(frozen=True)
 class RecompileTable:
-    """What changed from compile to compile: sizes, dtypes and values by source. An unknown value is empty."""
+    """What changed between compiles: sizes, dtypes and values by source. An unknown value is empty."""
 
     sources: tuple[str, ...] = ()
     rows: tuple[RecompileRow, ...] = ()
-    left_out: int = 0  # further compiles
+    left_out: int = 0  # compiles that are not listed
 
 
 @dataclass(frozen=True)
 class Recompiled:
     """A function that was compiled more than once, and why.
 
-    `limit` is the number of compiles allowed, as the trace names it, or the usual one; `hit`: the function was left to
-    eager (or failed) for it; `near`: one or two more and it will be.
+    `limit` is the allowed number of compiles, from the trace or torch's default. `hit`: the function ran in eager (or
+    failed) because of the limit. `near`: one or two more compiles will hit the limit.
     """
 
     name: str
     code: Frame | None
-    count: int  # compiles after the first; the try that hit the limit is none
+    count: int  # compiles after the first, without the attempt that hit the limit
     compiles: tuple[CompileRef, ...] = ()
     reasons: tuple[Reason, ...] = ()
     values: RecompileTable = field(default_factory=RecompileTable)
@@ -74,7 +74,7 @@ class Recompiled:
 
     @property
     def size_related(self) -> bool:
-        """Whether every recompile is about sizes."""
+        """Whether every recompile was caused by a size."""
         return bool(self.reasons) and all(reason.size_related for reason in self.reasons)
 
 
@@ -88,11 +88,11 @@ class _Group:
 
 @dataclass
 class Recompiles:
-    """Collects reasons by function."""
+    """Collects reasons of recompiles by function."""
 
     names: ClassVar = ("recompile_reasons", "compilation_metrics", "dynamo_cpp_guards_str", "create_symbol")
 
-    known: CompileIndex
+    index: CompileIndex
     groups: dict[CodeKey, dict[tuple[str, str, str], _Group]] = field(default_factory=dict)
     times: Counter[CodeKey] = field(default_factory=Counter)
     scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Recompiles:
     hits: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
-        """Take recompile reasons, and metrics that tell of the limit."""
+        """Use recompile reasons, metrics about the limit, guards and symbols."""
         ref = ref_of(record)
         if ref is None:
             return
@@ -119,16 +119,16 @@ class Recompiles:
                 self.scalars.setdefault(ref, {})[source] = value
 
     def _described(self, ref: CompileRef, source: str) -> bool:
-        """Whether `source` is a size that the description of the inputs tells as well."""
-        return ".size()" in source and self.known.compiles[ref].described
+        """Whether `source` is a size that the description of the inputs already has."""
+        return ".size()" in source and self.index.compiles[ref].described
 
     def add(self, ref: CompileRef, reasons: list[str]) -> None:
-        """Note why `ref` was compiled; the first reason is the one against the newest entry."""
+        """Record why `ref` was compiled. The first reason is the one against the newest cache entry."""
         key = ref.code_key
         self.times[key] += 1
         for text in reasons:
-            found = _AGAINST.match(text)
-            guard = parse_guard(found["guard"] if found else text)
+            match = _AGAINST.match(text)
+            guard = parse_guard(match["guard"] if match else text)
             guard = replace(guard, source=whole_source(guard.source))
             if not guard.text:
                 continue
@@ -137,12 +137,12 @@ class Recompiles:
             group.count += 1
             if len(group.compiles) < _EXAMPLES:
                 group.compiles.setdefault(ref)
-            if found and len(group.against) < _EXAMPLES:
-                group.against.setdefault(found["id"])
-            self._scalar(ref, found["id"] if found else "", guard)
+            if match and len(group.against) < _EXAMPLES:
+                group.against.setdefault(match["id"])
+            self._scalar(ref, match["id"] if match else "", guard)
 
     def _scalar(self, ref: CompileRef, against: str, guard: GuardText) -> None:
-        """A value that was guarded on tells what an earlier compile saw."""
+        """Record the value that an earlier compile saw, from a guard on it."""
         if guard.actual:
             self.scalars.setdefault(ref, {}).setdefault(guard.source, guard.actual)
         if (guard.kind == Guard.VALUE or guard.actual) and guard.source and guard.expected and against:
@@ -150,30 +150,30 @@ class Recompiles:
             self.scalars.setdefault(earlier, {}).setdefault(guard.source, guard.expected)
 
     def _values(self, ref: CompileRef, tree: str) -> None:
-        """What the guards of `ref` expect of sources whose value has made trouble before."""
+        """Record what the guards of `ref` expect of sources that caused recompiles before."""
         for kind, source, _ in self.groups.get(ref.code_key, {}):
-            found = re.search(rf"EQUALS_MATCH: {re.escape(source)} == (.*?)(?:  #|$)", tree, re.MULTILINE)
-            if kind == Guard.VALUE and found:
-                self.scalars.setdefault(ref, {}).setdefault(source, found[1].strip())
+            match = re.search(rf"EQUALS_MATCH: {re.escape(source)} == (.*?)(?:  #|$)", tree, re.MULTILINE)
+            if kind == Guard.VALUE and match:
+                self.scalars.setdefault(ref, {}).setdefault(source, match[1].strip())
 
     def _limit(self, ref: CompileRef, reason: str) -> None:
-        """Whether `ref` failed for the limit, and which number that is."""
+        """Record whether `ref` failed because of the recompile limit, and the limit."""
         if not _HIT.search(reason):
             return
         key = ref.code_key
         self.hits.add(key)
-        found = _LIMIT.search(reason)
-        if found:
-            self.limits[key] = int(found["n"])
+        match = _LIMIT.search(reason)
+        if match:
+            self.limits[key] = int(match["n"])
 
     def result(self) -> tuple[Recompiled, ...]:
         """The functions that were compiled again, those with most recompiles first."""
-        found = []
+        functions = []
         for key in dict.fromkeys((*self.groups, *self.hits)):
-            frame = self.known.frames.get(key)
+            frame = self.index.frames.get(key)
             if frame is not None:
-                found.append(self._function(key, frame))
-        return tuple(sorted(found, key=lambda one: -one.count))
+                functions.append(self._function(key, frame))
+        return tuple(sorted(functions, key=lambda recompiled: -recompiled.count))
 
     def _function(self, key: CodeKey, frame: CodeFrame) -> Recompiled:
         reasons = [self._reason(group) for group in self.groups.get(key, {}).values()]
@@ -194,11 +194,11 @@ class Recompiles:
         )
 
     def _reason(self, group: _Group) -> Reason:
-        guard = replace(group.guard, where=self.known.files.placed(group.guard.where))
+        guard = replace(group.guard, where=self.index.files.placed(group.guard.where))
         return Reason(guard, guard.size_related, group.count, tuple(group.compiles), tuple(group.against))
 
     def _table(self, frame: CodeFrame) -> RecompileTable:
-        """Sizes, dtypes and values that are not the same in every compile."""
+        """Sizes, dtypes and values that differ between compiles."""
         rows = []
         for compile_ in frame.compiles[:_ROWS]:
             cells = dict(self.scalars.get(compile_.ref, {}))
@@ -209,7 +209,9 @@ class Recompiles:
                 cells[f"{source}.dtype"] = spec.dtype
             rows.append((compile_.ref, cells))
         sources = dict.fromkeys(source for _, cells in rows for source in cells)
-        changing = [it for it in sources if len({cells[it] for _, cells in rows if it in cells}) > 1][:_CELLS]
+        changing = [source for source in sources if len({cells[source] for _, cells in rows if source in cells}) > 1][
+            :_CELLS
+        ]
         shown = tuple(RecompileRow(ref, tuple(cells.get(source, "") for source in changing)) for ref, cells in rows)
         return RecompileTable(tuple(changing), shown if changing else (), max(0, len(frame.compiles) - _ROWS))
 
@@ -218,5 +220,5 @@ def reasons_of(record: Record) -> list[str]:
     """The reasons in a `recompile_reasons` artifact: a list, or one bare string."""
     data = record.json()
     if isinstance(data, list):
-        return [str(one) for one in data]
+        return [str(reason) for reason in data]
     return [record.payload] if record.payload else []

@@ -1,6 +1,6 @@
-"""Similar graphs: compiles that run the same operations on the same kinds of tensors, and differ in sizes.
+"""Similar graphs: compiles with the same operations on the same kinds of tensors, but with other sizes.
 
-One graph with dynamic sizes could serve them all, be they of one function or of several modules of one class.
+One graph with dynamic sizes could replace them, whether they belong to one function or to several modules of a class.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from repro_kit.trace.insights.compile_index import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
-_MEMBERS = 50  # of a group that are looked at
+_MEMBERS = 50  # members of a group that are kept
 _GROUPS = 2000
 
 
 @dataclass(frozen=True)
-class Member:
-    """One compile of a group, with its sizes where those differ."""
+class SimilarMember:
+    """One compile of a group, with the sizes that differ."""
 
     compile: CompileRef
     code: Frame | None
@@ -29,23 +29,23 @@ class Member:
 
 @dataclass(frozen=True)
 class SimilarGraphs:
-    """Compiles with the same operations. `inputs` names the tensors that differ (``l_x_``), in the order of `sizes`."""
+    """Compiles with the same operations. `inputs`: the tensors that differ (``l_x_``), in the order of `sizes`."""
 
     count: int
     ops: int
     inputs: tuple[str, ...]
-    members: tuple[Member, ...]
-    seconds: float = 0.0  # spent on all but the first
+    members: tuple[SimilarMember, ...]
+    seconds: float = 0.0  # time of all compiles but the first
 
     @property
     def one_function(self) -> bool:
-        """Whether they are all compiles of the same code object."""
+        """Whether all compiles belong to the same code object."""
         return len({member.compile.code_key for member in self.members}) == 1
 
 
-def _concrete(it: GraphInput) -> tuple[str, ...]:
-    """The sizes of `it`, one symbol like the other."""
-    return tuple(size if size.isdigit() else "s" for size in it.sizes)
+def _concrete(graph_input: GraphInput) -> tuple[str, ...]:
+    """The sizes of `graph_input`, with all symbols equal."""
+    return tuple(size if size.isdigit() else "s" for size in graph_input.sizes)
 
 
 @dataclass
@@ -57,43 +57,47 @@ class _Group:
 
 @dataclass
 class Similar:
-    """Groups graphs by what they compute."""
+    """Groups graphs with the same operations."""
 
     names: ClassVar = ("dynamo_output_graph",)
 
-    known: CompileIndex
+    index: CompileIndex
     groups: dict[GraphShape, _Group] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
-        """Take a graph of Dynamo's; `known` has seen it before."""
+        """Use a graph of Dynamo; `index` has already seen the record."""
         ref = ref_of(record)
         if record.event != "dynamo_output_graph" or ref is None:
             return
-        one = self.known.compiles[ref]
-        if one.shape is None or not one.shape.inputs or (one.shape not in self.groups and len(self.groups) >= _GROUPS):
+        compile_ = self.index.compiles[ref]
+        if (
+            compile_.shape is None
+            or not compile_.shape.inputs
+            or (compile_.shape not in self.groups and len(self.groups) >= _GROUPS)
+        ):
             return
-        group = self.groups.setdefault(one.shape, _Group())
+        group = self.groups.setdefault(compile_.shape, _Group())
         group.count += 1
         if len(group.members) < _MEMBERS:
             group.members.append((ref, inputs_of(record.payload or "")))
 
     def result(self) -> tuple[SimilarGraphs, ...]:
-        """Groups of at least two whose sizes differ, those that took longest first."""
-        found = []
+        """Groups of at least two graphs with different sizes, the slowest first."""
+        similar = []
         for shape, group in self.groups.items():
             first, _ = group.members[0]
-            alone = [(ref, it) for ref, it in group.members if (ref.log, ref.rank) == (first.log, first.rank)]
+            alone = [(ref, inputs) for ref, inputs in group.members if (ref.log, ref.rank) == (first.log, first.rank)]
             if len(alone) < 2:
                 continue
-            columns = list(zip(*(it for _, it in alone), strict=False))
-            differing = [at for at, column in enumerate(columns) if len({_concrete(it) for it in column}) > 1]
+            columns = list(zip(*(inputs for _, inputs in alone), strict=False))
+            differing = [at for at, column in enumerate(columns) if len({_concrete(inputs) for inputs in column}) > 1]
             if not differing:
                 continue
             members = tuple(
-                Member(ref, self.known.code(ref), tuple(f"[{', '.join(it[at].sizes)}]" for at in differing))
-                for ref, it in alone
+                SimilarMember(ref, self.index.code(ref), tuple(f"[{', '.join(inputs[at].sizes)}]" for at in differing))
+                for ref, inputs in alone
             )
             names = tuple(columns[at][0].name for at in differing)
-            seconds = sum(self.known.compiles[ref].seconds for ref, _ in alone[1:])
-            found.append(SimilarGraphs(group.count, shape.ops, names, members, seconds))
-        return tuple(sorted(found, key=lambda one: (-one.seconds, -one.count)))
+            seconds = sum(self.index.compiles[ref].seconds for ref, _ in alone[1:])
+            similar.append(SimilarGraphs(group.count, shape.ops, names, members, seconds))
+        return tuple(sorted(similar, key=lambda graphs: (-graphs.seconds, -graphs.count)))

@@ -1,4 +1,4 @@
-"""Specializations: sizes and numbers that were meant to be symbolic, and became constants."""
+"""Specializations: sizes and numbers that should have been symbolic, but became constants."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Cause(StrEnum):
     """Why a symbol became a constant."""
 
     CODE = "code"  # the user's or the framework's code needed the value
-    DUCK = "duck shaping"  # two sizes happened to be equal, and are taken for the same
+    DUCK = "duck shaping"  # two sizes happened to be equal, so torch treats them as one
     ZERO_ONE = "0/1"  # sizes 0 and 1 are always constants
     VIOLATED = "mark_dynamic violated"
 
 
 @dataclass(frozen=True)
 class Specialization:
-    """One size or number that became a constant, with the user's line and the framework's line that decided so."""
+    """A size or number that became a constant, with the user's line and the line in torch that caused it."""
 
     cause: Cause
     sources: tuple[str, ...]
@@ -51,25 +51,25 @@ class Specialization:
 
 @dataclass
 class _Group:
-    one: Specialization
+    specialization: Specialization
     count: int = 0
     compiles: dict[CompileRef, None] = field(default_factory=dict)
 
 
 @dataclass
 class Specializations:
-    """Collects them by source and line."""
+    """Collects specializations by source and line."""
 
     names: ClassVar = (
         "symbolic_shape_specialization", "dynamo_error", "recompile_reasons", "dynamo_cpp_guards_str"
     )  # fmt: skip
 
-    known: CompileIndex
+    index: CompileIndex
     groups: dict[tuple[object, ...], _Group] = field(default_factory=dict)
-    bounded: list[tuple[CompileRef, str, Frame | None]] = field(default_factory=list)  # judged once sizes are known
+    bounded: list[tuple[CompileRef, str, Frame | None]] = field(default_factory=list)  # decided when sizes are known
 
     def see(self, record: Record) -> None:
-        """Take what the trace says of specializations, outright or between the lines."""
+        """Use what the trace says about specializations, directly or indirectly."""
         ref = ref_of(record)
         if ref is None:
             return
@@ -84,7 +84,7 @@ class Specializations:
 
     def _outright(self, ref: CompileRef, record: Record) -> None:
         sources = record.fields.get("sources")
-        one = Specialization(
+        specialization = Specialization(
             Cause.CODE,
             tuple(str(source) for source in sources) if isinstance(sources, list) else (),
             record.text("value"),
@@ -93,41 +93,45 @@ class Specializations:
             framework_frame(record.frames("stack")),
             record.text("reason"),
         )
-        self.add(ref, one)
+        self.add(ref, specialization)
 
     def _violated(self, ref: CompileRef, text: str) -> None:
         for marked in _MARKED.finditer(text):
             sources = (marked["source"],)
-            known = next(
-                (group.one for group in self.groups.values() if group.one.sources == sources and ref in group.compiles),
+            earlier = next(
+                (
+                    group.specialization
+                    for group in self.groups.values()
+                    if group.specialization.sources == sources and ref in group.compiles
+                ),
                 None,
             )
-            one = known or Specialization(Cause.VIOLATED, sources, marked["value"])
-            self.add(ref, replace(one, cause=Cause.VIOLATED, reason=marked[0]))
+            specialization = earlier or Specialization(Cause.VIOLATED, sources, marked["value"])
+            self.add(ref, replace(specialization, cause=Cause.VIOLATED, reason=marked[0]))
 
     def recompiled(self, ref: CompileRef, reasons: Iterable[str]) -> None:
-        """A recompile since a size was, or now is, 0 or 1."""
+        """Use recompiles because a size was, or now is, 0 or 1."""
         for reason in reasons:
             guard = parse_guard(reason.partition(": ")[2])
             if guard.kind != Guard.SIZE or guard.note == "duck sizing":
                 continue
             source = whole_source(guard.source)
-            value = next((it for it in (guard.expected, guard.actual) if it in ("0", "1")), None)
+            value = next((bound for bound in (guard.expected, guard.actual) if bound in ("0", "1")), None)
             if value is not None:
                 self.add(ref, Specialization(Cause.ZERO_ONE, (source,), value, where=guard.where))
             elif guard.text.startswith("2 <=") and len(self.bounded) < _BOUNDED:
                 self.bounded.append((ref, source, guard.where))
 
     def _size(self, ref: CompileRef, source: str) -> str:
-        """The size that `ref` saw at `source`."""
-        found = _DIMENSION.match(source)
-        one = self.known.compiles.get(ref)
-        spec = self.known.frame(ref).tensors(one).get(found["tensor"]) if found and one else None
-        at = int(found["at"]) if found else 0
+        """The size of `source` in the compile `ref`."""
+        match = _DIMENSION.match(source)
+        compile_ = self.index.compiles.get(ref)
+        spec = self.index.frame(ref).tensors(compile_).get(match["tensor"]) if match and compile_ else None
+        at = int(match["at"]) if match else 0
         return str(spec.sizes[at]) if spec and at < len(spec.sizes) else ""
 
     def ducks(self, ref: CompileRef, lines: Iterable[str]) -> None:
-        """Guards that torch added since two sizes were equal."""
+        """Use guards that torch added because two sizes were equal."""
         for line in lines:
             equal = _EQUAL.search(line) if "duck sizing" in line else None
             if equal:
@@ -135,25 +139,31 @@ class Specializations:
                 pair = tuple(part.split(": ")[-1].strip() for part in (equal["one"], equal["other"]))
                 self.add(ref, Specialization(Cause.DUCK, pair, size[1] if size else ""))
 
-    def add(self, ref: CompileRef, one: Specialization) -> None:
-        """Count one."""
-        key = one.cause, one.sources, one.value, one.where, self.known.code(ref)
-        group = self.groups.setdefault(key, _Group(one))
+    def add(self, ref: CompileRef, specialization: Specialization) -> None:
+        """Count one specialization."""
+        key = (
+            specialization.cause,
+            specialization.sources,
+            specialization.value,
+            specialization.where,
+            self.index.code(ref),
+        )
+        group = self.groups.setdefault(key, _Group(specialization))
         group.count += 1
         if len(group.compiles) < _EXAMPLES:
             group.compiles.setdefault(ref)
 
     def result(self) -> tuple[Specialization, ...]:
-        """All of them, in the order in which they appeared."""
+        """All specializations, in the order in which they appeared."""
         for ref, source, where in self.bounded:
             if self._size(ref, source) in ("0", "1"):
                 self.add(ref, Specialization(Cause.ZERO_ONE, (source,), self._size(ref, source), where=where))
         self.bounded.clear()
         return tuple(
             replace(
-                group.one,
-                where=self.known.files.placed(group.one.where),
-                code=self.known.code(next(iter(group.compiles))),
+                group.specialization,
+                where=self.index.files.placed(group.specialization.where),
+                code=self.index.code(next(iter(group.compiles))),
                 count=group.count,
                 compiles=tuple(group.compiles),
             )

@@ -1,4 +1,4 @@
-"""The course of a reduction as a picture: statements left against seconds."""
+"""Draw the course of a reduction: statements left against seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MARKS = 5  # on an axis, about
 
 
 def curve(reduction: Reduction) -> str:
-    """An SVG element to put into a page as it is: nothing is loaded, and its colour is that of the text around it."""
+    """An SVG element for a page. It loads nothing, and takes the colour of the surrounding text."""
     points = _points(reduction)
     longest, most = max(1.0, points[-1][0]), max(1, *(statements for _, statements in points))
     across, up = _marks(longest), _marks(most)
@@ -27,7 +27,7 @@ def curve(reduction: Reduction) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
         'fill="currentColor" font-family="sans-serif" font-size="12" style="max-width:100%;height:auto">',
         "<title>Statements left against seconds</title>",
-        f"<desc>{_told(reduction)}</desc>",
+        f"<desc>{_description(reduction)}</desc>",
         '<g stroke="currentColor" stroke-opacity="0.15">',
         *(f'<line x1="{_LEFT}" y1="{y(mark)}" x2="{_RIGHT}" y2="{y(mark)}"/>' for mark in up),
         "</g>",
@@ -57,7 +57,7 @@ def _marks(top: float) -> list[float]:
     return [step * at for at in range(int(top / step) + 1)]
 
 
-def _told(reduction: Reduction) -> str:
+def _description(reduction: Reduction) -> str:
     before, after, steps = reduction.statements_before, reduction.statements_after, len(reduction.steps)
     return (
         f"From {before} to {after} statements in {reduction.seconds:g} seconds, "

@@ -1,4 +1,4 @@
-"""A small graph as a picture: values from top to bottom, one box a statement."""
+"""Draw a small graph: values from top to bottom, one box for each statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from repro_kit.program import Program
 
-MOST = 40  # boxes that a person can still follow
+MOST = 40  # boxes; a larger graph is unreadable
 
 _BOX, _GAP, _STEP, _BORDER = 26, 18, 58, 12  # height of a box, space beside it, from row to row, around the picture
 _LETTER, _PADDING = 7.3, 10  # of 12 px monospace
@@ -19,7 +19,7 @@ _SWEEPS = 4
 
 @dataclass(frozen=True)
 class DrawnNode:
-    """A box: an input, a statement, or what is returned. `text` is the whole line."""
+    """A box: an input, a statement, or the outputs. `text` is the whole line."""
 
     name: str
     kind: str  # "input", "statement" or "output"
@@ -28,43 +28,45 @@ class DrawnNode:
 
     @property
     def label(self) -> str:
-        """What stands in the box."""
+        """The text in the box."""
         return self.text if len(self.text) <= _LONGEST else self.text[: _LONGEST - 1] + "…"
 
     @property
     def width(self) -> float:
-        """Of the box."""
+        """The width of the box."""
         return len(self.label) * _LETTER + 2 * _PADDING
 
 
 @dataclass
 class _Place:
-    """Where something stands in its row; a line that passes a row has a place there, too."""
+    """The position of a box in its row. A line that passes through a row has a position there, too."""
 
     row: int
     width: float
-    x: float = 0.0  # of its middle
+    x: float = 0.0  # the middle of the box
 
 
 def nodes_of(program: Program) -> list[DrawnNode]:
-    """The boxes for `program`, in the order of its text; bodies of higher-order operators stay inside of theirs."""
+    """The boxes for `program`, in order. Bodies of higher-order operators stay inside their box."""
     graph = program.graph
-    found = [DrawnNode(name, "input", name) for name in graph.params]
-    known = set(graph.params)
-    for at, it in enumerate(graph.statements):
-        name = it.target or f"<{at}>"
-        found.append(DrawnNode(name, "statement", it.line, tuple(read for read in it.reads if read in known)))
-        known.add(name)
-    outputs = tuple(name for name in graph.outputs if name in known)
-    return [*found, DrawnNode("<return>", "output", f"return {graph.returns.text}", outputs)]
+    nodes = [DrawnNode(name, "input", name) for name in graph.params]
+    names = set(graph.params)
+    for at, statement in enumerate(graph.statements):
+        name = statement.target or f"<{at}>"
+        nodes.append(
+            DrawnNode(name, "statement", statement.line, tuple(read for read in statement.reads if read in names))
+        )
+        names.add(name)
+    outputs = tuple(name for name in graph.outputs if name in names)
+    return [*nodes, DrawnNode("<return>", "output", f"return {graph.returns.text}", outputs)]
 
 
 def draw(nodes: Sequence[DrawnNode], name: str, marked: Collection[str] = ()) -> str:
-    """An SVG element called `name`; the statements in `marked` stand out. Empty for more than `MOST` boxes."""
+    """An SVG element called `name`, with the statements in `marked` highlighted. Empty for more than `MOST` boxes."""
     if not 0 < len(nodes) <= MOST:
         return ""
     rows, lines = _arranged(nodes)
-    width = max(sum(place.width + _GAP for place in row.values()) for row in rows) + 2 * _BORDER
+    width = max(sum(slot.width + _GAP for slot in row.values()) for row in rows) + 2 * _BORDER
     for row in rows:
         _spread(row, width)
     height = _STEP * (len(rows) - 1) + _BOX + 2 * _BORDER
@@ -79,7 +81,7 @@ def draw(nodes: Sequence[DrawnNode], name: str, marked: Collection[str] = ()) ->
 
 
 def _arranged(nodes: Sequence[DrawnNode]) -> tuple[list[dict[str, _Place]], list[list[tuple[int, str]]]]:
-    """The rows, each with what stands in it from left to right, and every line as the places that it goes through."""
+    """The rows, each with its boxes from left to right, and every line as the slots that it passes through."""
     row_of = _rows(nodes)
     rows: list[dict[str, _Place]] = [{} for _ in range(max(row_of.values()) + 1)]
     for node in nodes:
@@ -98,7 +100,7 @@ def _arranged(nodes: Sequence[DrawnNode]) -> tuple[list[dict[str, _Place]], list
 
 
 def _rows(nodes: Sequence[DrawnNode]) -> dict[str, int]:
-    """The row of each node: below all that it reads; an input right above its first reader."""
+    """The row of each node: below everything that it reads. An input stands right above its first reader."""
     row: dict[str, int] = {}
     for node in nodes:
         row[node.name] = 1 + max((row[read] for read in node.reads), default=-1)
@@ -110,7 +112,7 @@ def _rows(nodes: Sequence[DrawnNode]) -> dict[str, int]:
 
 
 def _untangle(rows: list[dict[str, _Place]], lines: Sequence[Sequence[tuple[int, str]]]) -> None:
-    """Order each row by the middle of what it is connected with, back and forth, so that few lines cross."""
+    """Sort each row by the average position of its neighbours, back and forth, so that few lines cross."""
     beside: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for line in lines:
         for upper, lower in pairwise(line):
@@ -131,11 +133,11 @@ def _untangle(rows: list[dict[str, _Place]], lines: Sequence[Sequence[tuple[int,
 
 
 def _spread(row: dict[str, _Place], width: float) -> None:
-    """Put what stands in a row side by side, in the middle of the picture."""
-    x = (width - sum(place.width + _GAP for place in row.values())) / 2
-    for place in row.values():
-        place.x = x + (place.width + _GAP) / 2
-        x += place.width + _GAP
+    """Put the boxes of a row side by side, in the middle of the picture."""
+    x = (width - sum(slot.width + _GAP for slot in row.values())) / 2
+    for slot in row.values():
+        slot.x = x + (slot.width + _GAP) / 2
+        x += slot.width + _GAP
 
 
 def _place_of(node: DrawnNode, rows: Sequence[dict[str, _Place]]) -> _Place:
@@ -143,7 +145,7 @@ def _place_of(node: DrawnNode, rows: Sequence[dict[str, _Place]]) -> _Place:
 
 
 def _curve(line: Sequence[tuple[int, str]], rows: Sequence[dict[str, _Place]]) -> str:
-    """A line from the bottom of one box through its places to the top of another."""
+    """A line from the bottom of one box through its slots to the top of another."""
     points = list(_points(line, rows))
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -159,11 +161,11 @@ def _points(line: Sequence[tuple[int, str]], rows: Sequence[dict[str, _Place]]) 
         yield from [(x, float(top))] * (at > 0) + [(x, float(top + _BOX))] * (at < last)
 
 
-def _box(node: DrawnNode, place: _Place, marked: bool) -> str:
-    left, top = place.x - node.width / 2, _BORDER + place.row * _STEP
+def _box(node: DrawnNode, slot: _Place, marked: bool) -> str:
+    left, top = slot.x - node.width / 2, _BORDER + slot.row * _STEP
     names = f"{node.kind} marked" if marked else node.kind
     return (
         f'<g class="{names}"><title>{escape(node.text)}</title>'
         f'<rect x="{left:.1f}" y="{top}" width="{node.width:.1f}" height="{_BOX}" rx="5"/>'
-        f'<text x="{place.x:.1f}" y="{top + _BOX / 2}" dy="0.35em" text-anchor="middle">{escape(node.label)}</text></g>'
+        f'<text x="{slot.x:.1f}" y="{top + _BOX / 2}" dy="0.35em" text-anchor="middle">{escape(node.label)}</text></g>'
     )
