@@ -14,7 +14,7 @@ from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle.describe import shown_error
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'
-HANGS = "no end: it hangs, or compiles for ever"
+HANGS = "the run does not end: it hangs, or compiles forever"
 WRONG = "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 4 (25.0%)\n"
 
 

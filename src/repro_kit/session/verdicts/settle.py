@@ -32,8 +32,8 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
 
     `timeout`: seconds for a run. Raises Stop where the compiler is not to blame, or nobody can be blamed.
     """
-    observation = case.load(OBSERVATION)
-    if observation.settled:
+    observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
+    if observation is None or observation.settled:
         return
     told = blame.finish(case, timeout, ui, observation)
     warnings = (*observation.warnings, *told.warnings, *filter(None, [told.nobody]))
