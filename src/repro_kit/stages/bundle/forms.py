@@ -26,6 +26,7 @@ from repro_kit.session.judging import with_tolerance
 
 _SHORTEST_SCRIPT = 120.0  # seconds that every script may take
 _EARLIER = 4  # steps of the reduction that are looked at again
+_SHORTEST_HANG = 120.0  # seconds that a script is given before it counts as one that hangs
 _LONGEST_HANG = 300.0  # seconds after which a script that was seen to hang is taken to hang again
 
 
@@ -173,7 +174,7 @@ def _of_program(told: CaseResults) -> Facts:
 def _script(told: CaseResults) -> ReproForm:
     limit = max(3 * told.observation.seconds, _SHORTEST_SCRIPT)
     if told.observation.timed_out:
-        limit = min(told.observation.seconds, _LONGEST_HANG)
+        limit = min(max(2 * told.observation.seconds, _SHORTEST_HANG), _LONGEST_HANG)
     kind = told.facts.signature.kind
     if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
         what = "your oracle tells it" if kind is Kind.ORACLE else "repro-kit measures it"

@@ -30,6 +30,7 @@ from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
+_OF_HANGS = 100.0  # seconds of the search, for a hang, unless the user says otherwise
 _CHECKS = 3  # of the result, when it does not fail at once
 _TOLD = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same every time
@@ -87,13 +88,18 @@ class _Work:
             before=[judge.answer(verdict)],
             journal=Journal(self.place / journal, about=judge.about),
             budget=self.options.budget,
-            deadline=self.options.deadline,
+            deadline=self._deadline(signature.kind),
             on_event=self.on_event,
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
         smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
         return replace(result, program=smallest), failure
+
+    def _deadline(self, kind: Kind) -> float:
+        """Seconds of the search. Where each program that fails costs half a minute, the usual ones buy little."""
+        usual = self.options.deadline == MinifyOptions.deadline
+        return min(self.options.deadline, _OF_HANGS) if usual and kind is Kind.TIMEOUT else self.options.deadline
 
     def at_aten(
         self, case: Case, result: Result, failure: Failure | None, signature: Signature

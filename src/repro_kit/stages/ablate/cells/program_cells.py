@@ -63,6 +63,8 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """What the last cell took; before the first one, what the captured program took."""
+        if self.target is not None and self.target.kind is Kind.TIMEOUT:
+            return self.timeout
         verdict = self.case.load(CAPTURE).verdict
         captured = verdict.seconds if verdict else _USUAL
         expected = captured if self.which == "captured" else min(captured, _USUAL)
