@@ -45,6 +45,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     place = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
     with ExitStack() as stack:
+        options = _with_deadline(options, capture.signature.kind)
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
@@ -60,6 +61,12 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
     ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
+
+
+def _with_deadline(options: MinifyOptions, kind: Kind) -> MinifyOptions:
+    """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little."""
+    is_default = options.deadline == MinifyOptions.deadline
+    return replace(options, deadline=_OF_HANGS) if is_default and kind is Kind.TIMEOUT else options
 
 
 @dataclass(frozen=True)
@@ -88,18 +95,13 @@ class _Work:
             before=[judge.answer(verdict)],
             journal=Journal(self.place / journal, about=judge.about),
             budget=self.options.budget,
-            deadline=self._deadline(signature.kind),
+            deadline=self.options.deadline,
             on_event=self.on_event,
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
         smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
         return replace(result, program=smallest), failure
-
-    def _deadline(self, kind: Kind) -> float:
-        """Seconds of the search. Where each program that fails costs half a minute, the usual ones buy little."""
-        usual = self.options.deadline == MinifyOptions.deadline
-        return min(self.options.deadline, _OF_HANGS) if usual and kind is Kind.TIMEOUT else self.options.deadline
 
     def at_aten(
         self, case: Case, result: Result, failure: Failure | None, signature: Signature
