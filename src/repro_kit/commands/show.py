@@ -13,7 +13,7 @@ from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
-from repro_kit.stages.bundle.describe import Said, tell
+from repro_kit.stages.bundle.describe_bundle import Said, tell
 from repro_kit.stages.bundle.forms import candidates, fill, known
 
 

@@ -38,7 +38,7 @@ class Job:
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
     from repro_kit.session.case_paths import is_case
-    from repro_kit.session.script.watched import is_watched
+    from repro_kit.session.script.watched_recording import is_watched
 
     values = merged(ctx)
     if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
@@ -59,7 +59,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     from repro_kit.case.case import Case
     from repro_kit.case.lock import alone
     from repro_kit.session.case_paths import bundle_path
-    from repro_kit.session.script.subject import check_interpreter
+    from repro_kit.session.script.subject_check import check_interpreter
     from repro_kit.session.strangers.trust import agree
 
     values = merged(ctx)
@@ -112,7 +112,7 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     from repro_kit.session.case_paths import bundle_path, case_path, open_case
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script import users_logs
-    from repro_kit.session.script.subject import recognise
+    from repro_kit.session.script.subject_check import recognise
     from repro_kit.session.strangers.trust import agree
 
     options = make_options(values)
@@ -137,7 +137,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     from repro_kit.commands.intake.program_file import adopt
     from repro_kit.session.case_paths import bundle_path, open_case, program_place
     from repro_kit.session.kept_options import write_options
-    from repro_kit.session.script.subject import program_subject
+    from repro_kit.session.script.subject_check import program_subject
     from repro_kit.session.stop import Stop
     from repro_kit.session.strangers.trust import agree
 

@@ -19,7 +19,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.script.subject import check_script
+from repro_kit.session.script.subject_check import check_script
 from repro_kit.session.strangers.repro_run import limits_of
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.session.strangers.trust import agree

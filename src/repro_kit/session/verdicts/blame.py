@@ -20,8 +20,8 @@ from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import failures
-from repro_kit.session.verdicts.eager import EagerRun, run_eager
+from repro_kit.session.verdicts import observed_failures
+from repro_kit.session.verdicts.eager_run import EagerRun, run_eager
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -67,7 +67,7 @@ def begin(
 
     `copy_of`: the compiler cache without which it does not fail.
     """
-    chosen = found[failures.index_of(options.failure, found)]
+    chosen = found[observed_failures.index_of(options.failure, found)]
     if copy_of is None and _a_graph_may_tell(chosen):
         return Blame(None, tuple(found), settled=False)
     runs = _Runs(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
@@ -165,7 +165,7 @@ def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
             continue
         why = "the script's own exception: does it come again?"
         ran = run_overridden(runs.case, place, {}, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
-        again = failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
+        again = observed_failures.found_in(place, ran, read_findings(place / "probe"), summarise(place / "trace"))
         if not any(chosen.signature.matches(seen.signature, Strength.REBASED) for seen in again):
             return "it does not fail so each time with torch.compile"
     return ""

@@ -11,7 +11,7 @@ from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, failures
+from repro_kit.session.verdicts import blame, observed_failures
 from repro_kit.ui import Ui
 
 _VERBOSE = "+dynamo,trace_source,trace_bytecode"
@@ -49,7 +49,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
         raise Stop(
             Exit.USER_BUG,
             f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{failures.excerpt(chosen.failure)}",
+            f"\n{observed_failures.excerpt(chosen.failure)}",
         )
     case.update(signature=chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:

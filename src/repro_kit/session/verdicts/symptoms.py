@@ -21,7 +21,7 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.unseen import Unseen
 from repro_kit.session.options import ObserveOptions, SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import blame, eager, user_oracle
+from repro_kit.session.verdicts import blame, eager_run, user_oracle
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -115,9 +115,9 @@ def compare_with_eager(
     place = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(
-        case, case.load(SYMPTOM), place, eager.PROBE, options.timeout, eager.VARIABLES, on_tick=unseen.look
+        case, case.load(SYMPTOM), place, eager_run.PROBE, options.timeout, eager_run.VARIABLES, on_tick=unseen.look
     )
-    doubt = eager.doubt(place / "probe", unseen)
+    doubt = eager_run.doubt(place / "probe", unseen)
     if doubt:
         why = f"Whether the oracle calls it bad without torch.compile cannot be told: {doubt}."
         return Blame(Status.CANNOT_TELL, tuple(found), (why,))

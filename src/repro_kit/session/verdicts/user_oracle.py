@@ -14,7 +14,7 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import failures
+from repro_kit.session.verdicts import observed_failures
 
 _SKIP = 125  # as for `git bisect run`
 _LONGEST = 200  # characters of the line that is shown
@@ -62,7 +62,7 @@ def ask(
         return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
     if ran.exit_status in (126, 127):
         raise UsageError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}")
-    output = failures.tail(place / "stdout.txt") + failures.tail(place / "stderr.txt")
+    output = observed_failures.tail(place / "stdout.txt") + observed_failures.tail(place / "stderr.txt")
     line = _telling(output, oracle.pattern)
     if line is None:
         other = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ran.exit_status)
@@ -82,5 +82,5 @@ def _telling(output: str, pattern: str) -> str | None:
 
 
 def _last(place: Path) -> str:
-    lines = failures.tail(place / "stderr.txt").strip().splitlines()
+    lines = observed_failures.tail(place / "stderr.txt").strip().splitlines()
     return lines[-1] if lines else ""

@@ -19,7 +19,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
-from repro_kit.session.script.subject import is_program_alone
+from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -31,7 +31,7 @@ from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence, show, show_workarounds
-from repro_kit.stages.ablate.workarounds import search
+from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
 
 _NOT_ON_SCRIPT = (
@@ -82,7 +82,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     show(ablation, ui)
     ablation = _narrowed(case, options, ui, ablation, judged)
     if options.workarounds and ablation.layer is not Layer.USER:
-        ablation = replace(ablation, workarounds=search.find(case, options, ui, ablation))
+        ablation = replace(ablation, workarounds=workaround_search.find(case, options, ui, ablation))
         case.store(ABLATION, ablation)
         show_workarounds(ablation.workarounds, ui)
     for confirmation in further:

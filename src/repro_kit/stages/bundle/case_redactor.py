@@ -20,7 +20,7 @@ from repro_kit.case.stage_results import Environment
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.findings import read_findings
-from repro_kit.session.verdicts.failures import tail
+from repro_kit.session.verdicts.observed_failures import tail
 from repro_kit.stages.bundle.bisection import bisected
 
 #: What a captured program calls of torch's: a newer torch has operators that the list of words lacks.

@@ -27,7 +27,7 @@ from repro_kit.session.strangers.repro_run import Check, check_repro, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import earlier, held
 from repro_kit.stages.bundle.consent import gate
-from repro_kit.stages.bundle.describe import Said, describe
+from repro_kit.stages.bundle.describe_bundle import Said, describe
 from repro_kit.stages.bundle.dry_run import preview
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, known
 from repro_kit.stages.bundle.needs import carried, find_needs

@@ -13,7 +13,7 @@ from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program.graph_record import InputRecord
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.session.script import watched
+from repro_kit.session.script import watched_recording
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.ui import Ui
 
@@ -55,10 +55,10 @@ def _is_left_out(record: InputRecord) -> bool:
 
 def of_observed_run(case: Case, observation: Observation) -> Recording | None:
     """What was recorded while the subject was observed, or by `repro_kit.watch`; None where nothing was."""
-    if watched.is_watched(case.path):
+    if watched_recording.is_watched(case.path):
         directory = case.path / "capture" / "record"
         shutil.rmtree(directory, ignore_errors=True)
-        return _read(case, directory, watched.lay_out(case, directory), own=())
+        return _read(case, directory, watched_recording.lay_out(case, directory), own=())
     directory = case.path / "observe" / "probe"
     if not observation.recorded or not directory.is_dir():
         return None

@@ -22,12 +22,12 @@ from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import needs_fresh
-from repro_kit.session.script import watched
+from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import settle
+from repro_kit.stages.capture.graph_search import Search
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.stages.capture.recording import Recording, of_another_run, of_observed_run
-from repro_kit.stages.capture.search import Search
 from repro_kit.ui import Ui
 
 
@@ -43,7 +43,7 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     for problem in recording.problems:
         ui.warn(f"A record of the probe is damaged and left out: {problem}.")
     found = _searched(case, options, ui, observation, recording)
-    if found.attempt is None and recording.lacks_values and not watched.is_watched(case.path):
+    if found.attempt is None and recording.lacks_values and not watched_recording.is_watched(case.path):
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
         found = _searched(case, options, ui, observation, recording)
@@ -165,8 +165,8 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
-    if watched.is_watched(case.path):
-        raise watched.nothing_alone(case, note.capitalize())
+    if watched_recording.is_watched(case.path):
+        raise watched_recording.nothing_alone(case, note.capitalize())
     settle.by_runs(case, options.timeout, ui)
     if case.file.signature is None:
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and {options.check} is right: {note}.")

@@ -19,10 +19,10 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.environment import environment
+from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, failures, symptoms
+from repro_kit.session.verdicts import blame, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -42,7 +42,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     symptom = symptoms.wanted(options)
     ui.progress("running " + " ".join(command(case.file.subject)))
     observed, findings, summary = observe_once(case, options, ui, symptom)
-    found = failures.found_in(case.path / "observe", observed, findings, summary)
+    found = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     measured = symptoms.looked_for(case, options, ui, observed, findings, summary)
     found = [*measured.found, *found]
     cache: Path | None = None
@@ -116,7 +116,7 @@ def _with_users_cache(
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")
     observed, findings, summary = observe_once(case, options, ui, copy_of=cache)
-    found = failures.found_in(case.path / "observe", observed, findings, summary)
+    found = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     if not found:
         return None
     ui.warn(f"It fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
@@ -189,13 +189,13 @@ def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, told: 
     if measured:
         ui.note(measured)
     found = list(told.found)
-    index = failures.index_of(options.failure, found)
+    index = observed_failures.index_of(options.failure, found)
     chosen = found[index]
     if told.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
             f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{failures.excerpt(chosen.failure)}",
+            f"\n{observed_failures.excerpt(chosen.failure)}",
         )
     if not told.settled:  # what a graph must show, if one is to settle it
         chosen = blame.as_wrong_result(chosen)

@@ -28,7 +28,7 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import eager, failures, symptoms, user_oracle
+from repro_kit.session.verdicts import eager_run, observed_failures, symptoms, user_oracle
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
@@ -174,8 +174,8 @@ class OnScript(Cells):
 
     def _eager_again(self, it: CellPlan) -> Verdict:
         """A run without torch.compile, beside the one that observe may have made."""
-        verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
-        doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
+        verdict = self.verdict(eager_run.PROBE, slug(it.name), eager_run.VARIABLES)
+        doubt = eager_run.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
@@ -230,7 +230,7 @@ class OnScript(Cells):
     def _judged(self, place: Path, ran: Run) -> Verdict:
         summary = summarise(place / "trace")
         findings = read_findings(place / "probe")
-        found = failures.found_in(place, ran, findings, summary)
+        found = observed_failures.found_in(place, ran, findings, summary)
         if ran.ok and self.symptom is not None:
             return symptoms.of_run(self.symptom, ran, findings, summary)
         if not found:

@@ -19,7 +19,7 @@ from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.session.verdicts import eager
+from repro_kit.session.verdicts import eager_run
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 
@@ -37,7 +37,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     if known is not None:
         return [known]
     calls = [
-        _calls(script, "witness-plain", eager.PROBE, eager.VARIABLES),
+        _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
     found = parting(*calls)

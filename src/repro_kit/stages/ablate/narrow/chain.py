@@ -16,8 +16,8 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
 from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.failing_graph import which_graph
 from repro_kit.stages.ablate.narrow.flips import flips, needs
-from repro_kit.stages.ablate.narrow.graphs import which_graph
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
 from repro_kit.ui import Ui
 

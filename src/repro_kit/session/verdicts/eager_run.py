@@ -13,7 +13,7 @@ from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
 from repro_kit.runner.unseen import Unseen
 from repro_kit.session.script.script_run import run_subject
-from repro_kit.session.verdicts.failures import found_in
+from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 
 #: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when it is left
