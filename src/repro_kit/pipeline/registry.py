@@ -96,7 +96,7 @@ def prerequisites(name: str) -> list[str]:
     for stage in reversed(REGISTRY.values()):
         if stage.name in needed:
             needed.update(stage.needs)
-    return [known for known in REGISTRY if known in needed and known != name]
+    return [stage_name for stage_name in REGISTRY if stage_name in needed and stage_name != name]
 
 
 def settings_of(stage: Stage, case: Case, options: StageOptions) -> str:

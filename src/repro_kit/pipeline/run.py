@@ -18,7 +18,7 @@ from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.session.case_paths import bundle_path
-from repro_kit.session.interrupts import deaf, interruptible
+from repro_kit.session.interrupts import interruptible, uninterrupted
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
@@ -72,12 +72,12 @@ def collect(
 def _clear_up(case: Case, options: Options) -> None:
     """Remove what killed runs have left, in the case and elsewhere, and the text of an error of long ago."""
     with suppress(OSError):
-        beside = bundle_path(case.path, options.bundle.output)
+        archive = bundle_path(case.path, options.bundle.output)
         remove_unfinished(case.path.rglob(".*"))
-        remove_unfinished(beside.parent.glob(f".{glob.escape(beside.name)}.*"))
+        remove_unfinished(archive.parent.glob(f".{glob.escape(archive.name)}.*"))
         (case.path / "error.txt").unlink(missing_ok=True)
-    for place in (Path(tempfile.gettempdir()), case.path / "cache"):
-        remove_abandoned(place)
+    for directory in (Path(tempfile.gettempdir()), case.path / "cache"):
+        remove_abandoned(directory)
 
 
 def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
@@ -126,8 +126,8 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
         except Exception as error:
             status = "failed"
             ending = disk_full(error, case.path)
-            known = ending or sentence_of(error, case.path)
-            ui.failed(str(known) if known else _unexpected(case, stage.name, error))
+            understood = ending or sentence_of(error, case.path)
+            ui.failed(str(understood) if understood else _unexpected(case, stage.name, error))
         note = line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
@@ -142,7 +142,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
 def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
     """Write the case's record undisturbed by a second Ctrl-C; a full disk leaves the record as it was."""
     try:
-        with deaf():
+        with uninterrupted():
             yield
     except OSError as error:
         full = disk_full(error, case.path)
@@ -158,7 +158,7 @@ def _record(case: Case, record: StageRecord) -> None:
     for stage in REGISTRY.values():
         if stale & {*stage.needs, *stage.uses}:
             stale.add(stage.name)
-    case.update(stages=(*(known for known in case.file.stages if known.name not in stale), record))
+    case.update(stages=(*(kept_record for kept_record in case.file.stages if kept_record.name not in stale), record))
 
 
 def _exit_code(case: Case, names: Sequence[str]) -> Exit:

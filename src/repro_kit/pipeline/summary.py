@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherFailure:
     """A further failure of the observed run; `failure` is the number that `--failure` takes."""
 
     failure: int
@@ -49,7 +49,7 @@ class CaseSummary:
     reason: str | None = None  # why it is not verified, or not minimized
     bundle: str | None = None
     stages: tuple[StageRecord, ...] = ()
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherFailure, ...] = ()
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
 
@@ -62,7 +62,7 @@ class CaseSummary:
         return data
 
 
-def outcome(
+def case_summary(
     case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
 ) -> CaseSummary:
     """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
@@ -78,7 +78,7 @@ def outcome(
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER
     captured = capture.statements if capture and capture.subject == "program" else None
-    told = [
+    sentences = [
         *(observation.warnings if observation else ()),
         capture.note if capture else "",
         *(ablation.notes if ablation else ()),
@@ -107,7 +107,7 @@ def outcome(
         stages=case.file.stages,
         others=_others(failures, chosen),
         runs=tuple(start.why for start in starts(case)),
-        notes=tuple(dict.fromkeys(note for note in told if note)),
+        notes=tuple(dict.fromkeys(note for note in sentences if note)),
     )
 
 
@@ -118,11 +118,11 @@ def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator
         yield reduction.note
 
 
-def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[Other, ...]:
+def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[OtherFailure, ...]:
     return tuple(
-        Other(at, str(other.failure.kind), other.signature.summary(), other.count, other.rank)
-        for at, other in enumerate(failures)
-        if other is not chosen
+        OtherFailure(number, str(failure.failure.kind), failure.signature.summary(), failure.count, failure.rank)
+        for number, failure in enumerate(failures)
+        if failure is not chosen
     )
 
 

@@ -80,9 +80,9 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Ite
             f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
         ) from error
     with alone(path):
-        known = _look(path, subject, failure, fresh)  # it may have been made meanwhile
-        if known is not None:
-            yield known, True
+        existing = _look(path, subject, failure, fresh)  # it may have been made meanwhile
+        if existing is not None:
+            yield existing, True
             return
         # First of all, so that a kill while the rest goes leaves a case that has nothing done.
         case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"), failure)
@@ -101,11 +101,11 @@ def _look(path: Path, subject: Subject, failure: int, fresh: bool) -> Case | Non
     case = Case.open(path)
     if not os.access(path, os.W_OK):
         raise UsageError(f"Cannot write the case {path}; choose another place with --output.")
-    known = case.file.subject
-    if (known.form, known.argv, known.cwd) != (subject.form, subject.argv, subject.cwd):
-        raise _other(path, f"another command (`{' '.join(command(known))}` in {known.cwd})")
-    if known.python != subject.python:
-        raise _other(path, f"another interpreter ({known.python})")
+    existing = case.file.subject
+    if (existing.form, existing.argv, existing.cwd) != (subject.form, subject.argv, subject.cwd):
+        raise _other(path, f"another command (`{' '.join(command(existing))}` in {existing.cwd})")
+    if existing.python != subject.python:
+        raise _other(path, f"another interpreter ({existing.python})")
     if case.file.failure_index != failure:
         raise _other(path, f"failure {case.file.failure_index} of this command")
     return case
@@ -118,8 +118,10 @@ def _is_begun(path: Path) -> bool:
     )
 
 
-def _other(path: Path, what: str) -> ReproKitError:
-    return UsageError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
+def _other(path: Path, subject_words: str) -> ReproKitError:
+    return UsageError(
+        f"{path} is about {subject_words}; choose another place with --output, or start anew with --fresh."
+    )
 
 
 def _remove_others(path: Path) -> None:

@@ -34,9 +34,14 @@ class Explained:
 
     def report(self, cwd: Path) -> ExplainReport:
         """What is shown of it."""
-        cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
-        told = (advice_section.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
-        return ExplainReport(self.subject, self.sentences, told)
+        cold, warm, further_advice = (
+            (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
+        )
+        report_sections = (
+            advice_section.section(self.advice, cold, warm),
+            *sections(context_of(self.insights, cwd), further_advice),
+        )
+        return ExplainReport(self.subject, self.sentences, report_sections)
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -51,9 +56,11 @@ def context_of(insights: Insights, cwd: Path) -> Context:
 
 def explained_before(case: Case) -> Explained | None:
     """What `explain` found in the script as it is now; None where it was not asked since the script was changed."""
-    found = read_before(case)
-    unchanged = found is not None and (case.has("watched.json") or found.state.endswith(" ".join(command_files(case))))
-    return found if unchanged else None
+    explained = read_before(case)
+    unchanged = explained is not None and (
+        case.has("watched.json") or explained.state.endswith(" ".join(command_files(case)))
+    )
+    return explained if unchanged else None
 
 
 def read_before(case: Case) -> Explained | None:

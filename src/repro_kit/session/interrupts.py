@@ -22,7 +22,7 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Let no signal end the work for a while."""
     with _handling(dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)):
         yield

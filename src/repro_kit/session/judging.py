@@ -13,10 +13,10 @@ def with_tolerance(program: Program, failure: Failure | None) -> Program:
 
     Where eager's own rounding exceeds the usual tolerance, a right compiled result would fail too.
     """
-    found, recipe = failure.tolerance if failure else None, program.recipe
-    if found is None or recipe.rtol is not None or recipe.atol is not None:
+    tolerance, recipe = failure.tolerance if failure else None, program.recipe
+    if tolerance is None or recipe.rtol is not None or recipe.atol is not None:
         return program
-    return replace(program, recipe=recipe.with_(rtol=found[0], atol=found[1]))
+    return replace(program, recipe=recipe.with_(rtol=tolerance[0], atol=tolerance[1]))
 
 
 def with_random(program: Program) -> Program:

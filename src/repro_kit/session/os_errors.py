@@ -18,11 +18,11 @@ _TOO_MANY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _LONGEST = 120  # characters of a name that is shown
 
 
-def sentence_of(error: BaseException, place: Path) -> ReproKitError | None:
-    """The sentence for what the operating system refused at `place`, when `error` is that."""
+def sentence_of(error: BaseException, path: Path) -> ReproKitError | None:
+    """The sentence for what the operating system refused at `path`, when `error` is that."""
     if not isinstance(error, OSError):
         return None
-    if full := disk_full(error, place):
+    if full := disk_full(error, path):
         return full
     if error.errno in _TOO_MANY:
         return StageError(f"The machine is short of something: {error.strerror}; try again with less.")
@@ -31,13 +31,13 @@ def sentence_of(error: BaseException, place: Path) -> ReproKitError | None:
     return None
 
 
-def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
+def disk_full(error: BaseException, path: Path) -> ReproKitError | None:
     """The sentence for a full disk (or quota), when `error` is that; shutil's errors tell it in their text only."""
     if not isinstance(error, OSError):
         return None
     texts = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or any(text in str(error) for text in texts):
-        where = error.filename or place
+        where = error.filename or path
         return StageError(f"The disk is full at {where}; free some space and run the same command again to go on.")
     return None
 

@@ -17,7 +17,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import parse
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -62,7 +62,7 @@ def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check
 
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:
-    found = held(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
+    found = check_claims(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
     assert (found.candidate.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
     assert found.candidate.facts.layer is None or not found.dropped
     return found.dropped

@@ -174,7 +174,7 @@ def work(
     """
     from repro_kit.cli.output.print_summary import show
     from repro_kit.pipeline.run import StageEnding, collect
-    from repro_kit.pipeline.summary import outcome
+    from repro_kit.pipeline.summary import case_summary
 
     case, ui = job.case, job.ui
     if job.resumed and not again:
@@ -191,7 +191,7 @@ def work(
         ending = StageEnding(problem.exit_code, str(problem))
     if ending.exit_code in (Exit.FAILED, Exit.USAGE):
         error = ending.sentence or _failed(case, names)
-    result = outcome(
+    result = case_summary(
         case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]
     )
     show(ui, result, ending.sentence, names)

@@ -24,15 +24,15 @@ def refuse_export(script: Path, shown: str) -> None:
         return
     used = set(_used(tree))
     if used & set(_AOTI):
-        what, instead = "AOTInductor", "set DUMP_AOTI_MINIFIER=1: PyTorch has a minifier of its own for AOTInductor"
+        exporter, instead = "AOTInductor", "set DUMP_AOTI_MINIFIER=1: PyTorch has a minifier of its own for AOTInductor"
     elif used & set(_EXPORT):
-        what, instead = "torch.export", "torch.export.draft_export(...) reports what stands in the way"
+        exporter, instead = "torch.export", "torch.export.draft_export(...) reports what stands in the way"
     else:
         return
     if any(_may_compile(tree) for tree in _beside(script, tree)):
         return
     raise UsageError(
-        f"{shown} uses {what} and no torch.compile, which is what repro-kit works on. If the model also fails as "
+        f"{shown} uses {exporter} and no torch.compile, which is what repro-kit works on. If the model also fails as "
         f"torch.compile(model, fullgraph=True), collect a script that does that; if not, {instead}."
     )
 

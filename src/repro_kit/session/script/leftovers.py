@@ -17,7 +17,7 @@ def users_cache(env: Mapping[str, str]) -> Path:
 
 def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
     """Of torch's CompilerBisector (torch/_inductor/compiler_bisector.py), one sentence each."""
-    found = []
+    sentences = []
     status = users_cache(env) / "bisect" / "bisect_status.txt"
     try:
         lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -25,11 +25,11 @@ def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
         lines = []
     backend = next((line.removeprefix("backend=").strip() for line in lines if line.startswith("backend=")), "")
     if backend:
-        found.append(
+        sentences.append(
             f"{status} is left from a run of torch's CompilerBisector: outside of repro-kit, every torch.compile of "
             f"yours uses backend {backend!r} until you remove the directory {status.parent}."
         )
     for name in ("TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"):
         if env.get(name):
-            found.append(f"{name}={env[name]} is set and changes what is compiled in every run; unset it.")
-    return found
+            sentences.append(f"{name}={env[name]} is set and changes what is compiled in every run; unset it.")
+    return sentences

@@ -124,33 +124,35 @@ def check_interpreter(
 
     Raises ReproKitError when it has none or too old a one, or cannot run `script` or `module`.
     """
-    told = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
-    if told["torch"] is None:
+    report = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
+    if report["torch"] is None:
         raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
-    if tuple(told["python"]) < _OLDEST_PYTHON:
-        raise UsageError(f"{python} is Python {told['python'][0]}.{told['python'][1]}; 3.9 is the oldest supported.")
-    if _too_old(told["torch"]):
-        raise UsageError(f"{python} has torch {told['torch']}, which has no torch.compile; 2.0 is the oldest.")
-    if not told["module"]:
+    if tuple(report["python"]) < _OLDEST_PYTHON:
+        raise UsageError(
+            f"{python} is Python {report['python'][0]}.{report['python'][1]}; 3.9 is the oldest supported."
+        )
+    if _too_old(report["torch"]):
+        raise UsageError(f"{python} has torch {report['torch']}, which has no torch.compile; 2.0 is the oldest.")
+    if not report["module"]:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
-    if told["syntax"]:
-        raise UsageError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
-    return str(told["torch"])
+    if report["syntax"]:
+        raise UsageError(f"{script} cannot be compiled by {python}:\n{report['syntax'].rstrip()}")
+    return str(report["torch"])
 
 
-def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | None]) -> dict[str, Any]:
+def _ask(python: str, cwd: Path, env: Mapping[str, str], request: dict[str, str | None]) -> dict[str, Any]:
     try:
-        answer = kept.run([python, "-c", _CHECK, json.dumps(asked)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
+        answer = kept.run([python, "-c", _CHECK, json.dumps(request)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
     except OSError as error:
         raise UsageError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
     except subprocess.TimeoutExpired:
         raise UsageError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
     try:
-        told: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+        report: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
     except (IndexError, ValueError):
         last = (answer.stderr.strip() or answer.stdout.strip() or "it says nothing").rsplit("\n", 1)[-1]
         raise UsageError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
-    return told
+    return report
 
 
 def _too_old(torch: str) -> bool:

@@ -26,15 +26,15 @@ def check(env: Mapping[str, str] = os.environ) -> None:
         _must_be_writable(_LOGS, file, file if file.exists() else file.parent)
     name, directory = _trace(env)
     if directory is not None:  # torch makes it, with parents
-        there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-        if not there.is_dir():
-            raise _refused(name, directory, f"{there} is no directory", "name a directory")
-        _must_be_writable(name, directory, there)
+        existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+        if not existing.is_dir():
+            raise _refused(name, directory, f"{existing} is no directory", "name a directory")
+        _must_be_writable(name, directory, existing)
 
 
-def _must_be_writable(name: str, value: Path, there: Path) -> None:
-    if not os.access(there, os.W_OK):
-        raise _refused(name, value, f"{there} cannot be written", "name another place")
+def _must_be_writable(name: str, value: Path, existing: Path) -> None:
+    if not os.access(existing, os.W_OK):
+        raise _refused(name, value, f"{existing} cannot be written", "name another place")
 
 
 def _refused(name: str, value: Path, why: str, what_to_do: str) -> ReproKitError:
@@ -46,26 +46,27 @@ def _trace(env: Mapping[str, str]) -> tuple[str, Path | None]:
     return name, Path(env[name]) if name else None
 
 
-def give_back(place: Path, ui: Ui, env: Mapping[str, str] = os.environ) -> None:
-    """Add the logs and the trace of the run in `place` to where the user's variables send them.
+def give_back(run_directory: Path, ui: Ui, env: Mapping[str, str] = os.environ) -> None:
+    """Add the logs and the trace of the run in `run_directory` to where the user's variables send them.
 
-    Nothing that is there already is changed. What cannot be written is said, and stays in `place`.
+    Nothing that is there already is changed. What cannot be written is said, and stays in `run_directory`.
     """
-    logs = place / "logs" / "torch.txt"
+    logs = run_directory / "logs" / "torch.txt"
     if env.get(_LOGS) and logs.exists():
         try:
             _append(logs, Path(env[_LOGS]))
         except OSError as error:
-            ui.warn(f"The logs cannot be added to {env[_LOGS]} ({_LOGS}): {error.strerror}; they are in {logs}.")
+            ui.warn(f"The logs cannot be added to {env[_LOGS]} ({_LOGS}): {error.strerror}; the logs are in {logs}.")
     name, directory = _trace(env)
     if directory is not None:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            for log in sorted(path for path in (place / "trace").iterdir() if path.is_file()):
+            for log in sorted(path for path in (run_directory / "trace").iterdir() if path.is_file()):
                 _copy_beside(log, directory)
         except OSError as error:
             ui.warn(
-                f"The trace cannot be copied to {directory} ({name}): {error.strerror}; it is in {place / 'trace'}."
+                f"The trace cannot be copied to {directory} ({name}): {error.strerror}; "
+                f"the trace is in {run_directory / 'trace'}."
             )
 
 

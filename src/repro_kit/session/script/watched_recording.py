@@ -53,17 +53,17 @@ def _text(path: Path) -> str:
     return read_plain(path / WATCHED_FILE, _LARGEST).decode("utf-8", "replace")
 
 
-def lay_out(case: Case, place: Path) -> Findings:
+def lay_out(case: Case, directory: Path) -> Findings:
     """Put the kept recording where capture looks for its own; what the probe found beside it."""
-    shutil.copytree(case.path / WATCHED_DIRECTORY, place, ignore=shutil.ignore_patterns("trace"))
-    return read_findings(place)
+    shutil.copytree(case.path / WATCHED_DIRECTORY, directory, ignore=shutil.ignore_patterns("trace"))
+    return read_findings(directory)
 
 
 def nothing_alone(case: Case, note: str) -> Stop:
     """The end for a case whose program cannot be run again, when no graph fails alone."""
-    seen = read_watched(case.path)
+    watched = read_watched(case.path)
     return Stop(
         Exit.FAILED,
         f"{note}, and values of inputs are not kept; to look further, run the program itself: "
-        f"repro-kit collect {shlex.join(seen.command[1:])} (in {seen.cwd})",
+        f"repro-kit collect {shlex.join(watched.command[1:])} (in {watched.cwd})",
     )

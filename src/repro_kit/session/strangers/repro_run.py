@@ -206,17 +206,17 @@ def run_repro(
     `beside`: a directory whose files lie where it starts.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
-    with scratch(directory) as place:
-        give_probes(python, place / "inductor")
-        give_headers(place / "tmp")
+    with scratch(directory) as work_directory:
+        give_probes(python, work_directory / "inductor")
+        give_headers(work_directory / "tmp")
         if beside is not None:
-            _link(beside, place / "cwd")
-            _link(beside, place / "bundle" / PLACE)
-        out, err = place / "stdout.txt", place / "stderr.txt"
+            _link(beside, work_directory / "cwd")
+            _link(beside, work_directory / "bundle" / PLACE)
+        out, err = work_directory / "stdout.txt", work_directory / "stderr.txt"
         run = launch(
-            [python, "-c", _AS_SCRIPT, str(place / "bundle" / REPRO)],
-            cwd=place / "cwd",
-            env=_environment(place) | settled,
+            [python, "-c", _AS_SCRIPT, str(work_directory / "bundle" / REPRO)],
+            cwd=work_directory / "cwd",
+            env=_environment(work_directory) | settled,
             timeout=timeout,
             stdout=out,
             stderr=err,
@@ -224,7 +224,7 @@ def run_repro(
             file_size=limits.file if limits else None,
         )
         output = _read(out) + _read(err)
-        output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
+        output = output.replace(str(work_directory / "bundle") + os.sep, "").replace(str(work_directory), "<scratch>")
     verdict = read_run(run.exit_status, output, exit_name(run), run.seconds)
     return RunOfRepro(verdict, output, run.exit_status, run.timed_out)
 
@@ -232,25 +232,25 @@ def run_repro(
 @contextmanager
 def scratch(directory: Path) -> Iterator[Path]:
     """A new directory with what runs of `directory` in ``bundle``, and an empty one to start in; removed afterwards."""
-    made = Scratch()
-    place = made.path
+    scratch_directory = Scratch()
+    work_directory = scratch_directory.path
     try:
-        copy_runnable(directory, place / "bundle")
+        copy_runnable(directory, work_directory / "bundle")
         for name in ("cwd", "home", "tmp"):
-            (place / name).mkdir()
-        yield place
+            (work_directory / name).mkdir()
+        yield work_directory
     finally:
-        made.remove()
+        scratch_directory.remove()
 
 
-def _environment(place: Path) -> dict[str, str]:
+def _environment(work_directory: Path) -> dict[str, str]:
     """What every run of a `repro.py` gets: few variables, a home and a temporary directory that are empty."""
     return {
-        **environment_for(os.environ, place / "home"),
+        **environment_for(os.environ, work_directory / "home"),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "TORCHINDUCTOR_CACHE_DIR": str(place / "inductor"),
-        "TRITON_CACHE_DIR": str(place / "triton"),
-        "TMPDIR": str(place / "tmp"),
+        "TORCHINDUCTOR_CACHE_DIR": str(work_directory / "inductor"),
+        "TRITON_CACHE_DIR": str(work_directory / "triton"),
+        "TMPDIR": str(work_directory / "tmp"),
     }
 
 
@@ -259,11 +259,11 @@ def _link(source: Path, target: Path) -> None:
     if not target.is_dir():
         return
     for entry in source.iterdir():
-        known = target / entry.name
-        if not known.exists():
-            known.symlink_to(entry)
-        elif entry.is_dir() and not known.is_symlink():
-            _link(entry, known)
+        existing = target / entry.name
+        if not existing.exists():
+            existing.symlink_to(entry)
+        elif entry.is_dir() and not existing.is_symlink():
+            _link(entry, existing)
 
 
 def _read(path: Path) -> str:

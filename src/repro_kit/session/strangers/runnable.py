@@ -31,7 +31,7 @@ _READ = re.compile(
 
 
 @dataclass(frozen=True)
-class Runnable:
+class RunnableFiles:
     """Names of the files that run: texts, `repro.py` first, and values; and what else lies there, which does not."""
 
     texts: tuple[str, ...]
@@ -39,7 +39,7 @@ class Runnable:
     left_out: tuple[str, ...] = ()  # each with why
 
 
-def copy_runnable(directory: Path, target: Path) -> Runnable:
+def copy_runnable(directory: Path, target: Path) -> RunnableFiles:
     """Copy what runs of the bundle in `directory` to the new directory `target`.
 
     Raises ReproKitError where `repro.py` itself is not what a person would see of it.
@@ -64,19 +64,19 @@ def copy_runnable(directory: Path, target: Path) -> Runnable:
         elif not _READ.fullmatch(name):
             left_out.append(f"{name} {fault}")
     texts.sort(key=lambda name: (name != REPRO, name))
-    return Runnable(tuple(texts), tuple(values), tuple(left_out))
+    return RunnableFiles(tuple(texts), tuple(values), tuple(left_out))
 
 
 def _names(directory: Path) -> Iterator[str]:
     """Every file below `directory`, and every link to anything."""
     count = 0
-    for place, folders, files in os.walk(directory):
-        links = [name for name in folders if Path(place, name).is_symlink()]
+    for folder, folders, files in os.walk(directory):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in sorted((*files, *links)):
             count += 1
             if count > _MOST_FILES:
                 raise UsageError(f"{directory} holds more than {_MOST_FILES} files; a bundle does not.")
-            yield Path(place, name).relative_to(directory).as_posix()
+            yield Path(folder, name).relative_to(directory).as_posix()
 
 
 def _fault(path: Path, name: str, *, is_values: bool) -> str:

@@ -18,11 +18,8 @@ def agree(case: Case, ui: Ui) -> None:
     if case.is_own:
         return
     subject = case.file.subject
-    what = f"`{shlex.join(command(subject))}` in {subject.cwd}"
-    question = f"{case.path} was not made by you on this machine. Run {what}, and the programs in it, with your rights?"
-    if not ui.confirm(question):
-        raise UsageError(
-            f"{case.path} was not made by you on this machine, and would run {what}; look at it, and give --yes if you "
-            "trust it."
-        )
+    shown_command = f"`{shlex.join(command(subject))}` in {subject.cwd}"
+    origin = f"{case.path} was not made by you on this machine"
+    if not ui.confirm(f"{origin}. Run {shown_command}, and the programs in the case, with your rights?"):
+        raise UsageError(f"{origin}, and would run {shown_command}; look at the case, and give --yes if you trust it.")
     case.accept()

@@ -21,7 +21,7 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.strangers.runnable import REPRO, Runnable, copy_runnable
+from repro_kit.session.strangers.runnable import REPRO, RunnableFiles, copy_runnable
 from repro_kit.ui import Ui
 
 _SHOWN_LINES = 300
@@ -53,47 +53,47 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Foreign:
+class UntrustedBundle:
     """A bundle, case or `repro.py` at hand: as it lies, and what of it runs, which is in a directory of its own."""
 
     target: Path
     whole: Path
     directory: Path
-    runs: Runnable
+    runs: RunnableFiles
 
 
 @contextmanager
-def opened(target: Path) -> Iterator[Foreign]:
+def opened(target: Path) -> Iterator[UntrustedBundle]:
     """What is at `target`, unpacked where it is packed; what was made for it is removed afterwards.
 
     Raises ReproKitError for what is no bundle, case, or `repro.py`, or is damaged.
     """
-    with scratch() as place:
+    with scratch() as scratch_directory:
         try:
-            whole = _whole(target, place / "whole")
-            runs = copy_runnable(whole, place / "runs")
+            whole = _whole(target, scratch_directory / "whole")
+            runs = copy_runnable(whole, scratch_directory / "runs")
         except OSError as error:
             raise UsageError(f"Cannot read {target}: {error.strerror or error}.") from error
-        yield Foreign(target, whole, place / "runs", runs)
+        yield UntrustedBundle(target, whole, scratch_directory / "runs", runs)
 
 
-def _whole(target: Path, place: Path) -> Path:
-    """The directory of the bundle at `target`; `place` where it has to be made."""
+def _whole(target: Path, unpacked: Path) -> Path:
+    """The directory of the bundle at `target`; `unpacked` where it has to be made."""
     if target.is_dir():
         for directory in (target / "bundle", target):
             if (directory / REPRO).is_file():
                 return directory
         raise UsageError(f"{target} holds no repro.py; `repro-kit bundle {target}` makes one of a case.")
     if target.suffix != ".py":
-        unpack(target, place)
-        if not (place / REPRO).is_file():
+        unpack(target, unpacked)
+        if not (unpacked / REPRO).is_file():
             raise UsageError(f"{target} is not a bundle: it has no repro.py.")
-        return place
+        return unpacked
     if target.name == REPRO and target.with_name(MANIFEST).is_file():
         return target.parent  # unpacked by hand
-    place.mkdir()
-    (place / REPRO).write_bytes(read_plain(target, _LARGEST))
-    return place
+    unpacked.mkdir()
+    (unpacked / REPRO).write_bytes(read_plain(target, _LARGEST))
+    return unpacked
 
 
 def changed_since(directory: Path, target: Path) -> list[str]:
@@ -114,18 +114,18 @@ def claim_of(directory: Path, target: Path) -> Claim:
             raise UsageError(
                 f"{target} was made by a newer repro-kit (schema {data['schema']}, this one knows {SCHEMA}); upgrade."
             )
-        known = {name: data[name] for name in Claim.__dataclass_fields__ if data.get(name) is not None}
-        claim = from_data(known, Claim)
+        fields = {name: data[name] for name in Claim.__dataclass_fields__ if data.get(name) is not None}
+        claim = from_data(fields, Claim)
         claim = replace(claim, repeats=max(1, min(claim.repeats, _MOST_REPEATS)))
         return replace(claim, limit=min(claim.limit, _LONGEST) if claim.limit and claim.limit > 0 else None)
     except (OSError, BaseValidationError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{target} is damaged: its {MANIFEST} cannot be read.") from error
 
 
-def ask(bundle: Foreign, python: str, ui: Ui) -> None:
+def ask(bundle: UntrustedBundle, python: str, ui: Ui) -> None:
     """Show what is about to run, and ask whether it may. Raises ReproKitError when it may not."""
-    for left in bundle.runs.left_out:
-        ui.warn(f"{left}; it is not taken along.")
+    for sentence in bundle.runs.left_out:
+        ui.warn(f"{sentence}; it is not taken along.")
     if ui.yes:
         return
     _show(bundle, ui)
@@ -135,7 +135,7 @@ def ask(bundle: Foreign, python: str, ui: Ui) -> None:
         raise UsageError(f"Nothing was run; look at {bundle.target}, and give --yes if you trust it.")
 
 
-def _show(bundle: Foreign, ui: Ui) -> None:
+def _show(bundle: UntrustedBundle, ui: Ui) -> None:
     """All that runs: its text as far as a person reads at once, of the rest how much it is and where it can be read."""
     room, hidden = _SHOWN_LINES, []
     for name in bundle.runs.texts:
@@ -159,6 +159,6 @@ def _lines(text: str) -> list[str]:
 
 def environment_for(env: Mapping[str, str], home: Path) -> dict[str, str]:
     """The variables of `env` that a `repro.py` gets; its home is `home`, packages of the user's stay importable."""
-    kept = {name: value for name, value in env.items() if _NEEDED.fullmatch(name)}
+    allowed = {name: value for name, value in env.items() if _NEEDED.fullmatch(name)}
     base = env.get("PYTHONUSERBASE") or os.path.expanduser("~/.local")  # noqa: PTH111 - as the site module has it
-    return {**kept, "HOME": str(home), "PYTHONUSERBASE": base}
+    return {**allowed, "HOME": str(home), "PYTHONUSERBASE": base}

@@ -28,23 +28,23 @@ _LONGEST = 80  # characters of a command line that is named
 class EagerRun:
     """How the subject ended without torch.compile; `doubt`: why it cannot be said that nothing was compiled."""
 
-    ran: Run
-    found: tuple[ObservedFailure, ...]
+    run: Run
+    failures: tuple[ObservedFailure, ...]
     doubt: str = ""
 
     @property
     def passes(self) -> bool:
         """Whether it ended well, and nothing was compiled."""
-        return self.ran.ok and not self.found and not self.doubt
+        return self.run.ok and not self.failures and not self.doubt
 
 
-def run_eager(case: Case, place: Path, timeout: float) -> EagerRun:
-    """The subject without torch.compile; what it leaves goes to `place`."""
-    shutil.rmtree(place / "probe", ignore_errors=True)
+def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
+    """The subject without torch.compile; what it leaves goes to `directory`."""
+    shutil.rmtree(directory / "probe", ignore_errors=True)
     unseen = Unseen()
-    ran = run_subject(
+    ended = run_subject(
         case,
-        place,
+        directory,
         why="does it fail without torch.compile?",
         timeout=timeout,
         mode="override",
@@ -52,8 +52,8 @@ def run_eager(case: Case, place: Path, timeout: float) -> EagerRun:
         env=VARIABLES,
         on_tick=unseen.look,
     )
-    found = found_in(place, ran, read_findings(place / "probe"), TraceSummary())
-    return EagerRun(ran, tuple(found), doubt(place / "probe", unseen))
+    failures = found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
+    return EagerRun(ended, tuple(failures), doubt(directory / "probe", unseen))
 
 
 def doubt(probe: Path, unseen: Unseen | None = None) -> str:
@@ -61,9 +61,9 @@ def doubt(probe: Path, unseen: Unseen | None = None) -> str:
     failed = probe_failure(probe)
     if failed:
         return failed
-    made = read_findings(probe).graphs_made
-    if made:
-        return f"{made} graph{'s were' if made > 1 else ' was'} compiled all the same"
+    graphs = read_findings(probe).graphs_made
+    if graphs:
+        return f"{graphs} graph{'s were' if graphs > 1 else ' was'} compiled all the same"
     hidden = unseen.without_probe(probe) if unseen else ()
     if hidden:
         words = hidden[0] if len(hidden[0]) <= _LONGEST else hidden[0][: _LONGEST - 1] + "…"

@@ -35,17 +35,17 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
     if observation is None or observation.settled:
         return
-    told = blame.finish(case, timeout, ui, observation)
-    warnings = (*observation.warnings, *told.warnings, *filter(None, [told.nobody]))
-    _store(case, replace(observation, failures=told.found, eager=told.eager, warnings=warnings, settled=True))
-    for sentence in told.warnings:
+    judged = blame.finish(case, timeout, ui, observation)
+    warnings = (*observation.warnings, *judged.warnings, *filter(None, [judged.nobody]))
+    _store(case, replace(observation, failures=judged.failures, eager=judged.eager, warnings=warnings, settled=True))
+    for sentence in judged.warnings:
         ui.warn(sentence)
-    chosen = told.found[case.file.failure_index]
-    if told.nobody or told.eager is Status.FAIL:
+    chosen = judged.failures[case.file.failure_index]
+    if judged.nobody or judged.eager is Status.FAIL:
         case.update(signature=None)
-    if told.nobody:
-        raise Stop(Exit.FAILED, f"Nobody is blamed: {told.nobody}.")
-    if told.eager is Status.FAIL:
+    if judged.nobody:
+        raise Stop(Exit.FAILED, f"Nobody is blamed: {judged.nobody}.")
+    if judged.eager is Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
             f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
@@ -64,11 +64,11 @@ def _store(case: Case, observation: Observation) -> None:
 def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
     """Keep the end of Dynamo's verbose log: without a graph, it is what there is to read."""
     ui.progress("running again with Dynamo's verbose log")
-    place = case.path / "observe" / "dynamo"
-    run_subject(case, place, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
-    log = place / "stderr.txt"
+    directory = case.path / "observe" / "dynamo"
+    run_subject(case, directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    log = directory / "stderr.txt"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]
     log.unlink()
-    kept = case.path / "observe" / "logs" / "dynamo_last.txt"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    kept_log = case.path / "observe" / "logs" / "dynamo_last.txt"
+    kept_log.parent.mkdir(parents=True, exist_ok=True)
+    kept_log.write_text("\n".join(lines) + "\n", encoding="utf-8")

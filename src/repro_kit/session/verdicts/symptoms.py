@@ -27,12 +27,12 @@ from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 
-def wanted(options: SymptomOptions) -> Symptom | None:
+def requested(options: SymptomOptions) -> Symptom | None:
     """The symptom that the user looks for, or the oracle."""
     return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
 
 
-def known(case: Case) -> Symptom | None:
+def case_symptom(case: Case) -> Symptom | None:
     """The symptom that the case is about, its baseline measured; None when it is about something that fails."""
     if not case.holds(SYMPTOM) or case.file.signature is None:
         return None
@@ -40,7 +40,7 @@ def known(case: Case) -> Symptom | None:
     return symptom if symptom.kind == case.file.signature.kind else None
 
 
-def settled(case: Case, timeout: float, ui: Ui, symptom: Symptom) -> Symptom:
+def with_measured_baseline(case: Case, timeout: float, ui: Ui, symptom: Symptom) -> Symptom:
     """`symptom` with its baseline measured, kept in the case for the cells."""
     if symptom.baseline:
         ui.progress("measuring the baseline")
@@ -51,84 +51,84 @@ def settled(case: Case, timeout: float, ui: Ui, symptom: Symptom) -> Symptom:
 
 
 @dataclass(frozen=True)
-class Looked:
+class SymptomSearch:
     """What came of looking for a symptom: the failure where it is there, else what was measured, in words."""
 
-    found: tuple[ObservedFailure, ...] = ()
+    failures: tuple[ObservedFailure, ...] = ()
     words: str = ""
 
 
-def looked_for(
-    case: Case, options: ObserveOptions, ui: Ui, ran: Run, findings: Findings, summary: TraceSummary
-) -> Looked:
+def look_for(
+    case: Case, options: ObserveOptions, ui: Ui, ended: Run, findings: Findings, summary: TraceSummary
+) -> SymptomSearch:
     """Look for the symptom that the user asked for in a run that ended well."""
     (case.path / SYMPTOM.name).unlink(missing_ok=True)
-    symptom = wanted(options)
+    symptom = requested(options)
     if symptom is None:
-        return Looked()
+        return SymptomSearch()
     if symptom.kind is Kind.ORACLE:
         return _asked(case, options.timeout, ui, symptom)
-    if not ran.ok:
-        return Looked(words=f"It does not end well ({exit_name(ran)}), so {symptom.text} was not looked at")
-    symptom = settled(case, options.timeout, ui, symptom)
-    place = case.path / "observe" / "measured"
+    if not ended.ok:
+        return SymptomSearch(words=f"It does not end well ({exit_name(ended)}), so {symptom.text} was not looked at")
+    symptom = with_measured_baseline(case, options.timeout, ui, symptom)
+    directory = case.path / "observe" / "measured"
     if probes(symptom) and symptom.kind is not Kind.ACCURACY:  # which the observed run has compared itself
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
-        ran = run_overridden(case, place, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
-        findings = read_findings(place / "probe")
-    verdict = of_run(symptom, ran, findings, summary)
+        ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
+        findings = read_findings(directory / "probe")
+    verdict = of_run(symptom, ended, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
         if symptom.kind is Kind.ACCURACY:  # the graphs are still to be looked at
-            return Looked(words=f"No call of the script could be compared with eager: {verdict.note}")
-        raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {place}.")
+            return SymptomSearch(words=f"No call of the script could be compared with eager: {verdict.note}")
+        raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
-        return Looked(words=f"{symptom.text} cannot be told: {verdict.note}")
+        return SymptomSearch(words=f"{symptom.text} cannot be told: {verdict.note}")
     if verdict.failure is None and symptom.kind is Kind.ACCURACY:
-        return Looked(words=f"In the script {verdict.note}")
+        return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
-        return Looked(words=f"{symptom.text} was not seen: {verdict.note}")
-    return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+        return SymptomSearch(words=f"{symptom.text} was not seen: {verdict.note}")
+    return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> Looked:
+def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> SymptomSearch:
     """What the user's oracle says of the subject as it is."""
     ui.progress("asking the oracle")
     case.store(SYMPTOM, oracle)
     verdict = user_oracle.ask(case, oracle, case.path / "observe" / "oracle", {}, timeout)
     if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
-        return Looked(words=f"The oracle does not call it bad: {verdict.note}")
-    return Looked((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+        return SymptomSearch(words=f"The oracle does not call it bad: {verdict.note}")
+    return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
 def compare_with_eager(
     case: Case,
     options: ObserveOptions,
     ui: Ui,
-    found: list[ObservedFailure],
+    failures: list[ObservedFailure],
     observed: Run,
     copy_of: Path | None = None,
 ) -> Blame:
     """As `blame.begin`; what an oracle calls bad, it is asked about in eager."""
-    if found[0].failure.kind is not Kind.ORACLE:
-        return blame.begin(case, options, ui, found, observed, copy_of)
-    place = case.path / "observe" / "eager"
+    if failures[0].failure.kind is not Kind.ORACLE:
+        return blame.begin(case, options, ui, failures, observed, copy_of)
+    directory = case.path / "observe" / "eager"
     unseen = Unseen()
     verdict = user_oracle.ask(
-        case, case.load(SYMPTOM), place, eager_run.PROBE, options.timeout, eager_run.VARIABLES, on_tick=unseen.look
+        case, case.load(SYMPTOM), directory, eager_run.PROBE, options.timeout, eager_run.VARIABLES, on_tick=unseen.look
     )
-    doubt = eager_run.doubt(place / "probe", unseen)
+    doubt = eager_run.doubt(directory / "probe", unseen)
     if doubt:
         why = f"Whether the oracle calls it bad without torch.compile cannot be told: {doubt}."
-        return Blame(Status.CANNOT_TELL, tuple(found), (why,))
+        return Blame(Status.CANNOT_TELL, tuple(failures), (why,))
     if verdict.status is Status.CANNOT_TELL:
         return Blame(
-            Status.INVALID, tuple(found), (f"Without torch.compile the oracle tells nothing: {verdict.note}.",)
+            Status.INVALID, tuple(failures), (f"Without torch.compile the oracle tells nothing: {verdict.note}.",)
         )
     if verdict.failure is not None and verdict.failure.kind is not Kind.ORACLE:
         why = f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."
-        return Blame(Status.INVALID, tuple(found), (why,))
-    return Blame(verdict.status, tuple(found))
+        return Blame(Status.INVALID, tuple(failures), (why,))
+    return Blame(verdict.status, tuple(failures))
 
 
 def probes(symptom: Symptom) -> tuple[Measure, ...]:
@@ -140,27 +140,27 @@ def probes(symptom: Symptom) -> tuple[Measure, ...]:
     return ("accuracy",) if symptom.kind is Kind.ACCURACY else ()
 
 
-def of_run(symptom: Symptom, ran: Run, findings: Findings, summary: TraceSummary) -> Verdict:
+def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:
     """What a run under the trace, with the probe as `probes` wants it, says about `symptom`."""
     if symptom.kind is Kind.ACCURACY:
-        return _compared(ran, findings)
+        return _compared(ended, findings)
     measured = _reading(symptom, findings, summary)
     if measured is None:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=_why_not(ran, findings))
-    return symptom.verdict(measured, ran.seconds)
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=_why_not(ended, findings))
+    return symptom.verdict(measured, ended.seconds)
 
 
-def _compared(ran: Run, findings: Findings) -> Verdict:
+def _compared(ended: Run, findings: Findings) -> Verdict:
     """Whether the compiled calls do what they do in eager."""
     failure = wrong_result(findings.compiled)
     if failure is not None:
-        return Verdict(Status.FAIL, failure, ran.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
+        return Verdict(Status.FAIL, failure, ended.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
     count = sum(call.compared for call in findings.compiled)
     if not count:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=_why_not(ran, findings))
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=_why_not(ended, findings))
     notes = dict.fromkeys(call.note for call in findings.compiled if call.note)
     words = [f"{count} compiled call{'s agree' if count > 1 else ' agrees'} with eager", *notes]
-    return Verdict(Status.PASS, seconds=ran.seconds, note="; ".join(words))
+    return Verdict(Status.PASS, seconds=ended.seconds, note="; ".join(words))
 
 
 def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Measured | None:
@@ -179,25 +179,25 @@ def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Mea
     return Measured.exact(findings.peak_memory) if findings.peak_memory else None
 
 
-def _why_not(ran: Run, findings: Findings) -> str:
+def _why_not(ended: Run, findings: Findings) -> str:
     problems = [f"{call.name}: {call.problem}" for call in findings.compiled if call.problem]
     if problems:
         return "; ".join(problems)
-    if not ran.ok:
-        return f"{exit_name(ran)} while measuring"
+    if not ended.ok:
+        return f"{exit_name(ended)} while measuring"
     return "no call of a function or module that torch.compile was given was seen"
 
 
 def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
-    place = case.path / "observe" / "baseline"
+    directory = case.path / "observe" / "baseline"
     override: Override = {**override_of(symptom.baseline), "measure": probes(symptom)}
-    ran = run_overridden(case, place, override, why="the baseline of what is measured", timeout=timeout)
-    findings = read_findings(place / "probe")
-    measured = _reading(symptom, findings, summarise(place / "trace")) if ran.ok else None
+    ended = run_overridden(case, directory, override, why="the baseline of what is measured", timeout=timeout)
+    findings = read_findings(directory / "probe")
+    measured = _reading(symptom, findings, summarise(directory / "trace")) if ended.ok else None
     if measured is None:
-        why = _why_not(ran, findings)
-        raise StageError(f"The baseline of {symptom.text} cannot be measured: {why}; see {place}.")
+        why = _why_not(ended, findings)
+        raise StageError(f"The baseline of {symptom.text} cannot be measured: {why}; see {directory}.")
     return measured
 
 

@@ -38,7 +38,7 @@ def of_options(options: SymptomOptions) -> Symptom | None:
 def ask(
     case: Case,
     oracle: Symptom,
-    place: Path,
+    directory: Path,
     override: Override,
     timeout: float,
     env: Mapping[str, str] | None = None,
@@ -51,26 +51,28 @@ def ask(
     """
     argv = ["/bin/sh", "-c", oracle.text]
     why = "the oracle is asked"
-    ran = run_overridden(
-        case, place, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
+    ended = run_overridden(
+        case, directory, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
     )
-    if ran.timed_out:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=exit_name(ran))
-    if ran.ok:
-        return Verdict(Status.PASS, seconds=ran.seconds, note="good")
-    if ran.exit_status == _SKIP:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
-    if ran.exit_status in (126, 127):
-        raise UsageError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}")
-    output = observed_failures.tail(place / "stdout.txt") + observed_failures.tail(place / "stderr.txt")
+    if ended.timed_out:
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=exit_name(ended))
+    if ended.ok:
+        return Verdict(Status.PASS, seconds=ended.seconds, note="good")
+    if ended.exit_status == _SKIP:
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note="the oracle skips it (exit status 125)")
+    if ended.exit_status in (126, 127):
+        raise UsageError(f"The oracle cannot be run: {_last(directory) or exit_name(ended)}")
+    output = observed_failures.tail(directory / "stdout.txt") + observed_failures.tail(directory / "stderr.txt")
     line = _telling(output, oracle.pattern)
     if line is None:
-        other = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ran.exit_status)
+        failure = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ended.exit_status)
         return Verdict(
-            Status.FAIL, other, ran.seconds, note=f"{exit_name(ran)}, but no output matches {oracle.pattern!r}"
+            Status.FAIL, failure, ended.seconds, note=f"{exit_name(ended)}, but no output matches {oracle.pattern!r}"
         )
-    said = f"bad: {line or exit_name(ran)}"
-    return Verdict(Status.FAIL, Failure(Kind.ORACLE, text=said, exit_status=ran.exit_status), ran.seconds, note=said)
+    words = f"bad: {line or exit_name(ended)}"
+    return Verdict(
+        Status.FAIL, Failure(Kind.ORACLE, text=words, exit_status=ended.exit_status), ended.seconds, note=words
+    )
 
 
 def _telling(output: str, pattern: str) -> str | None:
@@ -81,6 +83,6 @@ def _telling(output: str, pattern: str) -> str | None:
     return next((line[:_LONGEST] for line in lines if re.search(pattern, line)), None)
 
 
-def _last(place: Path) -> str:
-    lines = observed_failures.tail(place / "stderr.txt").strip().splitlines()
+def _last(directory: Path) -> str:
+    lines = observed_failures.tail(directory / "stderr.txt").strip().splitlines()
     return lines[-1] if lines else ""

@@ -24,11 +24,11 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
     """
     if not backends and not settings:
         return
-    asked: NamesData = {"backends": list(backends), "settings": list(settings)}
+    request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
         done = kept.run(
-            [python, "-m", "repro_probe.common.names", json.dumps(asked)],
+            [python, "-m", "repro_probe.common.names", json.dumps(request)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
             timeout=_SECONDS,
             cwd=Path(case.file.subject.cwd),
@@ -38,8 +38,8 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
         raise StageError(f"{python} could not tell its backends and settings: {error}.") from error
     if unknown["settings"]:
         raise UsageError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
-    known = texts(case)
-    missing = [name for name in unknown["backends"] if not any(name in text for text in known)]
+    file_texts = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in file_texts)]
     if missing:
         raise UsageError(
             f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"

@@ -30,25 +30,25 @@ class Confirmation:
 
 def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
     """The last backend of the ladder that passes, and the first that fails; empty where none of it fails."""
-    own = [cell for cell in cells if is_own(cell, recipe)]
-    failing = next((cell for cell in own if cell.same), None)
+    own_cells = [cell for cell in cells if is_own(cell, recipe)]
+    failing = next((cell for cell in own_cells if cell.same), None)
     if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
         return ()
-    passing = [cell for cell in own if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
+    passing = [cell for cell in own_cells if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
     return (*passing[-1:], failing)
 
 
 def on_captured(captured: OnProgram, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:
     """The deciding `cells` of the reduced program, run on the captured one; `recipe` is the reduced program's own."""
     deciding = deciding_cells(cells, recipe)
-    own = captured.recipe()
+    own_recipe = captured.recipe()
     plans = []
     for cell in deciding:
-        changed = {"backend": cell.recipe.backend} if cell.recipe.backend != own.backend else {}
+        changed = {"backend": cell.recipe.backend} if cell.recipe.backend != own_recipe.backend else {}
         plans.append(
             CellPlan(
                 f"captured program: {cell.recipe.backend}",
-                varied(own, "backend", cell.recipe.backend) if changed else own,
+                varied(own_recipe, "backend", cell.recipe.backend) if changed else own_recipe,
                 overridden=tuple(changed),
                 axes={**changed, **CAPTURED},
             )

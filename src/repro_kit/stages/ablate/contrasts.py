@@ -92,7 +92,9 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Ce
     if kind in MEASURED:
         return []
     checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
-    return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
+    return [
+        contrast.plan(failing.recipe, failing.changed) for contrast in [*_of(layer, kind, failing.recipe), *checked]
+    ]
 
 
 def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
@@ -107,9 +109,9 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
         return [Contrast(causes.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
     if layer is not Layer.DYNAMO:
         return []
-    found = []
+    found_contrasts = []
     if recipe.fullgraph:
-        found.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
+        found_contrasts.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
     if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
-        found.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
-    return found
+        found_contrasts.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
+    return found_contrasts

@@ -37,7 +37,7 @@ class Matrix:
         plans = [CellPlan(BASELINE, own, compiled=False)]
         backends = [*dict.fromkeys([*LADDER, own.backend, *self.backends])]
         everything = self.preset == "full" or (self.preset == "standard" and self.cheap)
-        for dynamic in (own.dynamic, *(it for it in FIELDS["dynamic"] if it != own.dynamic)):
+        for dynamic in (own.dynamic, *(value for value in FIELDS["dynamic"] if value != own.dynamic)):
             for backend in backends:
                 if dynamic == own.dynamic or everything or (self.preset == "standard" and backend == own.backend):
                     plans.append(self._grid(own, backend, dynamic))
@@ -50,9 +50,9 @@ class Matrix:
     def after(self, own: Recipe, cells: Sequence[Cell]) -> list[CellPlan]:
         """Those that depend on the outcome of the first: Inductor's modes, where Inductor fails alike."""
         inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
-        known = {cell.name for cell in cells}
+        names = {cell.name for cell in cells}
         return (
-            [mode for mode in self.modes(own) if mode.name not in known]
+            [mode for mode in self.modes(own) if mode.name not in names]
             if inductor and self.preset == "standard"
             else []
         )
@@ -103,8 +103,10 @@ def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "
 
 def _distinct(plans: Iterable[CellPlan]) -> list[CellPlan]:
     """Each once; what leaves the recipe as it was is the subject's own cell."""
-    kept: dict[str, CellPlan] = {}
+    distinct: dict[str, CellPlan] = {}
     for plan in plans:
-        if not any(plan.recipe == other.recipe and plan.compiled == other.compiled for other in kept.values()):
-            kept.setdefault(plan.name, plan)
-    return list(kept.values())
+        if not any(
+            plan.recipe == earlier.recipe and plan.compiled == earlier.compiled for earlier in distinct.values()
+        ):
+            distinct.setdefault(plan.name, plan)
+    return list(distinct.values())

@@ -20,16 +20,16 @@ _MOST_REPEATS = 20
 
 def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
     """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
-    own = next(
+    own_plan = next(
         (plan for plan in plans if plan.compiled and plan.recipe == recipe and not (plan.no_effect or plan.setup)), None
     )
     on_script = isinstance(cells, OnScript)
-    if own is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
+    if own_plan is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
         return Tally()
-    tally = _of(cells, own, _ALIKE_SCRIPT if on_script else ALIKE)
+    tally = _of(cells, own_plan, _ALIKE_SCRIPT if on_script else ALIKE)
     if tally.failed == tally.runs:
         return tally
-    return _of(cells, own, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)
+    return _of(cells, own_plan, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)
 
 
 def repeats(tally: Tally) -> int:
@@ -47,8 +47,11 @@ def rate_sentence(tally: Tally) -> str:
     )
 
 
-def _of(cells: Cells, own: CellPlan, runs: int) -> Tally:
+def _of(cells: Cells, own_plan: CellPlan, runs: int) -> Tally:
     """The first run is the cell of the matrix itself."""
-    again = [replace(own, name=f"{own.name}, run {at}", axes={**own.axes, "run": at}) for at in range(2, runs + 1)]
-    judged = [it for it in cells.run([own, *again]) if it.verdict.status in (Status.PASS, Status.FAIL)]
-    return Tally(sum(it.same for it in judged), len(judged))
+    again = [
+        replace(own_plan, name=f"{own_plan.name}, run {at}", axes={**own_plan.axes, "run": at})
+        for at in range(2, runs + 1)
+    ]
+    judged = [cell for cell in cells.run([own_plan, *again]) if cell.verdict.status in (Status.PASS, Status.FAIL)]
+    return Tally(sum(cell.same for cell in judged), len(judged))

@@ -62,9 +62,9 @@ class Judged:
 
 def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     """Write `ablation.json`."""
-    told = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
+    earlier_warnings = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
-        if sentence not in told:
+        if sentence not in earlier_warnings:
             ui.warn(sentence)
     judged = _judge(case, options, ui)
     confirmation = Confirmation()
@@ -76,8 +76,8 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
         if confirmation.disagrees:
             ui.warn("The captured program does not behave like the reduced one; the captured one is believed.")
             judged = _judge(case, options, ui, captured=True)
-    further = [confirmation, *_on_script(case, options, ui, judged)]
-    ablation = _ablation(case, judged, further)
+    confirmations = [confirmation, *_on_script(case, options, ui, judged)]
+    ablation = _ablation(case, judged, confirmations)
     case.store(ABLATION, ablation)
     show(ablation, ui)
     ablation = _narrowed(case, options, ui, ablation, judged)
@@ -85,7 +85,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
         ablation = replace(ablation, workarounds=workaround_search.find(case, options, ui, ablation))
         case.store(ABLATION, ablation)
         show_workarounds(ablation.workarounds, ui)
-    for confirmation in further:
+    for confirmation in confirmations:
         for note in confirmation.notes:
             ui.warn(note)
     ui.done(ablation.sentence)
@@ -113,21 +113,23 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
 
 def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> list[Confirmation]:
     """The deciding cells of a program on the script too, where that was asked for."""
-    wanted = options.on == "both" and not is_program_alone(case)
-    if not wanted or judged.work.cells.subject != "program" or case.file.signature is None:
+    is_wanted = options.on == "both" and not is_program_alone(case)
+    if not is_wanted or judged.work.cells.subject != "program" or case.file.signature is None:
         return []
     ui.progress("confirming the deciding cells on the script")
     return [on_script(OnScript(case, options, ui), judged.cells, judged.work.recipe)]
 
 
-def _ablation(case: Case, judged: Judged, further: Sequence[Confirmation]) -> Ablation:
+def _ablation(case: Case, judged: Judged, confirmations: Sequence[Confirmation]) -> Ablation:
     cells, target = judged.work.cells, judged.work.cells.target
-    alone = cells.subject == "program" and not any(cell.subject == "script" for it in further for cell in it.cells)
-    notes = [rate_sentence(judged.tally), *(note for it in further for note in it.notes)]
+    alone = cells.subject == "program" and not any(
+        cell.subject == "script" for confirmation in confirmations for cell in confirmation.cells
+    )
+    notes = [rate_sentence(judged.tally), *(note for confirmation in confirmations for note in confirmation.notes)]
     notes += [_NOT_ON_SCRIPT] if alone and not is_program_alone(case) else []
     return Ablation(
         cells.subject,
-        (*judged.cells, *(cell for it in further for cell in it.cells)),
+        (*judged.cells, *(cell for confirmation in confirmations for cell in confirmation.cells)),
         judged.diagnosis.layer,
         judged.diagnosis.sentence,
         tuple(filter(None, notes)),

@@ -14,13 +14,13 @@ def bisected(case: Case) -> str:
 
     "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
     """
-    place = case.path / DIRECTORY
-    state = read_state(place)
+    directory = case.path / DIRECTORY
+    state = read_state(directory)
     expected = case.file.signature
     if state is None or state.signature is None or expected is None:
         return ""
     if not expected.matches(state.signature, Strength.CROSS_VERSION):
         return ""
     outcome = next_step(state.question, state.marks)
-    found = isinstance(outcome, SearchOutcome) and outcome.ending in (SearchEnding.FOUND, SearchEnding.RANGE)
-    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
+    has_result = isinstance(outcome, SearchOutcome) and outcome.ending in (SearchEnding.FOUND, SearchEnding.RANGE)
+    return read_text(directory / ANSWER).strip() if has_result and (directory / ANSWER).is_file() else ""

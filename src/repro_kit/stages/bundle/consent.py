@@ -20,7 +20,7 @@ _ALL = 64 << 20  # of all of them; as a zip that is less than the 25 MB that Git
 
 
 @dataclass(frozen=True)
-class Text:
+class SharedText:
     """A file that passed: its name in the bundle, its text, its role, and the bytes that were cut out of it."""
 
     name: str
@@ -30,10 +30,10 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Passed:
+class SharedTexts:
     """What goes in, and in one sentence what does not."""
 
-    texts: tuple[Text, ...] = field(default=())
+    texts: tuple[SharedText, ...] = field(default=())
     left_out: str = ""
     code: bool = False  # whether what shows the user's code may go in
 
@@ -48,24 +48,26 @@ class Passed:
             contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
-def gate(case: Case, options: BundleOptions, ui: Ui) -> Passed:
+def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
     """What the user lets pass: by ``--trace``, else by an answer on a terminal (``--yes`` is none), else nothing."""
-    found = {place: _files(case.path / name) for name, place in _DIRECTORIES.items()}
-    if not any(found.values()):
-        return Passed()
-    wanted = options.trace or _asked(ui)
-    if wanted == "no":
-        return Passed(
+    files_of = {directory: _files(case.path / name) for name, directory in _DIRECTORIES.items()}
+    if not any(files_of.values()):
+        return SharedTexts()
+    choice = options.trace or _asked(ui)
+    if choice == "no":
+        return SharedTexts(
             left_out="Trace, artifacts and logs are left out, since they hold model code; `--trace yes` puts them in, "
             "`--trace redacted` the course of the compilation without code."
         )
-    if wanted == "redacted":
-        texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in found["trace"]]
-        return Passed(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
+    if choice == "redacted":
+        texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in files_of["trace"]]
+        return SharedTexts(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
     texts = [
-        (f"{place}/{name}", _read(path), place.removesuffix("s")) for place in found for name, path in found[place]
+        (f"{directory}/{name}", _read(path), directory.removesuffix("s"))
+        for directory in files_of
+        for name, path in files_of[directory]
     ]
-    return Passed(_cut(texts), code=True)
+    return SharedTexts(_cut(texts), code=True)
 
 
 def _asked(ui: Ui) -> str:
@@ -82,12 +84,12 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _cut(texts: list[tuple[str, str, str]]) -> tuple[Text, ...]:
+def _cut(texts: list[tuple[str, str, str]]) -> tuple[SharedText, ...]:
     most = share([len(text) for _, text, _ in texts], _ALL, _EACH)
 
-    def cut() -> Iterator[Text]:
+    def cut() -> Iterator[SharedText]:
         for name, text, role in texts:
             shown, truncated = middle_cut(text, most)
-            yield Text(name, shown, role, truncated)
+            yield SharedText(name, shown, role, truncated)
 
     return tuple(cut())

@@ -34,7 +34,7 @@ from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, sources_of
-from repro_kit.stages.bundle.shareable_ablation import published
+from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
@@ -64,7 +64,7 @@ _DIRECTORIES = {
 
 
 @dataclass(frozen=True)
-class Said:
+class BundleRemarks:
     """What the stage has to say of a bundle, in sentences: what is missing, why it is not better, what was dropped."""
 
     left_out: tuple[str, ...] = ()
@@ -72,26 +72,33 @@ class Said:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that could not be shown of this repro.py, and why
 
 
-_NOTHING = Said()
+_NO_REMARKS = BundleRemarks()
 
 
 def describe(
-    case: Case, told: CaseResults, candidate: ReproForm, check: Check, contents: Contents, said: Said, *, code: bool
+    case: Case,
+    results: CaseResults,
+    form: ReproForm,
+    check: Check,
+    contents: Contents,
+    remarks: BundleRemarks,
+    *,
+    code: bool,
 ) -> None:
     """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
-    facts = without_private(candidate.facts, contents.redactor)
-    contents.learn((facts.environment, candidate.recipe))
+    facts = without_private(form.facts, contents.redactor)
+    contents.learn((facts.environment, form.recipe))
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
-    if candidate.program is not None:
-        contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(candidate.recipe)))
-    if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
-        name = _test_name(facts.signature.kind, candidate.program)
-        test = render_test(candidate.source, facts, name, check.repeats if check.flaky else 1)
+    if form.program is not None:
+        contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
+    if form.program is not None and form.recipe.memory is None:  # a limit would hold for the whole suite
+        name = _test_name(facts.signature.kind, form.program)
+        test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
-    story = tell(case, told, candidate, contents, check, said, code=code)
+    story = story_of(case, results, form, contents, check, remarks, code=code)
     if story.ablation is not None:
-        held = "\n".join([story.repro, *(source for _, source in story.sources)])
-        ablation = published(story.ablation, case, candidate, held, code=code, words=contents.shown_words)
+        bundled_code = "\n".join([story.repro, *(source for _, source in story.sources)])
+        ablation = shareable_ablation(story.ablation, case, form, bundled_code, code=code, words=contents.shown_words)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
@@ -142,62 +149,62 @@ def _test_name(kind: Kind, program: Program) -> str:
     return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
 
 
-def tell(
+def story_of(
     case: Case,
-    told: CaseResults,
-    candidate: ReproForm,
+    results: CaseResults,
+    form: ReproForm,
     contents: Contents,
     check: Check | None = None,
-    said: Said = _NOTHING,
+    remarks: BundleRemarks = _NO_REMARKS,
     *,
     code: bool = False,
 ) -> Story:
-    """The story of `candidate`, whose files are in `contents`; without a `check` nothing is verified yet.
+    """The story of `form`, whose files are in `contents`; without a `check` nothing is verified yet.
 
     `code`: what shows the user's code may be told.
     """
-    facts, program = without_private(candidate.facts, contents.redactor), candidate.program
+    facts, program = without_private(form.facts, contents.redactor), form.program
     captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    text = read_text(candidate.path) if candidate.path else ""
-    if program is not None and candidate.env:
+    text = read_text(form.path) if form.path else ""
+    if program is not None and form.env:
         text = render(program)
     return Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
-        level=candidate.level,
+        level=form.level,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
         verified=bool(check and check.verified),
-        reason=said.reason,
+        reason=remarks.reason,
         flaky=check.rate if check else "",
         runs=(check.same, len(check.runs)) if check else (0, 0),
         repeats=check.repeats if check and check.flaky else 1,
         needs=check.needs if check else (),
-        dropped=said.dropped,
+        dropped=remarks.dropped,
         layer=facts.layer,
         evidence=facts.evidence,
         ablation=facts.ablation,
-        recipe=candidate.recipe,
+        recipe=form.recipe,
         command=_command(case, contents, code=program is None),
         others=facts.others,
         captured=_captured(facts.capture) if program is not None else "",
-        minimized=candidate.minimized,
-        reduction=facts.reduction if candidate.reduced else None,
-        twin=_twin(case, candidate, facts),
+        minimized=form.minimized,
+        reduction=facts.reduction if form.reduced else None,
+        twin=_twin(case, form, facts),
         bisected=bisected(case),
         insights=_insights(case) if code else (),
         program=text,
         original=read_text(case.path / "capture/program.py") if captured and code else "",
         ops=ops_of(program) if program else (),
-        rank=_rank(case, candidate, contents),
+        rank=_rank(case, form, contents),
         aspects=aspects(captured, program) if captured and program else (),
-        log=markdown.middle_cut(contents.redactor(_log(candidate, told, check, code=code)), LONGEST_LOG),
+        log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
-        left_out=said.left_out,
+        left_out=remarks.left_out,
     )
 
 
@@ -213,10 +220,10 @@ def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] 
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
-        seen = replace(facts, failure=check.failing.verdict.failure)
-        return without_private(seen, redact).expected
-    told = check.failing.output.partition("FAIL accuracy: ")[2]
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+        run_facts = replace(facts, failure=check.failing.verdict.failure)
+        return without_private(run_facts, redact).expected
+    message = check.failing.output.partition("FAIL accuracy: ")[2]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
 
 
@@ -226,14 +233,14 @@ def _insights(case: Case) -> tuple[str, ...]:
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
-def _twin(case: Case, candidate: ReproForm, facts: Facts) -> TwinFound | None:
+def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     """The nearest program that passes, its difference shown in the words of `repro.py`."""
-    twin = candidate.twin
+    twin = form.twin
     path = case.path / "minify" / (twin.file if twin else "")
-    if twin is None or candidate.program is None or not path.is_file():
+    if twin is None or form.program is None or not path.is_file():
         return twin
     passing = parse(read_text(path))
-    sources = (candidate.source, source_of(passing, regions=candidate.regions))
+    sources = (form.source, source_of(passing, regions=form.regions))
     fails, passes = (render_program(source, facts) for source in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
@@ -248,30 +255,30 @@ def _captured(capture: Capture | None) -> str:
     return f"{of} fails alone: {statements}.{note}"
 
 
-def _rank(case: Case, candidate: ReproForm, contents: Contents) -> Rank:
+def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:
     names = list(contents.entries)
-    if candidate.program is not None:
+    if form.program is not None:
         repro = contents.entries["repro.py"].data.decode()
         included = any(name.startswith("inputs/") for name in names)
-        return rank_of_program(repro, stored=bool(candidate.program.stored), included=included)
+        return rank_of_program(repro, stored=bool(form.program.stored), included=included)
     sources = sources_of(case)
     files = [PurePosixPath(name) for name in sources.files]
-    own = {part for path in files for part in (*path.parts[:-1], path.stem)}
+    own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]
-    return rank_of_script(texts, own, complete=not sources.left_out)
+    return rank_of_script(texts, own_names, complete=not sources.left_out)
 
 
-def _log(candidate: ReproForm, told: CaseResults, check: Check | None, *, code: bool) -> str:
+def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bool) -> str:
     """What `repro.py` printed when it failed; where it did not fail, the user's command.
 
     What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
     """
     if check is not None and check.same:
         log = check.failing.output
-    elif candidate.program is None or code:
-        log = told.facts.failure.text if told.facts.failure else ""
+    elif form.program is None or code:
+        log = results.facts.failure.text if results.facts.failure else ""
     else:
-        log = told.facts.expected
+        log = results.facts.expected
     return markdown.without_warnings(markdown.steady(log))
 
 
@@ -279,5 +286,5 @@ def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
     """The files for the README, each directory as one."""
     present = {name.partition("/")[0] for name in contents.entries}
     present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
-    files = [(name, what) for name, what in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))
+    files = [(name, purpose) for name, purpose in _FILES.items() if name in present]
+    return (*files, *((f"{name}/", purpose) for name, purpose in _DIRECTORIES.items() if name in present))

@@ -39,15 +39,18 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
         cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
         rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
     ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
-    replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
+    replaced = [
+        [replacement.token, replacement.what, str(replacement.places), ", ".join(replacement.files)]
+        for replacement in contents.replaced()
+    ]
     if replaced:
         ui.table("", ["token", "stands for", "places", "files"], replaced)
-    kept = [
+    kept_rows = [
         [kept_value.value, kept_value.kind, kept_value.origin, kept_value.reason]
         for kept_value in contents.kept_values()
     ]
-    if kept:
-        ui.table("", ["kept as it is", "what it is", "where from", "why"], kept)
+    if kept_rows:
+        ui.table("", ["kept as it is", "what it is", "where from", "why"], kept_rows)
 
 
 _SEALS = {MANIFEST: "lists the files and what is known of the failure", CHECKSUMS: "for sha256sum -c"}

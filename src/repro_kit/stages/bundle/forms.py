@@ -87,18 +87,21 @@ class ReproForm:
         if self.program is None:
             return ""
         reduction, now = self.facts.reduction, size(self.program)
-        one = "1 statement" if now == 1 else f"{now} statements"
+        statements = "1 statement" if now == 1 else f"{now} statements"
         if reduction is None or not self.reduced:
-            return f"One captured graph, {one}, not reduced."
+            return f"One captured graph, {statements}, not reduced."
         minimal = ""
         if reduction.minimal and self.smallest:
             tried = sum(bool(removal.outcome) for removal in reduction.removals)
-            what = {0: "nothing can be removed from it", 1: "the one removal that is possible does not fail alike"}.get(
-                tried, f"none of {tried} single removals fails alike"
-            )
-            minimal = f" It is 1-minimal: {what}."
+            removals = {
+                0: "nothing can be removed from it",
+                1: "the one removal that is possible does not fail alike",
+            }.get(tried, f"none of {tried} single removals fails alike")
+            minimal = f" It is 1-minimal: {removals}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
-        return f"Reduced from {reduction.statements_before} to {one} in {reduction.queries} queries.{minimal}{note}"
+        return (
+            f"Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries.{minimal}{note}"
+        )
 
     @property
     def twin(self) -> TwinFound | None:
@@ -107,7 +110,7 @@ class ReproForm:
         return reduction.twin if self.smallest and reduction is not None else None
 
 
-def known(case: Case) -> CaseResults:
+def results_of(case: Case) -> CaseResults:
     """Read what the case holds. Raises ReproKitError when there is no failure in it."""
     observation = case.load(OBSERVATION)
     at = case.file.failure_index
@@ -130,99 +133,100 @@ def known(case: Case) -> CaseResults:
     return CaseResults(observation, observed, capture, reduction, facts)
 
 
-def candidates(case: Case, told: CaseResults) -> Iterator[ReproForm]:
+def candidates(case: Case, results: CaseResults) -> Iterator[ReproForm]:
     """Every form that the case allows, the smallest first."""
-    if told.capture is not None and told.capture.subject == "program":
-        yield from _programs(case, told, _of_program(told))
-    yield _script(told)
+    if results.capture is not None and results.capture.subject == "program":
+        yield from _programs(case, results, _of_program(results))
+    yield _script(results)
 
 
-def _programs(case: Case, told: CaseResults, facts: Facts) -> Iterator[ReproForm]:
-    seen: set[str] = set()
-    for path, note in _places(case, told):
+def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproForm]:
+    seen_texts: set[str] = set()
+    for path, note in _places(case, results):
         text = read_text(path)
         program = parse(text)
         reduced = path.is_relative_to(case.path / "minify")
         if not reduced:
             program = with_tolerance(program, facts.failure)
         # An earlier step shares the stored values of the last one, which lie elsewhere.
-        if text not in seen and not (path.parent.name == "history" and program.stored):
-            seen.add(text)
+        if text not in seen_texts and not (path.parent.name == "history" and program.stored):
+            seen_texts.add(text)
             yield ReproForm(facts, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
                 yield ReproForm(facts, LIMIT, note, path, program, reduced, regions=False)
 
 
-def _places(case: Case, told: CaseResults) -> Iterator[tuple[Path, str]]:
+def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
     """Where there are programs, and why each is not the smallest."""
-    if told.reduction is not None:
+    if results.reduction is not None:
         yield case.path / "minify/best.py", ""
-        if told.reduction.repeats > 1 or told.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH):  # not always the same
+        if results.reduction.repeats > 1 or results.facts.signature.kind in (
+            Kind.TIMEOUT,
+            Kind.CRASH,
+        ):  # not always the same
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"
 
 
-def _of_program(told: CaseResults) -> Facts:
-    capture = told.capture
+def _of_program(results: CaseResults) -> Facts:
+    capture = results.capture
     assert capture is not None
-    failure = capture.verdict.failure if capture.verdict and capture.verdict.failure else told.facts.failure
-    return replace(told.facts, signature=capture.signature or told.facts.signature, failure=failure)
+    failure = capture.verdict.failure if capture.verdict and capture.verdict.failure else results.facts.failure
+    return replace(results.facts, signature=capture.signature or results.facts.signature, failure=failure)
 
 
-def _script(told: CaseResults) -> ReproForm:
-    limit = max(3 * told.observation.seconds, _SHORTEST_SCRIPT)
-    if told.observation.timed_out:
-        limit = min(told.observation.seconds, _LONGEST_HANG)
-    kind = told.facts.signature.kind
+def _script(results: CaseResults) -> ReproForm:
+    limit = max(3 * results.observation.seconds, _SHORTEST_SCRIPT)
+    if results.observation.timed_out:
+        limit = min(results.observation.seconds, _LONGEST_HANG)
+    kind = results.facts.signature.kind
     if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
-        what = "your oracle tells it" if kind is Kind.ORACLE else "repro-kit measures it"
-        reason = f"repro.py runs the script, and does not show the {kind} alone: {what}"
+        measurer = "your oracle tells it" if kind is Kind.ORACLE else "repro-kit measures it"
+        reason = f"repro.py runs the script, and does not show the {kind} alone: {measurer}"
     elif kind in MEASURED:
         reason = f"{kind} is counted over a run of the script, not of a graph"
-    elif told.capture is not None and told.capture.subject == "program":
+    elif results.capture is not None and results.capture.subject == "program":
         reason = ""  # why the program will not do shows in its check
     else:
-        reason = (told.capture.note if told.capture else "") or "no graph was captured"
-    return ReproForm(told.facts, limit, reason)
+        reason = (results.capture.note if results.capture else "") or "no graph was captured"
+    return ReproForm(results.facts, limit, reason)
 
 
-def fill(candidate: ReproForm, case: Case, told: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
+def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
     """Put `repro.py` and what it needs into `contents`; returns what was left out, in sentences."""
-    if candidate.program is None:
-        return _fill_script(candidate, case, told, contents)
-    assert candidate.path is not None
+    if form.program is None:
+        return _fill_script(form, case, results, contents)
+    assert form.path is not None
     left_out = []
-    for name in candidate.program.stored:
+    for name in form.program.stored:
         if include_values:
-            contents.add_values(f"inputs/{name}", candidate.path.parent / "inputs" / name)
-    if candidate.program.stored and not include_values:
+            contents.add_values(f"inputs/{name}", form.path.parent / "inputs" / name)
+    if form.program.stored and not include_values:
         left_out.append(
-            f"Stored tensor values that repro.py loads ({', '.join(candidate.program.stored)}) are left out, "
+            f"Stored tensor values that repro.py loads ({', '.join(form.program.stored)}) are left out, "
             "so that it is not self-contained; --include-values puts them in."
         )
-    contents.add_text(
-        "repro.py", render_program(candidate.source, without_private(candidate.facts, contents.redactor)), "repro"
-    )
+    contents.add_text("repro.py", render_program(form.source, without_private(form.facts, contents.redactor)), "repro")
     return left_out
 
 
-def _fill_script(candidate: ReproForm, case: Case, told: CaseResults, contents: Contents) -> list[str]:
+def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents) -> list[str]:
     sources = sources_of(case)
     for name in sources.files:
         contents.redactor.learn_file(name)
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
-    traced = told.observed is not None and told.observed.source == "trace"
+    traced = results.observed is not None and results.observed.source == "trace"
     text = render_script(
         case.file.subject,
         replace(sources, argv=(sources.argv[0], *words)),
-        without_private(candidate.facts, contents.redactor),
-        why=_sentence(candidate.note),
-        limit=int(candidate.limit),
+        without_private(form.facts, contents.redactor),
+        why=_sentence(form.note),
+        limit=int(form.limit),
         traced=traced,
-        env=candidate.env,
+        env=form.env,
     )
     contents.add_text("repro.py", text, "repro")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]

@@ -37,10 +37,10 @@ class Needs:
 
     def words(self, carried: Mapping[str, str]) -> tuple[str, ...]:
         """Each need that is not among the `carried` variables, in words."""
-        left = [name for name in self.names if name not in carried]
-        if not self.sure and len(left) > 1:
-            return (f"some of what is in the environment variables {', '.join(left)}",)
-        return tuple(map(_word, left))
+        not_carried = [name for name in self.names if name not in carried]
+        if not self.sure and len(not_carried) > 1:
+            return (f"some of what is in the environment variables {', '.join(not_carried)}",)
+        return tuple(map(_word, not_carried))
 
 
 def _word(name: str) -> str:
@@ -73,13 +73,13 @@ def find_needs(
         return None
     if any(ask([()])[0] for _ in range(ALIKE)):
         return Needs(())
-    for group in (_torchs(items), [items.index(it) for it in (HOME, DIRECTORY) if it in items]):
+    for group in (_torchs(items), [items.index(name) for name in (HOME, DIRECTORY) if name in items]):
         if group and ask([group])[0]:
             break
     else:
         group = list(range(len(items)))
-    kept, sure = needed(group, outcomes, budget=4 * math.ceil(math.log2(len(group) + 2)))
-    return Needs(tuple(items[at] for at in kept), sure) if all(ask([kept] * _CONFIRMED)) else None
+    needed_numbers, sure = needed(group, outcomes, budget=4 * math.ceil(math.log2(len(group) + 2)))
+    return Needs(tuple(items[at] for at in needed_numbers), sure) if all(ask([needed_numbers] * _CONFIRMED)) else None
 
 
 def carried(needs: Needs, variables: Mapping[str, str], redact: Callable[[str], str], *, late: bool) -> dict[str, str]:
@@ -117,5 +117,5 @@ def _value(name: str, value: str) -> str:
     """A variable's value without what makes repro-kit itself importable."""
     if name != "PYTHONPATH":
         return value
-    own = (_PACKAGE, PROBE.resolve())
-    return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own)
+    own_paths = (_PACKAGE, PROBE.resolve())
+    return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own_paths)

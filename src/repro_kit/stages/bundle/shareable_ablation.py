@@ -24,58 +24,58 @@ _LINE = 500  # characters of a message
 _IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these: settings made before do not reach it
 
 
-def published(
-    ablation: Ablation, case: Case, candidate: ReproForm, shown: str, *, code: bool, words: Words = list
+def shareable_ablation(
+    ablation: Ablation, case: Case, form: ReproForm, bundled_code: str, *, code: bool, words: Words = list
 ) -> Ablation:
-    """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in.
+    """`ablation` for the bundle of `form`; `bundled_code` is the code that the bundle holds, `code`: more may go in.
 
     `words` gives those of the user's command as they are shown.
     """
-    turned = _commands(case, candidate, words)
-    cells = tuple(_cell(cell, ablation.recipe, candidate, turned) for cell in ablation.cells)
+    turned = _commands(case, form, words)
+    cells = tuple(_cell(cell, ablation.recipe, form, turned) for cell in ablation.cells)
     of_cells = {old.repeat: new.repeat for old, new in zip(ablation.cells, cells, strict=True)}
 
     def repeat(command: str) -> str:
         return of_cells[command] if command in of_cells else turned(command)
 
     # The reduced program has other applications than the captured one; the numbers are those of one of the two.
-    other_numbers = ablation.subject == "program" and candidate.reduced != (ablation.program == "reduced")
-    chain = ablation.chain and _chain(ablation.chain, repeat, None if code else shown, other_numbers=other_numbers)
+    other_numbers = ablation.subject == "program" and form.reduced != (ablation.program == "reduced")
+    chain = ablation.chain and _chain(
+        ablation.chain, repeat, None if code else bundled_code, other_numbers=other_numbers
+    )
     return replace(ablation, cells=cells, chain=chain)
 
 
-def _commands(case: Case, candidate: ReproForm, words: Words) -> Callable[[str], str]:
+def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]:
     """What turns a command of this machine into one of the bundle; empty where it has none."""
     subject = case.file.subject
-    moved = (
-        subject.argv if candidate.program else sources_of(case).argv
-    )  # in the bundle, the user's files lie elsewhere
-    own = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
+    moved = subject.argv if form.program else sources_of(case).argv  # in the bundle, the user's files lie elsewhere
+    moved_words = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
     typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
     python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
-    settings_reach = candidate.facts.signature.kind not in _IN_CHILD
+    settings_reach = form.facts.signature.kind not in _IN_CHILD
 
     def turned(command: str) -> str:
         if _PROGRAM.search(command):
-            if candidate.program is None or (" -c " in command and not settings_reach):
+            if form.program is None or (" -c " in command and not settings_reach):
                 return ""
             for program in ("capture/program.py", "minify/best.py"):
                 command = command.replace(str(case.path / program), "repro.py")
             command = _PROGRAM.sub("repro.py", command)
         command = command.replace(f" {typed}", f" {shown}") if typed else command
-        for old, new in own:
+        for old, new in moved_words:
             command = command.replace(old, new)
         return python.sub("python", command)
 
     return turned
 
 
-def _cell(cell: Cell, own: Recipe, candidate: ReproForm, repeat: Callable[[str], str]) -> Cell:
+def _cell(cell: Cell, own_recipe: Recipe, form: ReproForm, repeat: Callable[[str], str]) -> Cell:
     failure = cell.verdict.failure and _short(cell.verdict.failure)
     if cell.subject == "script":
         command = repeat(cell.repeat)
     else:
-        command = _of_program(cell, own) if candidate.program is not None and cell.repeat else ""
+        command = _of_program(cell, own_recipe) if form.program is not None and cell.repeat else ""
     return replace(cell, verdict=replace(cell.verdict, failure=failure), repeat=command)
 
 
@@ -87,12 +87,12 @@ def _short(failure: Failure) -> Failure:
     return replace(failure, exceptions=exceptions, text=telling_line(failure.text)[:_LINE], stack=(), origins=())
 
 
-def _of_program(cell: Cell, own: Recipe) -> str:
+def _of_program(cell: Cell, own_recipe: Recipe) -> str:
     """The command that makes the cell's run of `repro.py`."""
     if not cell.compiled:
         return "TORCH_COMPILE_DISABLE=1 python repro.py"
     changed = tuple(
-        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own, field.name)
+        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own_recipe, field.name)
     )
     plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
     command = "python repro.py"
@@ -109,16 +109,21 @@ def _of_program(cell: Cell, own: Recipe) -> str:
 def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, other_numbers: bool) -> Chain:
     """`chain` for the bundle; `other_numbers`: the numbers of its applications are not those of `repro.py`."""
 
-    def side(it: Side | None, *, numbered: bool) -> Side | None:
-        return it and replace(it, repeat="" if numbered and other_numbers else repeat(it.repeat))
+    def side(original: Side | None, *, numbered: bool) -> Side | None:
+        return original and replace(original, repeat="" if numbered and other_numbers else repeat(original.repeat))
 
-    def link(it: Link) -> Link:
-        numbered = it.step == "op"
-        where = it.where if _may_show(it.where, shown) else ""
-        return replace(it, good=side(it.good, numbered=numbered), bad=side(it.bad, numbered=numbered), where=where)
+    def link(original: Link) -> Link:
+        numbered = original.step == "op"
+        where = original.where if _may_show(original.where, shown) else ""
+        return replace(
+            original,
+            good=side(original.good, numbered=numbered),
+            bad=side(original.bad, numbered=numbered),
+            where=where,
+        )
 
-    def flip(it: Flip) -> Flip:
-        return replace(it, repeat=repeat(it.repeat))
+    def flip(original: Flip) -> Flip:
+        return replace(original, repeat=repeat(original.repeat))
 
     return replace(chain, links=tuple(map(link, chain.links)), flips=tuple(map(flip, chain.flips)))
 

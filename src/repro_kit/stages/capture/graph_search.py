@@ -21,7 +21,7 @@ _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
 
 
-class Search:
+class GraphSearch:
     """Tries attempts until one fails like the original."""
 
     def __init__(

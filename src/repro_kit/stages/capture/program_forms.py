@@ -69,7 +69,9 @@ class Variants:
         yield from _written(graph, shapes, preambles)
         contexts, preamble = self._surroundings(graph)
         if contexts:
-            shapes = [(it.with_(contexts=it.contexts + contexts), variant, how) for it, variant, how in shapes]
+            shapes = [
+                (recipe.with_(contexts=recipe.contexts + contexts), variant, how) for recipe, variant, how in shapes
+            ]
             preambles = [(preamble, "in the script's contexts")]
             yield from _written(graph, shapes, preambles)
         if self._compiled_before(graph):
@@ -80,17 +82,17 @@ class Variants:
     def _surroundings(self, graph: GraphRecord) -> tuple[tuple[str, ...], str]:
         """The ``with`` items around the call that concern torch, and the preamble with all that they need."""
         contexts = []
-        wanted: dict[Path, set[str]] = {}
+        wanted_names: dict[Path, set[str]] = {}
         if self._is_users(graph):
-            wanted[Path(graph.backend.file or "")] = {graph.backend.qualname or ""}
+            wanted_names[Path(graph.backend.file or "")] = {graph.backend.qualname or ""}
         for region in graph.recipe.get("regions", ()):
-            names = self._homes(region)
-            texts = [definitions(self.sources[file], its) for file, its in names.items()]
+            homes = self._homes(region)
+            texts = [definitions(self.sources[file], names) for file, names in homes.items()]
             if all(texts) and "torch" in "".join([region["expression"], *texts]):
                 contexts.append(region["expression"])
-                for file, its in names.items():
-                    wanted.setdefault(file, set()).update(its)
-        return tuple(contexts), self._customisations(wanted)
+                for file, names in homes.items():
+                    wanted_names.setdefault(file, set()).update(names)
+        return tuple(contexts), self._customisations(wanted_names)
 
     def _homes(self, region: Region) -> dict[Path, set[str]]:
         """The names that a region needs, by the user's file that defines them, or imports them from elsewhere."""
@@ -103,7 +105,7 @@ class Variants:
 
     def _compiled_before(self, graph: GraphRecord) -> bool:
         """Whether the process had compiled the same graph already, so that it may have come from a cache."""
-        return any(one.code == graph.code and one.number < graph.number for one in self.recorded.graphs)
+        return any(earlier.code == graph.code and earlier.number < graph.number for earlier in self.recorded.graphs)
 
     def _shapes(self, graph: GraphRecord) -> Iterator[tuple[Recipe, Variant, str]]:
         recipe = self.recipe(graph)
@@ -125,20 +127,20 @@ class Variants:
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
         """Calls of all graphs of the same frame that `graph` could take too, in order."""
         frame = graph.compile_id.split("/")[0]
-        family = [one for one in self.recorded.graphs if one.compile_id.split("/")[0] == frame]
-        calls = self.recorded.calls_of([one.number for one in family])
-        own = [len(record.shape) for record in _tensors(graph.inputs)]
+        family = [member for member in self.recorded.graphs if member.compile_id.split("/")[0] == frame]
+        calls = self.recorded.calls_of([member.number for member in family])
+        own_ranks = [len(record.shape) for record in _tensors(graph.inputs)]
         tensors = [_tensors(inputs) for _, inputs in calls]
         return tuple(
-            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own
+            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own_ranks
         )
 
     def recipe(self, graph: GraphRecord) -> Recipe:
         """How the graph was compiled and run."""
-        seen, backend = graph.recipe, graph.backend
-        autocast = seen.get("autocast")
-        threads = seen.get("threads")
-        dtype = seen.get("default_dtype")
+        recorded, backend = graph.recipe, graph.backend
+        autocast = recorded.get("autocast")
+        threads = recorded.get("threads")
+        dtype = recorded.get("default_dtype")
         plain_ints = any(input_.symbolic and not _carried(input_, graph) for input_ in graph.inputs)
         return Recipe(
             backend=self._backend(graph),
@@ -147,14 +149,14 @@ class Variants:
             dynamic=True if plain_ints else backend.dynamic,
             fullgraph=True,
             backward=self._backward(graph),
-            grad_mode=seen.get("grad_mode", "enabled"),
+            grad_mode=recorded.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
-            contexts=(f"torch.device({seen['device']!r})",) if seen.get("device") else (),
+            contexts=(f"torch.device({recorded['device']!r})",) if recorded.get("device") else (),
             compiled_autograd=self._compiles_autograd(graph),
             threads=threads,
             memory=self._memory(graph),
             default_dtype=None if dtype == "torch.float32" else dtype,
-            config=_own_config(seen.get("config", {}), backend.dynamic),
+            config=_own_config(recorded.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
             rtol=self.tolerance[0] if self.tolerance else None,
             atol=self.tolerance[1] if self.tolerance else None,
@@ -186,8 +188,8 @@ class Variants:
 
     def _compiles_autograd(self, graph: GraphRecord) -> bool:
         """Whether compiled autograd was on when the graph was compiled, or made a graph of its own."""
-        made = any(one.compile_id.startswith("!") for one in self.recorded.graphs)
-        return made or bool(graph.recipe.get("compiled_autograd"))
+        made_a_graph = any(record.compile_id.startswith("!") for record in self.recorded.graphs)
+        return made_a_graph or bool(graph.recipe.get("compiled_autograd"))
 
     def _needed(self, graph: GraphRecord) -> str:
         """Definitions without which the program cannot start: a callable backend, operators of the user's."""
@@ -202,12 +204,12 @@ class Variants:
             pieces.append(self.extras)
         return "\n\n".join(dict.fromkeys(filter(None, pieces)))
 
-    def _customisations(self, wanted: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
-        """What the user's files do to the compiler, and define of the `wanted` names, by file."""
+    def _customisations(self, wanted_names: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
+        """What the user's files do to the compiler, and define of the `wanted_names` names, by file."""
         texts = []
         for path, source in self.sources.items():
             try:
-                texts.append(customisations(source, wanted.get(path, ())))
+                texts.append(customisations(source, wanted_names.get(path, ())))
             except SyntaxError:  # a template or Python 2 file that only lies there
                 continue
         return "\n\n".join(filter(None, texts))
@@ -248,10 +250,10 @@ def _tensors(inputs: tuple[InputRecord, ...]) -> list[InputRecord]:
 
 def _fill(placeholders: tuple[InputRecord, ...], tensors: list[InputRecord]) -> tuple[InputRecord, ...]:
     """One call's arguments in the order of `placeholders`; sizes are taken from the call's own tensors."""
-    left = iter(tensors)
+    remaining = iter(tensors)
     filled: list[InputRecord] = []
     for placeholder in placeholders:
-        filled.append(next(left) if placeholder.kind == "tensor" else placeholder)
+        filled.append(next(remaining) if placeholder.kind == "tensor" else placeholder)
     sizes = {
         symbol: size
         for placeholder, record in zip(placeholders, filled, strict=True)

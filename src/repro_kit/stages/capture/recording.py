@@ -19,7 +19,7 @@ from repro_kit.ui import Ui
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedGraphs:
     """The recorded processes, the directory of the probe's files, and the user's own Python files."""
 
     directory: Path
@@ -53,7 +53,7 @@ def _is_left_out(record: InputRecord) -> bool:
     return record.kind == "tensor" and record.file is None and 0 not in record.shape
 
 
-def of_observed_run(case: Case, observation: Observation) -> Recording | None:
+def of_observed_run(case: Case, observation: Observation) -> RecordedGraphs | None:
     """What was recorded while the subject was observed, or by `repro_kit.watch`; None where nothing was."""
     if watched_recording.is_watched(case.path):
         directory = case.path / "capture" / "record"
@@ -65,7 +65,7 @@ def of_observed_run(case: Case, observation: Observation) -> Recording | None:
     return _read(case, directory, read_findings(directory), own=_named(case))
 
 
-def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> Recording:
+def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGraphs:
     """Run the subject once more and record its graphs, with all values that fit on the probe's larger limit."""
     directory = case.path / "capture" / "record"
     shutil.rmtree(directory, ignore_errors=True)
@@ -84,9 +84,9 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> Recording:
     return _read(case, directory, findings, own=_named(case))
 
 
-def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) -> Recording:
+def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) -> RecordedGraphs:
     files = tuple(dict.fromkeys([*own, *map(Path, findings.modules)]))
-    return Recording(directory, tuple(read_recorded(directory)), files)
+    return RecordedGraphs(directory, tuple(read_recorded(directory)), files)
 
 
 def _named(case: Case) -> list[Path]:

@@ -79,11 +79,11 @@ class ReducerOracle:
         if not calls:
             self._ui.warn(f"The graph's values could not be recorded, so none can become an input ({_told(verdict)}).")
             return {}
-        known = records(calls[0])
-        names = _affordable(program, known)
+        metadata = records(calls[0])
+        names = _affordable(program, metadata)
         if names:
             _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
-        return records(calls[0]) if calls else known
+        return records(calls[0]) if calls else metadata
 
     def hints(self, program: Program, failure: Failure | None) -> list[str]:
         """What the failure tells to start from; for a wrong result, the values where it begins."""
@@ -112,21 +112,21 @@ def until(verdict: Verdict, signature: Signature, program: Program) -> Until | N
     return "native_backward" if failure.phase is Phase.BACKWARD else None
 
 
-def _affordable(program: Program, known: Metadata) -> list[str]:
+def _affordable(program: Program, metadata: Metadata) -> list[str]:
     """Values worth storing, the smallest first, until they fill the limit; none in the place of a stored input."""
     targets = {statement.target for statement in program.graph.statements if statement.target}
     targets -= {name.removesuffix(".pt") for name in program.stored}
     sized = []
     for name in targets:
-        value = known.get(name)
+        value = metadata.get(name)
         parts = value if isinstance(value, tuple) else (value,)
         tensors = [part for part in parts if isinstance(part, TensorRecord)]
         if tensors:
             sized.append((sum(part.elements * 8 for part in tensors), name))
-    names, left = [], _LARGEST
+    names, room = [], _LARGEST
     for size, name in sorted(sized):
-        left -= size
-        if left < 0:
+        room -= size
+        if room < 0:
             break
         names.append(name)
     return names

@@ -41,14 +41,14 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise StageError("There is no captured program to reduce; run capture first.")
     program = parse(read_text(case.path / "capture" / "program.py"))
-    place = case.path / "minify"
-    _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
+    directory = case.path / "minify"
+    _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
-        work = _Work(oracle, afresh, place, options, ui, on_event, query_timeout(options, capture.signature.kind))
+        work = _Work(oracle, afresh, directory, options, ui, on_event, query_timeout(options, capture.signature.kind))
         result, failure = work.reduced(program, capture.signature, capture.verdict)
         if options.border != "dynamo" and capture.border == "dynamo":
             result, failure = work.at_aten(case, result, failure, capture.signature)
@@ -67,7 +67,7 @@ class _Work:
 
     oracle: ProgramOracle
     afresh: ProgramOracle
-    place: Path
+    directory: Path
     options: MinifyOptions
     ui: Ui
     on_event: Callable[[Event], None]
@@ -77,7 +77,7 @@ class _Work:
         self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
     ) -> tuple[Result, Failure | None]:
         """(the reduction, how its end fails alike in a fresh interpreter); `verdict` is the program's own."""
-        inputs = self.place / "inputs"
+        inputs = self.directory / "inputs"
         early = until(verdict, signature, program)
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         result = minify(
@@ -85,7 +85,7 @@ class _Work:
             judge,
             hints=judge.hints(program, verdict.failure),
             before=[judge.answer(verdict)],
-            journal=Journal(self.place / journal, about=judge.about),
+            journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,
             deadline=self.options.deadline,
             on_event=self.on_event,
@@ -102,7 +102,7 @@ class _Work:
 
         With the border ``aot`` asked for, smaller or not.
         """
-        inputs, python = self.place / "inputs", case.file.subject.python
+        inputs, python = self.directory / "inputs", case.file.subject.python
         self.ui.progress("looking for the aten graph that fails")
         graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
         for number, aten in enumerate(graphs):
@@ -111,8 +111,8 @@ class _Work:
             if outcome is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
                 continue
             try:
-                own = signature_of(focused(verdict.failure, signature))
-                lower, lower_failure = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
+                aten_signature = signature_of(focused(verdict.failure, signature))
+                lower, lower_failure = self.reduced(aten, aten_signature, verdict, f"journal-aten-{number}.jsonl")
             except CannotReduce:
                 continue
             smaller = _measured(lower.program) < _measured(result.program)
@@ -131,7 +131,8 @@ def _joined(first: Result, second: Result, aten: Program) -> Result:
     """Two reductions as one: the second goes on from the aten graph of the first one's end."""
     border = Accepted("aten_border", aten, size(aten), first.queries, first.seconds)
     later = [
-        replace(it, queries=it.queries + first.queries, seconds=it.seconds + first.seconds) for it in second.history
+        replace(step, queries=step.queries + first.queries, seconds=step.seconds + first.seconds)
+        for step in second.history
     ]
     return replace(
         second,
@@ -159,9 +160,12 @@ def verified(
     failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
     if failure is None:
         return program, None
-    stated = with_tolerance(program, failure)
-    kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout, runs) is not None
-    return stated if kept else program, failure
+    with_stated_tolerance = with_tolerance(program, failure)
+    fails_with_tolerance = (
+        with_stated_tolerance is program
+        or _fails_afresh(oracle, with_stated_tolerance, signature, inputs, timeout, runs) is not None
+    )
+    return with_stated_tolerance if fails_with_tolerance else program, failure
 
 
 def _fails_afresh(

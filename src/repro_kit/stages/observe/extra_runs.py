@@ -38,6 +38,8 @@ def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
     return env
 
 
-def _run(case: Case, options: ObserveOptions, name: str, wanted: dict[str, str]) -> str:
-    place = case.path / "observe" / name
-    return exit_name(run_subject(case, place, why="further logs were asked for", timeout=options.timeout, env=wanted))
+def _run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
+    directory = case.path / "observe" / name
+    return exit_name(
+        run_subject(case, directory, why="further logs were asked for", timeout=options.timeout, env=variables)
+    )

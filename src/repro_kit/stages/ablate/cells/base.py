@@ -71,7 +71,7 @@ class Cells(ABC):
         """What the cells depend on beside their own recipes."""
 
     @abstractmethod
-    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
+    def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
         """The cell of a plan that has a verdict."""
 
     @abstractmethod
@@ -80,52 +80,52 @@ class Cells(ABC):
 
     def run(self, plans: Sequence[CellPlan], until: Until | None = None) -> list[Cell]:
         """The cells of `plans`, in their order; once `until` is true of those there are, the rest is left out."""
-        found: dict[int, Cell] = {}
-        for at, it in enumerate(plans):
-            cell = self.settled(it)
+        cells: dict[int, Cell] = {}
+        for number, plan in enumerate(plans):
+            cell = self.settled(plan)
             if cell is not None:
-                found[at] = cell
-        rest = [(at, it) for at, it in enumerate(plans) if at not in found]
-        running = self._run(rest, list(found.values()))
+                cells[number] = cell
+        rest = [(number, plan) for number, plan in enumerate(plans) if number not in cells]
+        running = self._run(rest, list(cells.values()))
         try:
-            for count, (at, cell) in enumerate(running, start=1):
-                found[at] = cell
+            for count, (number, cell) in enumerate(running, start=1):
+                cells[number] = cell
                 if not cell.inferred:
-                    self.keep(plans[at], cell)
+                    self.keep(plans[number], cell)
                 self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
-                if until is not None and until(list(found.values())):
+                if until is not None and until(list(cells.values())):
                     break
         finally:
             if isinstance(running, Iterator) and hasattr(running, "close"):
                 running.close()
         left_out = Verdict(Status.NOT_RUN, note=STOPPED)
-        return [found.get(at) or self._cell(it, left_out) for at, it in enumerate(plans)]
+        return [cells.get(number) or self._cell(plan, left_out) for number, plan in enumerate(plans)]
 
-    def settled(self, it: CellPlan) -> Cell | None:
+    def settled(self, plan: CellPlan) -> Cell | None:
         """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
-        if it.no_effect:
-            return self._cell(it, Verdict(Status.NOT_RUN))
-        cell = self.cache.find(self._parts(it))
-        return _judged(replace(cell, name=it.name), self.target) if cell else None
+        if plan.no_effect:
+            return self._cell(plan, Verdict(Status.NOT_RUN))
+        cell = self.cache.find(self._parts(plan))
+        return _judged(replace(cell, name=plan.name), self.target) if cell else None
 
-    def keep(self, it: CellPlan, cell: Cell) -> None:
+    def keep(self, plan: CellPlan, cell: Cell) -> None:
         """Write down that this cell came of the plan."""
-        self.cache.add(self._parts(it), cell)
+        self.cache.add(self._parts(plan), cell)
 
-    def _parts(self, it: CellPlan) -> list[object]:
-        return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
+    def _parts(self, plan: CellPlan) -> list[object]:
+        return [plan.recipe, plan.compiled, dict(plan.axes), plan.setup, self.options.repeat]
 
-    def _made(self, it: CellPlan, verdict: Verdict, repeat: str) -> Cell:
+    def _made(self, plan: CellPlan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(
-            it.name,
-            it.compiled,
-            it.recipe,
+            plan.name,
+            plan.compiled,
+            plan.recipe,
             verdict,
-            no_effect=it.no_effect,
+            no_effect=plan.no_effect,
             repeat=repeat,
             subject=self.subject,
-            changed=dict(it.axes),
-            setup=it.setup,
+            changed=dict(plan.axes),
+            setup=plan.setup,
         )
         return _judged(cell, self.target)
 

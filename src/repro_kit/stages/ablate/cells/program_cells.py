@@ -81,30 +81,33 @@ class OnProgram(Cells):
             return
         inputs = self.path.parent / "inputs"
         with open_oracle(self.case, self.options.jobs) as oracle:
-            for at, it in plans:
-                if not it.compiled:
-                    texts = [self._text(it)] * self.options.repeat
+            for at, plan in plans:
+                if not plan.compiled:
+                    texts = [self._text(plan)] * self.options.repeat
                     verdicts = list(oracle.eager(texts, inputs, timeout=self.timeout))
-                    verdict = next((one for one in verdicts if one.status is not Status.PASS), verdicts[0])
-                    yield at, replace(self._cell(it, verdict), runs=len(verdicts))
-            waiting = [(at, it) for at, it in plans if it.compiled]
+                    verdict = next(
+                        (verdict_of_run for verdict_of_run in verdicts if verdict_of_run.status is not Status.PASS),
+                        verdicts[0],
+                    )
+                    yield at, replace(self._cell(plan, verdict), runs=len(verdicts))
+            waiting = [(at, plan) for at, plan in plans if plan.compiled]
             slow: list[tuple[int, CellPlan, int]] = []
             for runs in range(1, self.options.repeat + 1):
-                texts = [self._text(it) for _, it in waiting]
+                texts = [self._text(plan) for _, plan in waiting]
                 again = []
-                for (at, it), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
+                for (at, plan), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
                     self._seconds = verdict.seconds
-                    cell = replace(self._cell(it, verdict), runs=runs)
+                    cell = replace(self._cell(plan, verdict), runs=runs)
                     if self._ran_into_limit(verdict):
-                        slow.append((at, it, runs))
+                        slow.append((at, plan, runs))
                     elif cell.same or runs == self.options.repeat:
                         yield at, cell
                     else:
-                        again.append((at, it))
+                        again.append((at, plan))
                 waiting = again
-            for at, it, runs in slow:
-                (verdict,) = oracle.check([self._text(it)], inputs, timeout=_PATIENCE * self.timeout)
-                yield at, replace(self._cell(it, self._no_verdict(verdict)), runs=runs + 1)
+            for at, plan, runs in slow:
+                (verdict,) = oracle.check([self._text(plan)], inputs, timeout=_PATIENCE * self.timeout)
+                yield at, replace(self._cell(plan, self._no_verdict(verdict)), runs=runs + 1)
 
     def _ran_into_limit(self, verdict: Verdict) -> bool:
         """Whether a cell was ended for its time, where the failure that is looked for is no hang."""
@@ -118,13 +121,13 @@ class OnProgram(Cells):
         note = f"no end after {_PATIENCE * self.timeout:.0f} s"
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=note)
 
-    def _text(self, it: CellPlan) -> str:
-        preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble
-        program: Program = replace(self.program, recipe=it.recipe, preamble=preamble)
-        return render(without_marks(program) if it.recipe.dynamic is False else program)
+    def _text(self, plan: CellPlan) -> str:
+        preamble = f"{plan.setup}\n{self.program.preamble}" if plan.setup else self.program.preamble
+        program: Program = replace(self.program, recipe=plan.recipe, preamble=preamble)
+        return render(without_marks(program) if plan.recipe.dynamic is False else program)
 
-    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
-        changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
-        eager = "" if it.compiled else "TORCH_COMPILE_DISABLE=1 "
+    def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
+        changes = ", ".join(f"{name}={getattr(plan.recipe, name)!r}" for name in plan.overridden)
+        eager = "" if plan.compiled else "TORCH_COMPILE_DISABLE=1 "
         repeat = f"{eager}python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
-        return self._made(it, verdict, repeat + setup_words(it))
+        return self._made(plan, verdict, repeat + setup_words(plan))

@@ -44,37 +44,39 @@ def narrow(
         why = "no cell of the matrix fails in the way the subject did"
         return Chain(runner.subject, untried=(Untried("backend", why),))
     experiments = Experiments(runner_for(runner, cell, target))
-    found = _Found([_backend(cells, cell, recipe)])
-    levers = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
-    taken: dict[Step, Callable[[], None]] = {
-        "graph": lambda: found.add(*which_graph(experiments, ui)),
-        "subsystem": lambda: found.add(*subsystem_and_op(experiments, levers.get("subsystems"), ui, op="op" in steps)),
-        "flips": lambda: found.flip(*flips(experiments, levers.get("settings") or (), ui)),
-        "needs": lambda: found.need(*needs(experiments, ui)),
+    parts = _ChainParts([_backend(cells, cell, recipe)])
+    capabilities = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
+    step_functions: dict[Step, Callable[[], None]] = {
+        "graph": lambda: parts.add(*which_graph(experiments, ui)),
+        "subsystem": lambda: parts.add(
+            *subsystem_and_op(experiments, capabilities.get("subsystems"), ui, op="op" in steps)
+        ),
+        "flips": lambda: parts.flip(*flips(experiments, capabilities.get("settings") or (), ui)),
+        "needs": lambda: parts.need(*needs(experiments, ui)),
     }
     if "op" in steps:  # it takes the subsystem with it
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
-    for step, take in taken.items():
+    for step, take in step_functions.items():
         if step not in steps:
             continue
         why = _too_long(runner, step)
         if why:
-            found.untried.append(Untried(step, why))
+            parts.untried.append(Untried(step, why))
         else:
             take()
     seconds = round(time.monotonic() - started, 1)
     return Chain(
         runner.subject,
-        tuple(found.links),
-        tuple(found.untried),
-        tuple(found.flips),
-        found.needs,
+        tuple(parts.links),
+        tuple(parts.untried),
+        tuple(parts.flips),
+        parts.needs,
         runs=experiments.runs,
         seconds=seconds,
     )
 
 
-class _Found:
+class _ChainParts:
     """What the steps have found so far."""
 
     def __init__(self, links: list[Link]) -> None:
@@ -87,13 +89,13 @@ class _Found:
         self.links += links
         self.untried += untried
 
-    def flip(self, links: Sequence[Link], found: Sequence[Flip], untried: Sequence[Untried]) -> None:
+    def flip(self, links: Sequence[Link], flips: Sequence[Flip], untried: Sequence[Untried]) -> None:
         self.add(links, untried)
-        self.flips += found
+        self.flips += flips
 
-    def need(self, links: Sequence[Link], found: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
+    def need(self, links: Sequence[Link], needs: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
         self.add(links, untried)
-        self.needs = found
+        self.needs = needs
 
 
 def _too_long(runner: Cells, step: Step) -> str:
@@ -116,25 +118,38 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
     """The first link: what the matrix has shown already."""
-    own = {it.recipe.backend: it for it in cells if is_own(it, recipe) and it.outcome is RunOutcome.PASSES}
+    passing_cells = {
+        passing_cell.recipe.backend: passing_cell
+        for passing_cell in cells
+        if is_own(passing_cell, recipe) and passing_cell.outcome is RunOutcome.PASSES
+    }
     name = cell.recipe.backend
     before = LADDER[: LADDER.index(name)] if name in LADDER else LADDER
-    good = next((own[it] for it in reversed(before) if it in own), None)
-    plain = next((it for it in cells if not it.compiled and it.outcome is RunOutcome.PASSES), None)
+    good = next(
+        (passing_cells[passing_cell] for passing_cell in reversed(before) if passing_cell in passing_cells), None
+    )
+    plain = next(
+        (
+            passing_cell
+            for passing_cell in cells
+            if not passing_cell.compiled and passing_cell.outcome is RunOutcome.PASSES
+        ),
+        None,
+    )
     passing = good or plain
     bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
     if passing is None:
         return Link("backend", name, f"Backend {name!r} fails.", bad=bad)
-    what = f"backend {passing.recipe.backend!r}" if passing.compiled else passing.name
-    good_side = Side(what, "passes", passing.repeat)
-    return Link("backend", name, f"Backend {name!r} fails, {what} passes.", good_side, bad)
+    passing_words = f"backend {passing.recipe.backend!r}" if passing.compiled else passing.name
+    good_side = Side(passing_words, "passes", passing.repeat)
+    return Link("backend", name, f"Backend {name!r} fails, {passing_words} passes.", good_side, bad)
 
 
 def show(chain: Chain, ui: Ui) -> None:
     """The chain, a line a link."""
     for link in chain.links[1:]:
         ui.note(f"{'also: ' if link.beside else '→ '}{link.sentence}")
-    for it in chain.untried:
-        ui.note(f"no {it.step} named: {it.why}")
+    for untried in chain.untried:
+        ui.note(f"no {untried.step} named: {untried.why}")
     if len(chain.links) > 1:
         ui.note(f"Chain of evidence: {in_one_line(chain)} ({chain.runs} runs, {chain.seconds:.0f} s)")

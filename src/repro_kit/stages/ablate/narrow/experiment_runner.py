@@ -135,16 +135,16 @@ class ProgramExperiments(ExperimentRunner):
     def run(self, variations: Sequence[Variation]) -> list[Experiment]:
         """Ask the oracle for each variation of the program's recipe."""
         runner = self._program
-        asked = [(self._text(variation), variation.switch) for variation in variations]
+        requests = [(self._text(variation), variation.switch) for variation in variations]
         with open_oracle(runner.case, runner.options.jobs) as oracle:
-            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
+            answers = oracle.switched(requests, runner.path.parent / "inputs", timeout=runner.timeout)
             return [self._experiment(verdict, applied) for verdict, applied in answers]
 
     def _text(self, variation: Variation) -> str:
         recipe = self.cell.recipe
-        own = {name: value for name, value in recipe.config.items() if name not in variation.unset}
+        config = {name: value for name, value in recipe.config.items() if name not in variation.unset}
         env = {name: value for name, value in recipe.env.items() if name not in variation.unset}
-        recipe = recipe.with_(config={**own, **variation.config}, env=env)
+        recipe = recipe.with_(config={**config, **variation.config}, env=env)
         program = replace(self._program.program, recipe=recipe)
         return render(without_marks(program) if recipe.dynamic is False else program)
 
@@ -198,9 +198,9 @@ class ScriptExperiments(ExperimentRunner):
         return self._experiment(verdict, applied)
 
     def _override(self, variation: Variation) -> Override:
-        own = self._script.recipe()
+        own_recipe = self._script.recipe()
         changed = {name: getattr(self.cell.recipe, name) for name in OVERRIDABLE}
-        arguments = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        arguments = {name: value for name, value in changed.items() if value != getattr(own_recipe, name)}
         override = cast(Override, arguments)
         override["config"] = dict(variation.config)
         override["defaults"] = [name for name in variation.unset if "." in name]

@@ -36,8 +36,8 @@ def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untr
 
 def _frames(compile_ids: Sequence[str]) -> list[int]:
     """Numbers of the frames, which the graphs of one function share."""
-    found = (_FRAME.fullmatch(compile_id_.split("_")[0]) for compile_id_ in compile_ids)
-    return sorted({int(it.group(1)) for it in found if it})
+    matches = (_FRAME.fullmatch(compile_id.split("_")[0]) for compile_id in compile_ids)
+    return sorted({int(match.group(1)) for match in matches if match})
 
 
 def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[list[Link], list[Untried]]:
@@ -54,8 +54,8 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[
 
     none, every = ask([-1, last])
     if (none, every) != (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
-        told = experiments.ask([compiled(-1)])[0]
-        return [], [Untried("graph", f"with eager for all graphs it {told.words}")]
+        all_eager = experiments.ask([compiled(-1)])[0]
+        return [], [Untried("graph", f"with eager for all graphs it {all_eager.words}")]
     border = first_failing(-1, last, ask, experiments.jobs)
     name = f"graph {frames[border.bad]}"
     claim = f"It begins with {name} of {len(frames)}, those after it left to eager."

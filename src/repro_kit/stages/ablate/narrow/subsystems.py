@@ -25,34 +25,36 @@ def subsystem_and_op(
     backend = experiments.runner.cell.recipe.backend
     if not subsystems:
         return [], [Untried("subsystem", "this torch has no CompilerBisector to switch subsystems with")]
-    known = subsystems.get(backend)
-    if not known:
+    of_backend = subsystems.get(backend)
+    if not of_backend:
         return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
     ui.progress("narrowing: once more, noting what each subsystem does")
     (base,) = experiments.ask([Variation(switch={})])
     if not base.fails:
         return [], [Untried("subsystem", f"with code that comes from no cache it {base.words}")]
-    applied = {it["name"]: _of(base, backend, it["name"]) for it in known}
+    applied = {subsystem["name"]: _of(base, backend, subsystem["name"]) for subsystem in of_backend}
     # Without lowerings, what the passes made is run by eager's kernels: a wrong pass stays wrong then. So lowerings
     # come first; a pass that the failure also goes away without only made what is lowered wrongly.
-    found = sorted((it for it in known if "setting" in it or applied[it["name"]]), key=_rank)
+    ordered = sorted(
+        (subsystem for subsystem in of_backend if "setting" in subsystem or applied[subsystem["name"]]), key=_rank
+    )
     answers: list[tuple[str, Experiment]] = []
-    for rank in sorted(set(map(_rank, found))):
-        tried = [it for it in found if _rank(it) == rank]
-        ui.progress(f"narrowing: {backend} without {', '.join(it['name'] for it in tried)}")
+    for rank in sorted(set(map(_rank, ordered))):
+        tried = [subsystem for subsystem in ordered if _rank(subsystem) == rank]
+        ui.progress(f"narrowing: {backend} without {', '.join(subsystem['name'] for subsystem in tried)}")
         before = experiments.spent()
-        answers_off = experiments.ask([_off(backend, it) for it in tried])
-        answers += [(it["name"], experiment) for it, experiment in zip(tried, answers_off, strict=True)]
-        gone = [it for it, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
+        answers_off = experiments.ask([_off(backend, subsystem) for subsystem in tried])
+        answers += [(subsystem["name"], experiment) for subsystem, experiment in zip(tried, answers_off, strict=True)]
+        gone = [subsystem for subsystem, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
         if gone:
             return _links(experiments, backend, gone, applied, base, before, ui, op=op)
-    others = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
-    words = f" ({'; '.join(others)})" if others else ""
+    still_passing = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
+    words = f" ({'; '.join(still_passing)})" if still_passing else ""
     return [], [Untried("op", f"it fails without each of {len(answers)} subsystems too{words}")]
 
 
-def _rank(it: Subsystem) -> int:
-    return 2 if "setting" in it else 0 if it["name"] in ("lowerings", "decomposition") else 1
+def _rank(subsystem: Subsystem) -> int:
+    return 2 if "setting" in subsystem else 0 if subsystem["name"] in ("lowerings", "decomposition") else 1
 
 
 def _links(
@@ -69,25 +71,29 @@ def _links(
     """Those of the subsystems without which it is gone, the first of them the one that is named."""
     links: list[Link] = []
     untried: list[Untried] = []
-    for number, it in enumerate(gone):
+    for number, subsystem in enumerate(gone):
         beside = number > 0
-        link = _subsystem_link(experiments, backend, it, len(applied[it["name"]]), base, beside=beside)
+        link = _subsystem_link(experiments, backend, subsystem, len(applied[subsystem["name"]]), base, beside=beside)
         links.append(experiments.costed(link, before) if not beside else link)
-        if op and "setting" not in it:
-            found, missing = _op(experiments, backend, it["name"], applied[it["name"]], ui)
-            links += [replace(one, beside=one.beside or beside) for one in found]
+        if op and "setting" not in subsystem:
+            op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
+            links += [replace(link, beside=link.beside or beside) for link in op_links]
             untried += missing
     return links, untried
 
 
 def _of(experiment: Experiment, backend: str, subsystem: str) -> list[Applied]:
-    return [it for it in experiment.applied if (it.backend, it.subsystem) == (backend, subsystem)]
+    return [
+        application
+        for application in experiment.applied
+        if (application.backend, application.subsystem) == (backend, subsystem)
+    ]
 
 
-def _off(backend: str, it: Subsystem) -> Variation:
-    if "setting" in it:
-        return Variation(config={it["setting"]: it["value"]})
-    return _until(backend, it["name"], _OFF)
+def _off(backend: str, subsystem: Subsystem) -> Variation:
+    if "setting" in subsystem:
+        return Variation(config={subsystem["setting"]: subsystem["value"]})
+    return _until(backend, subsystem["name"], _OFF)
 
 
 def _until(backend: str, subsystem: str, last: int) -> Variation:
@@ -95,16 +101,16 @@ def _until(backend: str, subsystem: str, last: int) -> Variation:
 
 
 def _subsystem_link(
-    experiments: Experiments, backend: str, it: Subsystem, count: int, base: Experiment, *, beside: bool
+    experiments: Experiments, backend: str, subsystem: Subsystem, count: int, base: Experiment, *, beside: bool
 ) -> Link:
-    change = _off(backend, it)
-    if "setting" in it:
-        name = f"{it['setting']}={it['value']!r}"
+    change = _off(backend, subsystem)
+    if "setting" in subsystem:
+        name = f"{subsystem['setting']}={subsystem['value']!r}"
         return Link("subsystem", name, f"It is gone with {name}.", good=experiments.side(name, change), beside=beside)
-    claim = f"It is gone with {it['name']} off ({count} of them ran)."
-    good = experiments.side(f"all {count} {it['name']} off", change)
-    bad = experiments.side("all on", _until(backend, it["name"], count), base)
-    return Link("subsystem", it["name"], claim, good, bad, beside=beside)
+    claim = f"It is gone with {subsystem['name']} off ({count} of them ran)."
+    good = experiments.side(f"all {count} {subsystem['name']} off", change)
+    bad = experiments.side("all on", _until(backend, subsystem["name"], count), base)
+    return Link("subsystem", subsystem["name"], claim, good, bad, beside=beside)
 
 
 def _op(
@@ -178,9 +184,9 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
 
     if number == 0 or ask([list(range(number))])[0] is not RunOutcome.FAILS_ALIKE:
         return ""
-    others, sure = needed(list(range(number)), ask, experiments.jobs, _WHOLE)
-    if not others:
+    companions, sure = needed(list(range(number)), ask, experiments.jobs, _WHOLE)
+    if not companions:
         return ""
-    named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in others[:8])
-    more = f" and {len(others) - 8} more" if len(others) > 8 else ""
+    named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in companions[:8])
+    more = f" and {len(companions) - 8} more" if len(companions) > 8 else ""
     return f": it needs {'' if sure else 'no more than '}{named}{more} beside it"

@@ -28,13 +28,13 @@ def suspects(failure: Failure, code: UserCode) -> list[UserFunction]:
     """Functions whose compiled code fails, innermost and likeliest first, then the frames that hold them."""
     inner = [*_of_breaks(failure, code), *_of_traceback(failure), *_of_graphs(failure, code)]
     frames = _frames(failure, code)
-    found: dict[tuple[str, str, int], UserFunction] = {}
+    functions: dict[tuple[str, str, int], UserFunction] = {}
     whole = {(frame.name, frame.file, frame.line) for frame in frames}
-    for it in (*inner, *frames):
-        key = (it.name, it.file, it.line)
-        found.setdefault(key, UserFunction(*key, whole=key in whole))
-    own = [it for it in found.values() if not torch_path(it.file)]
-    return sorted(own, key=lambda it: it.whole)
+    for function in (*inner, *frames):
+        key = (function.name, function.file, function.line)
+        functions.setdefault(key, UserFunction(*key, whole=key in whole))
+    users_own = [function for function in functions.values() if not torch_path(function.file)]
+    return sorted(users_own, key=lambda function: function.whole)
 
 
 def _of_breaks(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
@@ -55,12 +55,12 @@ def _of_graphs(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
     """Those that the failing graph's statements come from: first of the operator that the failure names."""
     if failure.measured is not None:
         return
-    origins = [it for it in code.origins if failure.compile_id in (None, it.compile_id)]
+    origins = [origin for origin in code.origins if failure.compile_id in (None, origin.compile_id)]
     words = [
         re.escape(word.split(".")[1] if "." in word else word) for word in (failure.op or "", *failure.origins) if word
     ]
-    told = re.compile("|".join(rf"(?<![a-z]){word}(?![a-z])" for word in words)) if words else None
-    named = [it for it in origins if told is not None and told.search(it.statement)]
+    named_words = re.compile("|".join(rf"(?<![a-z]){word}(?![a-z])" for word in words)) if words else None
+    named = [origin for origin in origins if named_words is not None and named_words.search(origin.statement)]
     for origin in (*named, *reversed(origins)):
         yield from _around(origin.file, origin.line)
 
@@ -69,11 +69,11 @@ def _frames(failure: Failure, code: UserCode) -> list[UserFunction]:
     """Frames that Dynamo compiled: the failing one, those that recompile, those that take longest."""
     frames = [frame for frame in code.frames if failure.compile_id in (None, frame.compile_id)]
     weights: Counter[UserFunction] = Counter()
-    for it in frames:
-        weight = 1 if failure.kind is Kind.RECOMPILES else round(it.seconds * 1e3)
-        weights[UserFunction(it.name, it.file, it.first_line)] += weight
+    for frame in frames:
+        weight = 1 if failure.kind is Kind.RECOMPILES else round(frame.seconds * 1e3)
+        weights[UserFunction(frame.name, frame.file, frame.first_line)] += weight
     if failure.kind in (Kind.RECOMPILES, Kind.COMPILE_TIME):
-        return [it for it, _ in weights.most_common()]
+        return [frame for frame, _ in weights.most_common()]
     return list(weights)
 
 
@@ -90,4 +90,6 @@ def _around(file: str, line: int) -> Iterator[UserFunction]:
     ]
     if holding:
         node = max(holding, key=lambda node: node.lineno)
-        yield UserFunction(node.name, file, min([node.lineno, *(it.lineno for it in node.decorator_list)]))
+        yield UserFunction(
+            node.name, file, min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        )

@@ -48,11 +48,11 @@ def find(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation) -> tupl
         return ()
     failure = _with_origins(case, observation.failures[at].failure, ablation.chain)
     trial = _Trial(case, options, ui)
-    found = list(trial.of_all(_proposed(case, ablation, failure)))
+    tried = list(trial.of_all(_proposed(case, ablation, failure)))
     compiled = trial.compiled_run() if observation.exit_status == 0 else None
     if observation.eager is Status.PASS:
-        found.append(_eager())
-    return ordered(with_baseline(found, compiled))
+        tried.append(_eager())
+    return ordered(with_baseline(tried, compiled))
 
 
 def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
@@ -77,27 +77,34 @@ class _Trial:
         """Of each kind, until one works."""
         tries: dict[Intrusion, int] = {}
         settled: set[Intrusion] = set()
-        for it in proposed:
-            if it.intrusion in settled or tries.get(it.intrusion, 0) >= _MOST_TRIES[it.intrusion]:
+        for workaround in proposed:
+            if (
+                workaround.intrusion in settled
+                or tries.get(workaround.intrusion, 0) >= _MOST_TRIES[workaround.intrusion]
+            ):
                 continue
-            tries[it.intrusion] = tries.get(it.intrusion, 0) + 1
-            tried = self.of(it)
-            if tried.works:  # with a part of a frame in eager, the whole of it need not be
-                settled |= {it.intrusion, Intrusion.FRAME} if it.intrusion is Intrusion.DISABLE else {it.intrusion}
-            yield tried
+            tries[workaround.intrusion] = tries.get(workaround.intrusion, 0) + 1
+            result = self.of(workaround)
+            if result.works:  # with a part of a frame in eager, the whole of it need not be
+                settled |= (
+                    {workaround.intrusion, Intrusion.FRAME}
+                    if workaround.intrusion is Intrusion.DISABLE
+                    else {workaround.intrusion}
+                )
+            yield result
 
-    def of(self, it: Workaround) -> Workaround:
-        """`it`, once tried."""
-        self.ui.progress(f"trying a workaround: {it.name}")
+    def of(self, workaround: Workaround) -> Workaround:
+        """`workaround`, once tried."""
+        self.ui.progress(f"trying a workaround: {workaround.name}")
         name = self._name()
         for _ in range(self.script.options.repeat):
-            verdict = self.script.verdict(cast(Override, it.override), name, measure=_TIMED)
+            verdict = self.script.verdict(cast(Override, workaround.override), name, measure=_TIMED)
             if verdict.status is not Status.PASS:
                 break
         if verdict.status is not Status.PASS:
             outcome = verdict.note or (signature_of(verdict.failure).summary() if verdict.failure else "")
-            return replace(it, status=verdict.status, outcome=outcome)
-        return replace(it, status=verdict.status, to_eager=self._time(name))
+            return replace(workaround, status=verdict.status, outcome=outcome)
+        return replace(workaround, status=verdict.status, to_eager=self._time(name))
 
     def compiled_run(self) -> Measured | None:
         """The time of the script's compiled calls as they are, as a ratio to eager's; None where they have none."""
@@ -120,7 +127,9 @@ def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Work
     yield from map(_disabled, suspects(failure, code))
     flips = ablation.chain.flips if ablation.chain else ()
     yield from (config(flip.name, flip.value) for flip in flips if not flip.limits)
-    passing = [it for it in ablation.cells if it.compiled and it.outcome is RunOutcome.PASSES and not it.no_effect]
+    passing = [
+        cell for cell in ablation.cells if cell.compiled and cell.outcome is RunOutcome.PASSES and not cell.no_effect
+    ]
     yield from _settings([cell.changed for cell in passing if cell.changed])
     backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}
     yield from map(_backend, sorted(backends & set(LADDER), key=LADDER.index, reverse=True))
@@ -131,10 +140,10 @@ def _settings(changes: Sequence[dict[str, Any]]) -> Iterator[Workaround]:
     single = [next(iter(changed.items())) for changed in changes if len(changed) == 1]
     for name, value in dict.fromkeys((name, value) for name, value in single if "." in name):
         yield config(name, value)
-    for kind, wanted in ((Intrusion.MODE, "mode"), (Intrusion.DYNAMIC, "dynamic")):
-        for value in dict.fromkeys(value for name, value in single if name == wanted):
-            line = f"torch.compile(…, {wanted}={value!r})"
-            yield Workaround(f"{wanted}={value!r}", kind, (line,), "where it is compiled", {wanted: value})
+    for kind, field_name in ((Intrusion.MODE, "mode"), (Intrusion.DYNAMIC, "dynamic")):
+        for value in dict.fromkeys(value for name, value in single if name == field_name):
+            line = f"torch.compile(…, {field_name}={value!r})"
+            yield Workaround(f"{field_name}={value!r}", kind, (line,), "where it is compiled", {field_name: value})
 
 
 def config(name: str, value: Any) -> Workaround:
@@ -149,15 +158,17 @@ def _backend(name: str) -> Workaround:
     return Workaround(f"backend {name}", Intrusion.BACKEND, (line,), "where it is compiled", {"backend": name})
 
 
-def _disabled(it: UserFunction) -> Workaround:
-    file = PurePath(it.file).name
-    function: FunctionData = {"name": it.name, "file": it.file, "line": it.line}
-    lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {it.name}(…):")
-    place = f"at {file}:{it.line}"
-    if it.whole and it.name != "forward":  # torch.compile looks through the decorator of what it is given
-        lines, place = (f"torch.compile({it.name}, disable=True)",), "where it is compiled"
-    kind = Intrusion.FRAME if it.whole else Intrusion.DISABLE
-    return Workaround(f"leave {it.name} ({file}:{it.line}) to eager", kind, lines, place, {"disable": [function]})
+def _disabled(function: UserFunction) -> Workaround:
+    file = PurePath(function.file).name
+    disabled: FunctionData = {"name": function.name, "file": function.file, "line": function.line}
+    lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {function.name}(…):")
+    where = f"at {file}:{function.line}"
+    if function.whole and function.name != "forward":  # torch.compile looks through the decorator of what it is given
+        lines, where = (f"torch.compile({function.name}, disable=True)",), "where it is compiled"
+    kind = Intrusion.FRAME if function.whole else Intrusion.DISABLE
+    return Workaround(
+        f"leave {function.name} ({file}:{function.line}) to eager", kind, lines, where, {"disable": [disabled]}
+    )
 
 
 def _eager() -> Workaround:
