@@ -1,4 +1,4 @@
-"""What is known of a case at the end, read from its files: the one source of the summary and of `--json`."""
+"""The summary of a case, read from its files; both the printed summary and `--json` come from here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OtherFailure:
-    """A further failure of the observed run; `failure` is the number that `--failure` takes."""
+    """Another failure of the observed run. `failure` is its number for the option `--failure`."""
 
     failure: int
     kind: str
@@ -38,15 +38,15 @@ class CaseSummary:
     failure: str | None = None  # kind
     signature: str | None = None
     layer: str | None = None
-    sentence: str | None = None  # the ablation's, naming the layer
+    sentence: str | None = None  # from the ablation; names the layer
     statements: int | None = None
     statements_before: int | None = None
-    minimal: bool = False  # every single removal was tried, and none fails alike
-    passes_with: str | None = None  # the change that makes the nearest program which passes
-    flaky: str | None = None  # how often it fails, and how sure the reduction is
+    minimal: bool = False  # every single removal was tried, and no smaller program fails alike
+    passes_with: str | None = None  # the change that turns the program into one that passes
+    flaky: str | None = None  # how often the program fails, and how sure the reduction is
     verified: bool = False
     level: str | None = None  # "program" or "script"
-    reason: str | None = None  # why it is not verified, or not minimized
+    reason: str | None = None  # why the bundle is not verified, or not minimized
     bundle: str | None = None
     stages: tuple[StageRecord, ...] = ()
     others: tuple[OtherFailure, ...] = ()
@@ -65,7 +65,7 @@ class CaseSummary:
 def case_summary(
     case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
 ) -> CaseSummary:
-    """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
+    """Read the summary from the results of the current stages; stale and failed stages are left out."""
     observation = _result(case, OBSERVATION)
     capture = _result(case, CAPTURE)
     ablation = _result(case, ABLATION)
@@ -83,7 +83,7 @@ def case_summary(
         capture.note if capture else "",
         *(ablation.notes if ablation else ()),
         reduction.note if reduction else "",
-        *(f"another failure met while reducing: {other}" for other in (reduction.others if reduction else ())),
+        *(f"another failure met while reducing: {failure}" for failure in (reduction.others if reduction else ())),
         *notes,
     ]
     return CaseSummary(
@@ -134,4 +134,4 @@ def _result(case: Case, file: ResultFile[T]) -> T | None:
     try:
         return case.load(file)
     except ReproKitError:
-        return None  # damaged since: the outcome tells what is left
+        return None  # the file was damaged later: the summary has the other results

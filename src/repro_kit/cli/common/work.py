@@ -135,7 +135,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     if reader is None:
         return None
     from repro_kit.commands.intake.program_file import adopt
-    from repro_kit.session.case_paths import bundle_path, open_case, program_place
+    from repro_kit.session.case_paths import bundle_path, open_case, program_case_path
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script.subject_check import program_subject
     from repro_kit.session.stop import Stop
@@ -145,7 +145,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     values = merged(ctx)
     options = make_options(values)
     output, failure = options.bundle.output, options.observe.failure
-    case_directory = program_place(path, output)
+    case_directory = program_case_path(path, output)
     subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)

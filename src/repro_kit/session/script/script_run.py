@@ -1,4 +1,4 @@
-"""Run the case's script subject under the probe, with private caches, its output below a directory of the case."""
+"""Run the subject of a case under the probe, with private caches and its output in a directory of the case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
 
-_SLACK = 1.0  # seconds between the launcher's clock and the probe's
+_SLACK = 1.0  # most seconds between the clocks of the launcher and the probe
 
 
 def run_subject(
@@ -33,10 +33,10 @@ def run_subject(
     on_tick: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it, or `argv` in its place; the case notes the start, and `why` it was made.
+    """Run the subject, or `argv` in its place. The case records the start, and `why` it was made.
 
-    `probe` are the options of the probe's `mode`, `findings` where it writes (`directory`/probe by default), `without`
-    variables of the user's that it does not get.
+    `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
+    writes to, `directory`/probe by default. `without`: variables of the user's to remove.
     """
     with private_caches(case.path, case.file.subject.python, copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in without}
@@ -67,7 +67,7 @@ def run_overridden(
     on_tick: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it as `run_subject` does, with the probe's `override` in force; its trace goes to `directory`/trace."""
+    """Run the subject like `run_subject`, with the probe's `override`. The trace goes to `directory`/trace."""
     trace = directory.absolute() / "trace"
     trace.mkdir(parents=True, exist_ok=True)
     return run_subject(
@@ -93,7 +93,7 @@ def _ended_by_the_timer(ended: Run, timeout: float) -> Run:
 
 
 def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
-    """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
+    """Write every `fx_graph_runnable` to a file of its own; a graph's forward and backward share a compile id."""
     written: list[Artifact] = []
     directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
     for runnable in summary.runnables:

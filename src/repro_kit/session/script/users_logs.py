@@ -1,4 +1,4 @@
-"""Where the user's own variables send torch's trace and logs: looked at before a run, added to after it."""
+"""The trace and log files that the user's own variables name: checked before a run, and written after it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _TRACES = ("TORCH_TRACE", "TORCH_DTRACE")
 
 
 def check(env: Mapping[str, str] = os.environ) -> None:
-    """Raise ReproKitError for a place that cannot be written: a long run should not end with that."""
+    """Raise ReproKitError for a path that cannot be written, so that a long run does not fail in the end."""
     if env.get(_LOGS):
         file = Path(env[_LOGS])
         if not file.parent.is_dir():
-            raise _refused(_LOGS, file, f"there is no directory {file.parent}", "make it")
+            raise _refused(_LOGS, file, f"there is no directory {file.parent}", "create it")
         if file.is_dir():
             raise _refused(_LOGS, file, "it is a directory", "name a file")
         _must_be_writable(_LOGS, file, file if file.exists() else file.parent)
     name, directory = _trace(env)
-    if directory is not None:  # torch makes it, with parents
+    if directory is not None:  # torch creates the directory and its parents
         existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
         if not existing.is_dir():
-            raise _refused(name, directory, f"{existing} is no directory", "name a directory")
+            raise _refused(name, directory, f"{existing} is not a directory", "name a directory")
         _must_be_writable(name, directory, existing)
 
 
 def _must_be_writable(name: str, value: Path, existing: Path) -> None:
     if not os.access(existing, os.W_OK):
-        raise _refused(name, value, f"{existing} cannot be written", "name another place")
+        raise _refused(name, value, f"{existing} cannot be written", "name another path")
 
 
 def _refused(name: str, value: Path, why: str, what_to_do: str) -> ReproKitError:
@@ -47,9 +47,9 @@ def _trace(env: Mapping[str, str]) -> tuple[str, Path | None]:
 
 
 def give_back(run_directory: Path, ui: Ui, env: Mapping[str, str] = os.environ) -> None:
-    """Add the logs and the trace of the run in `run_directory` to where the user's variables send them.
+    """Append the logs and copy the trace of the run in `run_directory` to the paths in the user's variables.
 
-    Nothing that is there already is changed. What cannot be written is said, and stays in `run_directory`.
+    Existing files keep their content. A warning names what cannot be written, which stays in `run_directory`.
     """
     logs = run_directory / "logs" / "torch.txt"
     if env.get(_LOGS) and logs.exists():
@@ -71,13 +71,15 @@ def give_back(run_directory: Path, ui: Ui, env: Mapping[str, str] = os.environ) 
 
 
 def _append(source: Path, target: Path) -> None:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK  # a pipe without a reader would be waited for
+    flags = (
+        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+    )  # without O_NONBLOCK, opening a pipe without a reader waits
     with source.open("rb") as text, os.fdopen(os.open(target, flags, 0o666), "ab") as file:
         shutil.copyfileobj(text, file)
 
 
 def _copy_beside(source: Path, directory: Path) -> None:
-    """Copy a file to a name that is not taken."""
+    """Copy a file into `directory`, under a name that is free."""
     count = 1
     target = directory / source.name
     while True:

@@ -1,4 +1,4 @@
-"""A case that came from elsewhere runs nothing, and chooses no interpreter, without a yes."""
+"""A case from another machine or user runs nothing, and chooses no interpreter, without the user's consent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from repro_kit.ui import Ui
 
 
 def agree(case: Case, ui: Ui) -> None:
-    """Ask before anything that a case from elsewhere names is run; a yes is noted in the case.
+    """Ask for consent before running what a case from another machine or user names; the case records a yes.
 
-    Raises ReproKitError without one.
+    Raises ReproKitError without consent.
     """
     if case.is_own:
         return

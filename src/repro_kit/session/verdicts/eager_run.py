@@ -1,4 +1,4 @@
-"""Run the subject without torch.compile, and make sure that this is what happened."""
+"""Run the subject without torch.compile, and check that nothing was compiled."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 
-#: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when it is left
-#: without a frame to compile. The variable may be lost on its way; the probe does not rely on it.
+#: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when no frame is left
+#: to compile. The program may drop the variable; the probe does not rely on it.
 PROBE: Override = {"fullgraph": False, "eager": True}
 VARIABLES = {"TORCH_COMPILE_DISABLE": "1"}
 
-_LONGEST = 80  # characters of a command line that is named
+_LONGEST = 80  # characters of a command line in a message
 
 
 @dataclass(frozen=True)
 class EagerRun:
-    """How the subject ended without torch.compile; `doubt`: why it cannot be said that nothing was compiled."""
+    """How the subject ended without torch.compile. `doubt`: why something may have been compiled nevertheless."""
 
     run: Run
     failures: tuple[ObservedFailure, ...]
@@ -34,12 +34,12 @@ class EagerRun:
 
     @property
     def passes(self) -> bool:
-        """Whether it ended well, and nothing was compiled."""
+        """Whether the run ended without a failure, and nothing was compiled."""
         return self.run.ok and not self.failures and not self.doubt
 
 
 def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
-    """The subject without torch.compile; what it leaves goes to `directory`."""
+    """Run the subject without torch.compile; its files go to `directory`."""
     shutil.rmtree(directory / "probe", ignore_errors=True)
     unseen = Unseen()
     ended = run_subject(
@@ -57,13 +57,13 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
 
 
 def doubt(probe: Path, unseen: Unseen | None = None) -> str:
-    """Why a run that was to compile nothing may have compiled something; empty where it did not."""
+    """Why a run that should compile nothing may have compiled something; empty if it did not."""
     failed = probe_failure(probe)
     if failed:
         return failed
     graphs = read_findings(probe).graphs_made
     if graphs:
-        return f"{graphs} graph{'s were' if graphs > 1 else ' was'} compiled all the same"
+        return f"{graphs} graph{'s were' if graphs > 1 else ' was'} compiled nevertheless"
     hidden = unseen.without_probe(probe) if unseen else ()
     if hidden:
         words = hidden[0] if len(hidden[0]) <= _LONGEST else hidden[0][: _LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""From what a run left behind to its distinct failures, the one that matters first."""
+"""The distinct failures of a run, from the files that it left; the most important failure comes first."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
 from repro_kit.trace import TraceSummary
 
-_TAIL = 1_000_000  # characters of output that are looked through; one C++ error can fill 100,000
+_TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000
 _EXCERPT = 12  # lines
-#: Raised by who waits for a process: torchrun, torch.multiprocessing.spawn, subprocess.
+#: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
 _REPORTS = ("ChildFailedError", "ProcessExitedException", "CalledProcessError")
 
 
 def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
-    """The distinct failures of a run, how it ended before what it swallowed; empty when nothing failed.
+    """The distinct failures of a run: first the one that ended it, then the ones that the program caught.
 
-    An exit status alone tells less than what was swallowed, which it most often is about, and comes last.
+    A bare exit status comes last: it says less than a caught failure, which is most often its cause.
     """
     output = tail(directory / "stderr.txt")
     ended = _ending(directory, observed, findings, summary, output)
@@ -83,7 +83,7 @@ def _seen(uncaught: Uncaught) -> ObservedFailure:
 
 
 def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
-    """Without those that only report that another process failed, where that process has told it itself."""
+    """`uncaught` without reports about a failed child process, if the child's own failure is there too."""
     causes = [
         observed
         for observed in uncaught
@@ -93,7 +93,7 @@ def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
 
 
 def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:
-    """Merge what is one failure seen twice; the trace adds the compile id to an exception."""
+    """Merge failures that are the same; the trace adds the compile id to an exception."""
     distinct: list[ObservedFailure] = []
     for observed in failures:
         for number, earlier in enumerate(distinct):
@@ -108,14 +108,14 @@ def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:
 
 
 def index_of(number: int, failures: list[ObservedFailure]) -> int:
-    """The failure that the user chose; raises ReproKitError when there are not so many."""
+    """The index of the failure that the user chose. Raises ReproKitError when there are fewer failures."""
     if number >= len(failures):
         raise UsageError(f"--failure {number}: only {len(failures)} distinct failures were seen, counted from 0.")
     return number
 
 
 def excerpt(failure: Failure) -> str:
-    """The end of a failure's traceback, for people."""
+    """The end of the traceback of a failure, for a message."""
     if not failure.exceptions:
         return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
     root = failure.exceptions[-1]
@@ -124,7 +124,7 @@ def excerpt(failure: Failure) -> str:
 
 
 def tail(path: Path) -> str:
-    """The end of a text file; empty when there is none."""
+    """The end of a text file; empty if the file does not exist."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)

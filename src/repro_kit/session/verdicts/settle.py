@@ -1,4 +1,4 @@
-"""Settle what the observed run left open: by a graph that fails alone, or else by further runs of the subject."""
+"""Settle whose failure it is, if the observed run left that open: by a graph that fails alone, or by more runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from repro_kit.ui import Ui
 
 _VERBOSE = "+dynamo,trace_source,trace_bytecode"
 _KEPT = 400  # lines of the verbose log
-_SHORT = 60.0  # seconds of a run that is made again for its log
+_SHORT = 60.0  # seconds; a longer run is not repeated for its log
 
 
 def by_program(case: Case) -> None:
-    """A graph alone fails alike, and passes in eager: the compiler is to blame, and the subject need not run again."""
+    """Settle that the compiler is at fault: a graph fails alike alone, and passes in eager. Nothing runs again."""
     observation = case.load(OBSERVATION)
     if not observation.settled:
         wrong = tuple(map(blame.as_wrong_result, observation.failures))
@@ -28,9 +28,9 @@ def by_program(case: Case) -> None:
 
 
 def by_runs(case: Case, timeout: float, ui: Ui) -> None:
-    """Run the subject in eager, and as often as it takes; nothing where all is settled.
+    """Run the subject in eager, and again as often as needed; do nothing if the observed run settled it.
 
-    `timeout`: seconds for a run. Raises Stop where the compiler is not to blame, or nobody can be blamed.
+    `timeout`: seconds for a run. Raises Stop when the compiler is not at fault, or when that remains unknown.
     """
     observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
     if observation is None or observation.settled:
@@ -48,8 +48,8 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     if judged.eager is Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
-            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{observed_failures.excerpt(chosen.failure)}",
+            "The program fails without torch.compile too, so the compiler is not to blame: "
+            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
         )
     case.update(signature=chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
@@ -62,7 +62,7 @@ def _store(case: Case, observation: Observation) -> None:
 
 
 def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
-    """Keep the end of Dynamo's verbose log: without a graph, it is what there is to read."""
+    """Keep the end of Dynamo's verbose log, since there is no graph to look at."""
     ui.progress("running again with Dynamo's verbose log")
     directory = case.path / "observe" / "dynamo"
     run_subject(case, directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})

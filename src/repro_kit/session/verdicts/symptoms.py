@@ -1,4 +1,4 @@
-"""Measure a symptom on the user's command, as it is or as a cell changes it."""
+"""Measure a symptom on the user's command, unchanged or as a cell changes it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from repro_kit.ui import Ui
 
 
 def requested(options: SymptomOptions) -> Symptom | None:
-    """The symptom that the user looks for, or the oracle."""
+    """The symptom or the oracle that the user asked for; None without one."""
     return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
 
 
 def case_symptom(case: Case) -> Symptom | None:
-    """The symptom that the case is about, its baseline measured; None when it is about something that fails."""
+    """The symptom that the case is about, with its measured baseline; None if the case is about another failure."""
     if not case.holds(SYMPTOM) or case.file.signature is None:
         return None
     symptom = case.load(SYMPTOM)
@@ -41,7 +41,7 @@ def case_symptom(case: Case) -> Symptom | None:
 
 
 def with_measured_baseline(case: Case, timeout: float, ui: Ui, symptom: Symptom) -> Symptom:
-    """`symptom` with its baseline measured, kept in the case for the cells."""
+    """`symptom` with its measured baseline; the case keeps it for the cells."""
     if symptom.baseline:
         ui.progress("measuring the baseline")
         measured = _measured_at(case, timeout, symptom)
@@ -52,7 +52,7 @@ def with_measured_baseline(case: Case, timeout: float, ui: Ui, symptom: Symptom)
 
 @dataclass(frozen=True)
 class SymptomSearch:
-    """What came of looking for a symptom: the failure where it is there, else what was measured, in words."""
+    """The result of looking for a symptom: a failure if it is present, else the measurement in words."""
 
     failures: tuple[ObservedFailure, ...] = ()
     words: str = ""
@@ -61,7 +61,7 @@ class SymptomSearch:
 def look_for(
     case: Case, options: ObserveOptions, ui: Ui, ended: Run, findings: Findings, summary: TraceSummary
 ) -> SymptomSearch:
-    """Look for the symptom that the user asked for in a run that ended well."""
+    """Look for the symptom that the user asked for."""
     (case.path / SYMPTOM.name).unlink(missing_ok=True)
     symptom = requested(options)
     if symptom is None:
@@ -69,21 +69,21 @@ def look_for(
     if symptom.kind is Kind.ORACLE:
         return _asked(case, options.timeout, ui, symptom)
     if not ended.ok:
-        return SymptomSearch(words=f"It does not end well ({exit_name(ended)}), so {symptom.text} was not looked at")
+        return SymptomSearch(words=f"The program failed ({exit_name(ended)}), so {symptom.text} was not measured")
     symptom = with_measured_baseline(case, options.timeout, ui, symptom)
     directory = case.path / "observe" / "measured"
-    if probes(symptom) and symptom.kind is not Kind.ACCURACY:  # which the observed run has compared itself
+    if probes(symptom) and symptom.kind is not Kind.ACCURACY:  # the observed run has compared the calls itself
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
         ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
-        if symptom.kind is Kind.ACCURACY:  # the graphs are still to be looked at
+        if symptom.kind is Kind.ACCURACY:  # the graphs are tried later
             return SymptomSearch(words=f"No call of the script could be compared with eager: {verdict.note}")
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
-        return SymptomSearch(words=f"{symptom.text} cannot be told: {verdict.note}")
+        return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
     if verdict.failure is None and symptom.kind is Kind.ACCURACY:
         return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
@@ -92,12 +92,12 @@ def look_for(
 
 
 def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> SymptomSearch:
-    """What the user's oracle says of the subject as it is."""
+    """Ask the user's oracle about the unchanged subject."""
     ui.progress("asking the oracle")
     case.store(SYMPTOM, oracle)
     verdict = user_oracle.ask(case, oracle, case.path / "observe" / "oracle", {}, timeout)
     if verdict.failure is None or verdict.failure.kind is not Kind.ORACLE:
-        return SymptomSearch(words=f"The oracle does not call it bad: {verdict.note}")
+        return SymptomSearch(words=f"The oracle does not call the program bad: {verdict.note}")
     return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
@@ -109,7 +109,7 @@ def compare_with_eager(
     observed: Run,
     copy_of: Path | None = None,
 ) -> Blame:
-    """As `blame.begin`; what an oracle calls bad, it is asked about in eager."""
+    """Like `blame.begin`, but a failure that an oracle found is checked by asking the oracle about eager."""
     if failures[0].failure.kind is not Kind.ORACLE:
         return blame.begin(case, options, ui, failures, observed, copy_of)
     directory = case.path / "observe" / "eager"
@@ -119,20 +119,20 @@ def compare_with_eager(
     )
     doubt = eager_run.doubt(directory / "probe", unseen)
     if doubt:
-        why = f"Whether the oracle calls it bad without torch.compile cannot be told: {doubt}."
+        why = f"Whether the oracle calls the program bad without torch.compile is unknown: {doubt}."
         return Blame(Status.CANNOT_TELL, tuple(failures), (why,))
     if verdict.status is Status.CANNOT_TELL:
         return Blame(
-            Status.INVALID, tuple(failures), (f"Without torch.compile the oracle tells nothing: {verdict.note}.",)
+            Status.INVALID, tuple(failures), (f"Without torch.compile the oracle gives no answer: {verdict.note}.",)
         )
     if verdict.failure is not None and verdict.failure.kind is not Kind.ORACLE:
-        why = f"Without torch.compile the oracle calls it bad in another way: {verdict.note}."
+        why = f"Without torch.compile the oracle calls the program bad in another way: {verdict.note}."
         return Blame(Status.INVALID, tuple(failures), (why,))
     return Blame(verdict.status, tuple(failures))
 
 
 def probes(symptom: Symptom) -> tuple[Measure, ...]:
-    """What the probe must measure (mode `override`) for `symptom`; empty: any run shows it."""
+    """What the probe must measure (mode `override`) for `symptom`; empty if every run shows it."""
     if symptom.kind is Kind.SLOWDOWN:
         return ("time",)
     if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
@@ -141,7 +141,7 @@ def probes(symptom: Symptom) -> tuple[Measure, ...]:
 
 
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:
-    """What a run under the trace, with the probe as `probes` wants it, says about `symptom`."""
+    """The verdict on `symptom` of a traced run, in which the probe measured what `probes` asks for."""
     if symptom.kind is Kind.ACCURACY:
         return _compared(ended, findings)
     measured = _reading(symptom, findings, summary)
@@ -151,7 +151,7 @@ def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSumma
 
 
 def _compared(ended: Run, findings: Findings) -> Verdict:
-    """Whether the compiled calls do what they do in eager."""
+    """The verdict on the comparison of the compiled calls with eager."""
     failure = wrong_result(findings.compiled)
     if failure is not None:
         return Verdict(Status.FAIL, failure, ended.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
@@ -185,11 +185,11 @@ def _why_not(ended: Run, findings: Findings) -> str:
         return "; ".join(problems)
     if not ended.ok:
         return f"{exit_name(ended)} while measuring"
-    return "no call of a function or module that torch.compile was given was seen"
+    return "the program made no call of a compiled function or module"
 
 
 def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
-    """The measure on the baseline. Raises ReproKitError when it cannot be taken there."""
+    """The measurement on the baseline. Raises ReproKitError when it fails."""
     directory = case.path / "observe" / "baseline"
     override: Override = {**override_of(symptom.baseline), "measure": probes(symptom)}
     ended = run_overridden(case, directory, override, why="the baseline of what is measured", timeout=timeout)
@@ -202,7 +202,7 @@ def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
 
 
 def override_of(settings: Mapping[str, Any]) -> Override:
-    """The probe's options (mode `override`) that put `settings` in force."""
+    """The probe's options (mode `override`) that apply `settings`."""
     config = {name: value for name, value in settings.items() if "." in name}
     arguments = cast(Override, {name: value for name, value in settings.items() if "." not in name})
     return {**arguments, "config": config} if config else arguments

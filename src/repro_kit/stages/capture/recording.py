@@ -1,4 +1,4 @@
-"""Where the graphs of the subject are recorded: in the observed run, or, where that will not do, in one run more."""
+"""The recorded graphs of the subject: from the observed run, or from another run if that is not enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from repro_kit.ui import Ui
 
 @dataclass(frozen=True)
 class RecordedGraphs:
-    """The recorded processes, the directory of the probe's files, and the user's own Python files."""
+    """The directory of the probe's files, the recorded processes, and the user's own Python files."""
 
     directory: Path
     processes: tuple[Recorded, ...]
@@ -28,7 +28,7 @@ class RecordedGraphs:
 
     @property
     def inputs(self) -> Path:
-        """Where stored values lie."""
+        """The directory of the stored values."""
         return self.directory / INPUTS
 
     @property
@@ -38,12 +38,12 @@ class RecordedGraphs:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with damaged records, which are left out."""
+        """What is wrong with the damaged records, which are left out."""
         return tuple(problem for process in self.processes for problem in process.problems)
 
     @property
     def lacks_values(self) -> bool:
-        """Whether values of inputs were left out, since they are large."""
+        """Whether values of inputs were left out because they are large."""
         return any(
             _is_left_out(record) for process in self.processes for graph in process.graphs for record in graph.inputs
         )
@@ -54,7 +54,7 @@ def _is_left_out(record: InputRecord) -> bool:
 
 
 def of_observed_run(case: Case, observation: Observation) -> RecordedGraphs | None:
-    """What was recorded while the subject was observed, or by `repro_kit.watch`; None where nothing was."""
+    """The graphs recorded in the observed run, or by `repro_kit.watch`; None if none were."""
     if watched_recording.is_watched(case.path):
         directory = case.path / "capture" / "record"
         shutil.rmtree(directory, ignore_errors=True)
@@ -66,7 +66,7 @@ def of_observed_run(case: Case, observation: Observation) -> RecordedGraphs | No
 
 
 def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGraphs:
-    """Run the subject once more and record its graphs, with all values that fit on the probe's larger limit."""
+    """Run the subject once more and record its graphs, with all values within the probe's larger limit."""
     directory = case.path / "capture" / "record"
     shutil.rmtree(directory, ignore_errors=True)
     run_subject(

@@ -1,4 +1,4 @@
-"""Capture: find the recorded graph that fails like the subject when run alone."""
+"""Capture: find the recorded graph that fails like the subject when the graph runs alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from repro_kit.ui import Ui
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
-    """Write `capture/program.py` and `capture.json`; a case without a program stays with the script, and says why."""
+    """Write `capture/program.py` and `capture.json`. If no graph fails alone, record why, and go on with the script."""
     observation = case.load(OBSERVATION)
     for name in ("inputs", "record"):
         shutil.rmtree(case.path / "capture" / name, ignore_errors=True)
@@ -53,12 +53,12 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
     settle.by_program(case)
     if observation.eager is None and not observation.settled:
-        ui.detail("The script was not run without torch.compile: the graph alone passes there.")
+        ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """What came of trying the graphs of one recording."""
+    """The result of trying the graphs of one recording."""
 
     search: GraphSearch
     attempt: Attempt | None
@@ -69,7 +69,7 @@ class _Searched:
 def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> _Searched:
-    """Try the graphs of `recording`, those of Dynamo first, then Inductor's, then the first ones afresh."""
+    """Try the graphs of `recording`: Dynamo's, then Inductor's, then Dynamo's first ones in fresh interpreters."""
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
     search = GraphSearch(case, options, ui, case.file.signature, kind, recording.inputs)
     healthy = case.file.signature is None and observation.compared > 0
@@ -80,7 +80,7 @@ def _searched(
         reasons += more
         if attempt is not None:
             return _Searched(search, attempt, "dynamo", reasons)
-    if healthy:  # the script's own calls agree with eager: one form a graph is enough
+    if healthy:  # the script's own calls agree with eager: one form of each graph is enough
         return _Searched(search, None, "dynamo", reasons)
     if _runnables(case, observation):
         first = next(iter(recording.processes), None)
@@ -95,9 +95,10 @@ def _searched(
 
 
 def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:
-    """What to judge wrong results by, in the order to try: the usual tolerance (None), and the user's own.
+    """The tolerances for wrong results, in the order to try: the default one (None), and the user's own.
 
-    By a looser one a smaller difference is no failure; by a tighter one rounding may be, which is left for last.
+    A looser one of the user's comes first, since it ignores small differences. A tighter one comes last, since with it
+    rounding alone may count as a failure.
     """
     stated = observation.failures[at].failure.tolerance if at < len(observation.failures) else None
     if kind is not Kind.ACCURACY or stated is None:
@@ -113,7 +114,7 @@ def _attempts(
     *,
     plainest: bool,
 ) -> Iterator[Attempt | str]:
-    """Every way to write every graph, suspects first; a sentence where there is none. `plainest`: one way each."""
+    """All attempts for all graphs, suspects first; a sentence for a graph without one. `plainest`: one attempt each."""
     later: list[Iterator[Attempt | str]] = []
     for process in recorded:
         variants = Variants(process, kind, files, tolerance)
@@ -141,14 +142,14 @@ def _of(variants: Variants, graph: GraphRecord) -> Iterator[Attempt | str]:
 
 
 def _runnables(case: Case, observation: Observation) -> list[Artifact]:
-    """The `fx_graph_runnable` of the failing compile id; of all, where the failure names none."""
+    """The `fx_graph_runnable` artifacts of the failing compile id; all artifacts if the failure names none."""
     failure = observation.failures[case.file.failure_index].failure if observation.failures else None
     compile_id = failure.compile_id if failure else None
     return [artifact for artifact in observation.artifacts if compile_id is None or artifact.compile_id == compile_id]
 
 
 def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:
-    """Each artifact as it is, and with the script's `changes` to the compiler."""
+    """Each artifact, without and with the script's `changes` to the compiler."""
     for artifact in _runnables(case, observation):
         try:
             program = from_runnable(read_text(case.path / artifact.path))
@@ -171,14 +172,14 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
         raise watched_recording.nothing_alone(case, note.capitalize())
     settle.by_runs(case, options.timeout, ui)
     if case.file.signature is None:
-        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and {options.check} is right: {note}.")
+        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and --check {options.check} found nothing: {note}.")
     ui.done(f"{note}; going on with the script")
 
 
 def _with_values(text: str, recorded: Path, target: Path) -> str:
-    """`text` with the stored values that it loads, which go to `target`, numbered in order.
+    """`text` with the stored values that it loads renamed by number; the values are copied to `target`.
 
-    Where they were recorded their names have the number of a process, which is another one in each run.
+    The recorded names contain the id of a process, which differs in each run.
     """
     target.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(parse(text).stored):

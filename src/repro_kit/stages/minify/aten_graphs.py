@@ -1,4 +1,4 @@
-"""The aten border: the graphs that Inductor gets of a program, as programs of their own."""
+"""The aten border: the graphs of a program that Inductor compiles, as programs of their own."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from repro_kit.trace.runnables import artifacts
 
 
 def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeout: float) -> Iterator[Program]:
-    """Each `fx_graph_runnable` that a run of `program` leaves in its trace; those that cannot be carried are left out.
+    """The `fx_graph_runnable` artifacts in the trace of a run of `program`; unusable artifacts are left out.
 
-    A backward becomes a forward. Values are not in a trace: floats are random. `inputs`: where stored values lie;
-    `timeout`: seconds for the run.
+    A backward graph becomes a forward graph. A trace has no values, so floats are random. `inputs`: the directory of
+    the stored values. `timeout`: seconds for the run.
     """
     with scratch() as directory:
         (directory / "program.py").write_text(render(program), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a reduction leaves in the case."""
+"""Write the results of a reduction to the case."""
 
 from __future__ import annotations
 
@@ -29,24 +29,22 @@ def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
 
 
 def _note(result: Result) -> str:
-    """How often a flaky failure was seen, and what that means for the result; empty for one that always came."""
+    """How often a flaky failure occurred, and what that means for the result; empty if it occurred in every run."""
     if result.failed == result.runs:
         return ""
     return (
         f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
-        f"{result.repeats} times, so that one which fails as often was missed with a chance of {result.missed:.0%}"
+        f"{result.repeats} times, so that one that fails as often was missed with a probability of {result.missed:.0%}"
     )
 
 
 def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
-    """Write `minify/`: the smallest program, its stored inputs, the steps, other failures, the neighbours, the numbers.
+    """Write `minify/`: the smallest program, its inputs, the steps, other failures, the neighbours, the statistics.
 
-    `failure`: how the smallest program was seen to fail alike in a fresh interpreter.
+    `failure`: the failure of the smallest program in a fresh interpreter; None if it did not fail alike there.
     """
     directory = case.path / "minify"
-    (directory / "minify.json").unlink(
-        missing_ok=True
-    )  # it speaks of the files below, and is written when all are there
+    (directory / "minify.json").unlink(missing_ok=True)  # minify.json describes the files below, so it is written last
     for name in ("history", "also"):
         shutil.rmtree(directory / name, ignore_errors=True)
     write_atomic(directory / "best.py", render(result.program).encode())

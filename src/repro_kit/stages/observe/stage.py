@@ -1,4 +1,4 @@
-"""Observe: run the subject once, as it is, and say what failed."""
+"""Observe: run the unchanged subject once, and report what failed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 _LOGS = "graph_breaks,recompiles"
-_RECORDED = 512 << 20  # bytes of tensor values that are recorded of one process
-_LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a second look
+_RECORDED = 512 << 20  # bytes of tensor values that one process records
+_LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied for a second run
 
 
 def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
-    """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
+    """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
     users_logs.check()
     leftover_sentences = leftovers.warnings()
     for sentence in leftover_sentences:
@@ -64,9 +64,9 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
 def observe_once(
     case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom | None = None, copy_of: Path | None = None
 ) -> tuple[Run, Findings, TraceSummary]:
-    """One run under the probe: its output, trace, logs and graphs go below `observe/`.
+    """Run the subject once under the probe. Output, trace, logs and graphs go below `observe/`.
 
-    Graphs are not recorded beside a `symptom` that is measured: recording would be measured with it.
+    With a `symptom` to measure, no graphs are recorded: recording would change the measurement.
     """
     directory = case.path / "observe"
     for name in ("probe", "trace", "logs", "artifacts"):
@@ -91,13 +91,13 @@ def _probed(symptom: Symptom | None) -> dict[str, Any]:
     """The probe's mode and options for the observed run."""
     if symptom is None:
         return {"mode": "capture", "probe": {"limit": _RECORDED}}
-    if symptom.kind is Kind.ACCURACY:  # the calls are held against eager in the same run
+    if symptom.kind is Kind.ACCURACY:  # the same run compares the calls with eager
         return {"mode": "override", "probe": {"measure": ["accuracy"], "record": True, "limit": _RECORDED}}
     return {"mode": "observe"}
 
 
 def _logging(directory: Path) -> dict[str, str]:
-    """Trace and logs to the case, merged with what the user asked for."""
+    """Variables that send trace and logs to the case, with the user's own log options."""
     logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), _LOGS]))
     return {
         "TORCH_TRACE": str(directory.absolute() / "trace"),
@@ -109,7 +109,7 @@ def _logging(directory: Path) -> dict[str, str]:
 def _with_users_cache(
     case: Case, options: ObserveOptions, ui: Ui
 ) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure], Path] | None:
-    """Nothing failed with an empty cache: look again with a copy of the user's (the path), which can be the bug."""
+    """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
     cache = leftovers.users_cache(os.environ)
     size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
     if not size or size > _LARGEST_CACHE:
@@ -119,7 +119,7 @@ def _with_users_cache(
     failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     if not failures:
         return None
-    ui.warn(f"It fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
+    ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
     return observed, findings, summary, failures, cache
 
 
@@ -175,7 +175,7 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
 
 
 def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
-    """The stage's last words; `measured` is what was measured of the symptom that was asked for."""
+    """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
         if options.check == str(Kind.ACCURACY):
             if measured:
@@ -185,7 +185,9 @@ def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed
         ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
         if measured:
             raise Stop(Exit.NOTHING_FAILED, f"{ended}. {measured}.")
-        raise Stop(Exit.NOTHING_FAILED, f"{ended}. To look for what raises nothing, use --check with {FORMS}.")
+        raise Stop(
+            Exit.NOTHING_FAILED, f"{ended}. To look for a problem that raises no exception, use --check with {FORMS}."
+        )
     if measured:
         ui.note(measured)
     failures = list(blamed.failures)
@@ -194,15 +196,15 @@ def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed
     if blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
-            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{observed_failures.excerpt(chosen.failure)}",
+            "The program fails without torch.compile too, so the compiler is not to blame: "
+            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
         )
-    if not blamed.settled:  # what a graph must show, if one is to settle it
+    if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)
     ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
     for number, failure in enumerate(failures):
         if number != index:
-            ui.note(f"Also failed: {failure.signature.summary()} (take it with --failure {number})")
+            ui.note(f"Also failed: {failure.signature.summary()} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
-        ui.note(f"It was in this compile step: {chosen.failure.step}")
+        ui.note(f"The program was in this compile step: {chosen.failure.step}")
