@@ -63,8 +63,8 @@ def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:
     found = check_claims(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
-    assert (found.candidate.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
-    assert found.candidate.facts.layer is None or not found.dropped
+    assert (found.form.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
+    assert found.form.facts.layer is None or not found.dropped
     return found.dropped
 
 

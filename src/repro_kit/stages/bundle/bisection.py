@@ -1,4 +1,4 @@
-"""What a bisection of the case has found, for the bundle."""
+"""The result of a bisection of the case, for the bundle."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from repro_kit.model.failure.signature import Strength
 
 
 def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown.
+    """The result of a bisection of `case`, as Markdown.
 
-    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
+    "" if there was no bisection, if it found nothing, or if it was about another failure than the case is now.
     """
     directory = case.path / DIRECTORY
     state = read_state(directory)

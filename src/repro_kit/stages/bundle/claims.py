@@ -1,4 +1,4 @@
-"""What the stages before say, held against *this* `repro.py`: what cannot be shown to be about it is left out."""
+"""Check whether the results of earlier stages hold for *this* `repro.py`; drop a claim that cannot be shown."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
-#: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.
+#: The rate of a flaky failure is a rough estimate: cells that ran half as often as it asks for are accepted.
 _TOLERANCE = 2
 
-#: Whether `repro.py` is seen to fail as expected with this backend in place of its own.
+#: Whether `repro.py` fails as expected with this backend in place of its own.
 FailsWithBackend = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
 class CheckedClaims:
-    """`candidate` with the claims that hold of it, and what was dropped, with the reason, in sentences."""
+    """`form` with the claims that hold for it, and sentences about dropped claims with the reasons."""
 
-    candidate: ReproForm
+    form: ReproForm
     dropped: tuple[str, ...] = ()
 
 
 def earlier(form: ReproForm, results: CaseResults) -> Tally:
-    """The runs that the stages before made of the same program, or of the script as it is, and were judged alike.
+    """The runs of the same program, or of the unchanged script, that earlier stages made.
 
     The run that made the case does not count: without its failure there would be no case.
     """
@@ -41,7 +41,7 @@ def earlier(form: ReproForm, results: CaseResults) -> Tally:
 
 
 def _as_it_is(ablation: Ablation, subject: str) -> Tally:
-    """The ablation's runs of the subject with its own recipe."""
+    """The runs in the ablation of the subject with its own recipe."""
     if ablation.subject == subject and ablation.runs:
         return Tally(ablation.failed, ablation.runs)
     own_cells = [
@@ -54,7 +54,7 @@ def _as_it_is(ablation: Ablation, subject: str) -> Tally:
 
 
 def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with: FailsWithBackend) -> CheckedClaims:
-    """`form` without what the ablation says, where that cannot be shown to be about it."""
+    """`form` without the ablation, if the ablation cannot be shown to hold for `repro.py`."""
     ablation = form.facts.ablation
     if ablation is None:
         return CheckedClaims(form)
@@ -64,32 +64,34 @@ def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with
     if not reason:
         return CheckedClaims(form)
     facts = replace(form.facts, ablation=None)
-    return CheckedClaims(replace(form, facts=facts), (f"the ablation, and the layer that it names, since {reason}",))
+    return CheckedClaims(
+        replace(form, facts=facts), (f"the ablation and the layer that the ablation names, since {reason}",)
+    )
 
 
 def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
-    """Why the ablation is not about what `repro.py` is; nothing where it is."""
+    """Why the ablation does not apply to `repro.py`; nothing if it does."""
     own_failures = {form.facts.signature.summary(), results.facts.signature.summary()}
     if ablation.failure and ablation.failure not in own_failures:
-        yield f"it is about another failure ({ablation.failure})"
+        yield f"the ablation is about another failure ({ablation.failure})"
     torch = form.facts.environment.torch
     if ablation.torch and torch and ablation.torch != torch:
-        yield f"it was made with torch {ablation.torch}"
+        yield f"the ablation was made with torch {ablation.torch}"
     if form.program is None and ablation.subject == "program":
         yield from _unlike_on_script(ablation)
     if form.program is not None and not _is_other_program(form, ablation) and _own_passed(ablation):
-        yield "the settings of repro.py itself were seen to pass in it"
+        yield "the ablation passed with the settings of repro.py itself"
     backend, failing = form.recipe.backend, first_failing(ablation.cells, ablation.recipe)
     if form.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
     passing = [cell.runs for cell in ablation.cells if _passed(cell)]
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
-        yield f"the failure comes and goes, and {runs} that passed say little (--repeat {check.repeats})"
+        yield f"the failure comes and goes, and {runs} that passed are weak evidence (use --repeat {check.repeats})"
 
 
 def _own_passed(ablation: Ablation) -> bool:
-    """Whether every cell with the subject's own settings passed."""
+    """Whether all cells with the subject's own settings passed."""
     own_cells = [
         cell
         for cell in ablation.cells
@@ -103,18 +105,18 @@ def _passed(cell: Cell) -> bool:
 
 
 def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
-    """Why an ablation of a graph is not about the script that it was taken out of."""
+    """Why an ablation of a graph does not apply to the script that the graph comes from."""
     own_cells = [cell for cell in ablation.cells if is_own(cell, ablation.recipe)]
     on_graph = {cell.recipe.backend: cell.same for cell in own_cells if cell.subject == "program"}
     on_script = {cell.recipe.backend: cell.same for cell in own_cells if cell.subject == "script"}
     if not any(on_script.values()):
-        yield "it was made on a graph of the script, not on the script itself (repro-kit ablate CASE --on both)"
+        yield "the ablation ran on a graph of the script, not on the script itself (repro-kit ablate CASE --on both)"
     elif any(on_graph.get(backend) != same for backend, same in on_script.items()):
-        yield "the script and its graph disagree on it"
+        yield "the script and its graph disagree in the ablation"
 
 
 def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBackend) -> str:
-    """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
+    """Why runs of `repro.py` contradict the layer, if the ablation ran on another program; "" if they do not."""
     failing = first_failing(ablation.cells, ablation.recipe)
     if not _is_other_program(form, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
@@ -132,7 +134,7 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
 
 
 def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
-    """Whether `repro.py` is made of a program, but not of the one whose cells were judged."""
+    """Whether `repro.py` has a program other than the one that the ablation ran on."""
     judged = form.smallest if ablation.program == "reduced" else not form.reduced
     return form.program is not None and not judged
 

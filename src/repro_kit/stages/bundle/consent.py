@@ -1,4 +1,4 @@
-"""The one gate for all that holds the model's code and nobody needs to run: trace, artifacts, logs."""
+"""The user's consent to put trace, artifacts and logs, which hold the model's code, into the bundle."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from repro_kit.ui import Ui
 
 _DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
 _EACH = 8 << 20  # bytes of one file
-_ALL = 64 << 20  # of all of them; as a zip that is less than the 25 MB that GitHub takes
+_ALL = 64 << 20  # bytes of all files; packed they are below the 25 MB that GitHub accepts
 
 
 @dataclass(frozen=True)
 class SharedText:
-    """A file that passed: its name in the bundle, its text, its role, and the bytes that were cut out of it."""
+    """A file for the bundle: its name, its text, its role, and how many bytes were cut out."""
 
     name: str
     text: str
@@ -31,33 +31,33 @@ class SharedText:
 
 @dataclass(frozen=True)
 class SharedTexts:
-    """What goes in, and in one sentence what does not."""
+    """The files that the user agreed to share, and a sentence about the files that are left out."""
 
     texts: tuple[SharedText, ...] = field(default=())
     left_out: str = ""
-    code: bool = False  # whether what shows the user's code may go in
+    code: bool = False  # whether files that show the user's code may be shared
 
     def teach(self, redactor: Redactor) -> None:
-        """Let `redactor` learn the secrets in them."""
+        """Let `redactor` learn the secrets in the texts."""
         for text in self.texts:
             redactor.learn(blank_payload_sums(text.text) if text.role == "trace" else text.text, text.name)
 
     def add_to(self, contents: Contents) -> None:
-        """Add them."""
+        """Add the texts to `contents`."""
         for text in self.texts:
             contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
 def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
-    """What the user lets pass: by ``--trace``, else by an answer on a terminal (``--yes`` is none), else nothing."""
+    """The files that the user agrees to share, by ``--trace`` or on a terminal; ``--yes`` alone is no agreement."""
     files_of = {directory: _files(case.path / name) for name, directory in _DIRECTORIES.items()}
     if not any(files_of.values()):
         return SharedTexts()
     choice = options.trace or _asked(ui)
     if choice == "no":
         return SharedTexts(
-            left_out="Trace, artifacts and logs are left out, since they hold model code; `--trace yes` puts them in, "
-            "`--trace redacted` the course of the compilation without code."
+            left_out="Trace, artifacts and logs are left out, since they hold model code. `--trace yes` includes them; "
+            "`--trace redacted` includes the trace without code."
         )
     if choice == "redacted":
         texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in files_of["trace"]]

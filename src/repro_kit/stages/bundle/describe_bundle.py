@@ -1,4 +1,4 @@
-"""Tell the story of a bundle: gather it from what the stages left, and add the texts that are made of it."""
+"""Write the story of a bundle from the results of the stages, and add the texts that are made from it."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from repro_kit.stages.bundle.forms import CaseResults, ReproForm, sources_of
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
-_ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
+_ERROR_LINES = 4  # of the message of torch.testing: the kind, the count, the greatest differences
 _NAMING_OPS, _LONGEST_NAME = 3, 70
 _FILES = {
     "repro.py": "run this",
-    "test_repro.py": "the same as a test for PyTorch's own suite (needs expecttest and numpy)",
+    "test_repro.py": "the same as a test for PyTorch's own test suite (needs expecttest and numpy)",
     "issue.md": "to paste into the bug form",
     "report.html": "the whole story as a page: open it in a browser",
     "recipe.toml": "how the program is compiled and run",
-    "env.json": "versions, settings and packages where it was seen",
+    "env.json": "versions, settings and packages where the failure occurred",
     "ablation.json": "which backend, mode and dynamic setting fails",
     "explain.html": "graph breaks, recompiles, specializations and guards in the trace",
-    STORY: "what the texts tell, for programs; `repro-kit show` and `diff` read it",
-    REDACTIONS: "what was replaced by which token, without originals",
+    STORY: "the content of the texts, for programs; `repro-kit show` and `diff` read it",
+    REDACTIONS: "which tokens replace private values, without the values",
     MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
     CHECKSUMS: "for `sha256sum -c`",
 }
@@ -65,11 +65,11 @@ _DIRECTORIES = {
 
 @dataclass(frozen=True)
 class BundleRemarks:
-    """What the stage has to say of a bundle, in sentences: what is missing, why it is not better, what was dropped."""
+    """Remarks of the stage about a bundle, as sentences."""
 
-    left_out: tuple[str, ...] = ()
-    reason: str = ""  # why it is not verified, or not minimized
-    dropped: tuple[str, ...] = ()  # claims of earlier stages that could not be shown of this repro.py, and why
+    left_out: tuple[str, ...] = ()  # what the bundle lacks
+    reason: str = ""  # why the bundle is not verified, or not minimized
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
 
 
 _NO_REMARKS = BundleRemarks()
@@ -85,13 +85,13 @@ def describe(
     *,
     code: bool,
 ) -> None:
-    """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
+    """Add the data files, the issue, the report and the README. `code`: files may show the user's code."""
     facts = without_private(form.facts, contents.redactor)
     contents.learn((facts.environment, form.recipe))
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if form.program is not None:
         contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
-    if form.program is not None and form.recipe.memory is None:  # a limit would hold for the whole suite
+    if form.program is not None and form.recipe.memory is None:  # a memory limit would apply to the whole test suite
         name = _test_name(facts.signature.kind, form.program)
         test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
@@ -105,11 +105,11 @@ def describe(
     contents.learn(replace(story, repro="", sources=()))
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():
-        contents.add_made(name, role, partial(_told, make, story, contents))
+        contents.add_made(name, role, partial(_redacted_text, make, story, contents))
 
 
-def _told(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
-    """The text that `make` makes of `story` as a reader of the bundle gets it."""
+def _redacted_text(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
+    """The text that `make` writes from the redacted `story`."""
     shown = contents.redact(replace(story, repro="", sources=()))
     named = tuple(contents.redactor.file_name(name) for name in story.named)
     return make(
@@ -133,7 +133,7 @@ def _page(story: Story) -> str:
 
 
 def _filled(text: str, code: Mapping[str, str]) -> str:
-    """`text` with the code in the places of its marks."""
+    """`text` with the code in place of its marks."""
     for mark, shown in code.items():
         text = text.replace(mark, shown)
     return text
@@ -159,9 +159,9 @@ def story_of(
     *,
     code: bool = False,
 ) -> Story:
-    """The story of `form`, whose files are in `contents`; without a `check` nothing is verified yet.
+    """The story of `form`, whose files are in `contents`. Without a `check`, the bundle is not verified.
 
-    `code`: what shows the user's code may be told.
+    `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
     captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
@@ -209,14 +209,14 @@ def story_of(
 
 
 def _command(case: Case, contents: Contents, *, code: bool) -> str:
-    """The user's command as typed, with tokens for what is the user's own."""
+    """The user's command as typed, with tokens for private words."""
     subject = case.file.subject
     name, *words = command(subject) if subject.form == "command" else ["python", *command(subject)[1:]]
     return shlex.join([name, *contents.shown_words(words, code=code)])
 
 
 def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
-    """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
+    """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
@@ -228,13 +228,13 @@ def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] 
 
 
 def _insights(case: Case) -> tuple[str, ...]:
-    """The sentences of `explain`, where it ran."""
+    """The sentences of `explain`, if it ran."""
     explained = explained_before(case)
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
 def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
-    """The nearest program that passes, its difference shown in the words of `repro.py`."""
+    """The nearest passing program, with its difference as a diff of `repro.py`."""
     twin = form.twin
     path = case.path / "minify" / (twin.file if twin else "")
     if twin is None or form.program is None or not path.is_file():
@@ -269,9 +269,9 @@ def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:
 
 
 def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bool) -> str:
-    """What `repro.py` printed when it failed; where it did not fail, the user's command.
+    """The output of the failing run of `repro.py`; if it did not fail, the output of the user's command.
 
-    What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
+    The output of the command quotes the user's files, so that a bundle with a graph has it with `code` only.
     """
     if check is not None and check.same:
         log = check.failing.output
@@ -283,7 +283,7 @@ def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bo
 
 
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
-    """The files for the README, each directory as one."""
+    """The files for the README; a directory is one entry."""
     present = {name.partition("/")[0] for name in contents.entries}
     present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
     files = [(name, purpose) for name, purpose in _FILES.items() if name in present]

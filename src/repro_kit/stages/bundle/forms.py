@@ -1,4 +1,4 @@
-"""The forms that a case's `repro.py` can take: the reduced program, the captured one, the user's own script."""
+"""The forms of `repro.py` for a case: the reduced program, the captured program, or the user's own script."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from repro_kit.program.regions import has_regions
 from repro_kit.runner.findings import read_findings
 from repro_kit.session.judging import with_tolerance
 
-_SHORTEST_SCRIPT = 120.0  # seconds that every script may take
-_EARLIER = 4  # steps of the reduction that are looked at again
-_LONGEST_HANG = 300.0  # seconds after which a script that was seen to hang is taken to hang again
+_SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
+_EARLIER = 4  # steps of the reduction that are tried too
+_LONGEST_HANG = 300.0  # most time limit of a script that hangs, in seconds
 
 
 @dataclass(frozen=True)
 class CaseResults:
-    """What the stages before left in the case."""
+    """The results of the earlier stages of a case."""
 
     observation: Observation
     observed: ObservedFailure | None
     capture: Capture | None
     reduction: Reduction | None
-    facts: Facts  # of the user's command
+    facts: Facts  # about the run of the user's command
 
 
 @dataclass(frozen=True)
 class ReproForm:
-    """One form of `repro.py`: the program in `path`, or (None) the user's script."""
+    """One form of `repro.py`: the program in `path`, or the user's script if `path` is None."""
 
     facts: Facts
-    limit: float  # seconds that a run of it may take, the start of the interpreter apart
-    note: str  # why it is not a smaller one; empty for a reduced program
+    limit: float  # time limit of a run in seconds, without the start of the interpreter
+    note: str  # why `repro.py` is not smaller; empty for a reduced program
     path: Path | None = None
     program: Program | None = None
-    reduced: bool = False  # a program that the reduction accepted
-    regions: bool = True  # autocast and no-grad regions are written as `with` blocks
-    env: Mapping[str, str] = field(default_factory=dict)  # variables that it sets before torch is imported
+    reduced: bool = False  # whether the reduction accepted the program
+    regions: bool = True  # whether autocast and no-grad regions are written as `with` blocks
+    env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
 
     @property
     def level(self) -> str:
@@ -60,16 +60,16 @@ class ReproForm:
 
     @property
     def recipe(self) -> Recipe:
-        """How it is compiled and run."""
+        """The recipe of the program; the default recipe for a script."""
         return self.program.recipe if self.program else Recipe()
 
     @property
     def smallest(self) -> bool:
-        """Whether it is the end of the reduction, which its single removals and its twin are next to."""
+        """Whether the program is the final result of the reduction, which its twin and its removals belong to."""
         return self.reduced and self.path is not None and self.path.parent.name == "minify"
 
     def carrying(self, env: Mapping[str, str]) -> ReproForm:
-        """The same, with variables that it sets itself."""
+        """A copy of the form that sets the variables `env` itself."""
         if self.program is None:
             return replace(self, env={**self.env, **env})
         recipe = self.program.recipe.with_(env={**self.program.recipe.env, **env})
@@ -77,13 +77,13 @@ class ReproForm:
 
     @property
     def source(self) -> ProgramSource:
-        """The program in the pieces that a script is made of."""
+        """The program as the parts of a script."""
         assert self.program is not None
         return source_of(self.program, regions=self.regions)
 
     @property
     def minimized(self) -> str:
-        """The reduction, in words."""
+        """The reduction in words; empty for a script."""
         if self.program is None:
             return ""
         reduction, now = self.facts.reduction, size(self.program)
@@ -95,7 +95,7 @@ class ReproForm:
             tried = sum(bool(removal.outcome) for removal in reduction.removals)
             removals = {
                 0: "nothing can be removed from it",
-                1: "the one removal that is possible does not fail alike",
+                1: "the only possible removal does not fail alike",
             }.get(tried, f"none of {tried} single removals fails alike")
             minimal = f" It is 1-minimal: {removals}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
@@ -105,13 +105,13 @@ class ReproForm:
 
     @property
     def twin(self) -> TwinFound | None:
-        """The nearest program that passes, where this is the one that it is next to."""
+        """The nearest passing program, if the form is the final result of the reduction."""
         reduction = self.facts.reduction
         return reduction.twin if self.smallest and reduction is not None else None
 
 
 def results_of(case: Case) -> CaseResults:
-    """Read what the case holds. Raises ReproKitError when there is no failure in it."""
+    """Read the results of the stages. Raises ReproKitError when the case holds no failure."""
     observation = case.load(OBSERVATION)
     at = case.file.failure_index
     observed = observation.failures[at] if at < len(observation.failures) else None
@@ -134,7 +134,7 @@ def results_of(case: Case) -> CaseResults:
 
 
 def candidates(case: Case, results: CaseResults) -> Iterator[ReproForm]:
-    """Every form that the case allows, the smallest first."""
+    """All forms that the case allows; the smallest comes first."""
     if results.capture is not None and results.capture.subject == "program":
         yield from _programs(case, results, _of_program(results))
     yield _script(results)
@@ -148,7 +148,7 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
         reduced = path.is_relative_to(case.path / "minify")
         if not reduced:
             program = with_tolerance(program, facts.failure)
-        # An earlier step shares the stored values of the last one, which lie elsewhere.
+        # An earlier step has no stored values of its own: they are in another directory.
         if text not in seen_texts and not (path.parent.name == "history" and program.stored):
             seen_texts.add(text)
             yield ReproForm(facts, LIMIT, note, path, program, reduced)
@@ -157,13 +157,13 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
 
 
 def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
-    """Where there are programs, and why each is not the smallest."""
+    """The paths of the programs, each with the reason why it is not smaller."""
     if results.reduction is not None:
         yield case.path / "minify/best.py", ""
         if results.reduction.repeats > 1 or results.facts.signature.kind in (
             Kind.TIMEOUT,
             Kind.CRASH,
-        ):  # not always the same
+        ):  # these vary between runs
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"
@@ -182,19 +182,19 @@ def _script(results: CaseResults) -> ReproForm:
         limit = min(results.observation.seconds, _LONGEST_HANG)
     kind = results.facts.signature.kind
     if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
-        measurer = "your oracle tells it" if kind is Kind.ORACLE else "repro-kit measures it"
-        reason = f"repro.py runs the script, and does not show the {kind} alone: {measurer}"
+        measurer = "your oracle checks it" if kind is Kind.ORACLE else "repro-kit measures it"
+        reason = f"repro.py runs the script, and does not check the {kind} itself: {measurer}"
     elif kind in MEASURED:
         reason = f"{kind} is counted over a run of the script, not of a graph"
     elif results.capture is not None and results.capture.subject == "program":
-        reason = ""  # why the program will not do shows in its check
+        reason = ""  # the check of the program says why the program is not used
     else:
         reason = (results.capture.note if results.capture else "") or "no graph was captured"
     return ReproForm(results.facts, limit, reason)
 
 
 def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
-    """Put `repro.py` and what it needs into `contents`; returns what was left out, in sentences."""
+    """Put `repro.py` and its files into `contents`; returns sentences about what was left out."""
     if form.program is None:
         return _fill_script(form, case, results, contents)
     assert form.path is not None
@@ -205,7 +205,7 @@ def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, 
     if form.program.stored and not include_values:
         left_out.append(
             f"Stored tensor values that repro.py loads ({', '.join(form.program.stored)}) are left out, "
-            "so that it is not self-contained; --include-values puts them in."
+            "so repro.py is not self-contained; --include-values includes them."
         )
     contents.add_text("repro.py", render_program(form.source, without_private(form.facts, contents.redactor)), "repro")
     return left_out
@@ -231,18 +231,18 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     contents.add_text("repro.py", text, "repro")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     left_out.append(
-        "Data files that the user's code opens, and packages that it needs beside torch, are not in the bundle."
+        "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
     )
     if tuple(words) != sources.argv[1:]:
         left_out.append(
-            "Values among the words of the command are replaced by tokens, with which repro.py runs it; "
-            "--include-values puts them in."
+            "Some words of the command are replaced by tokens, and repro.py passes the tokens to the script; "
+            "--include-values includes the original words."
         )
     return left_out
 
 
 def sources_of(case: Case) -> SourceFiles:
-    """The user's own files that the subject needs."""
+    """The user's own source files that the subject needs."""
     findings = read_findings(case.path / "observe" / "probe")
     return find_sources(case.file.subject, findings.modules)
 

@@ -1,4 +1,4 @@
-"""Bundle: render `repro.py`, prove it in a clean process, redact, describe and pack."""
+"""Bundle: render `repro.py`, check it in a clean process, redact, describe and pack."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
 
 _PLACE = "bundle"
-_ROUNDS = 2  # a secret that shows only in the end may be in what was checked
-_MOST_TRIES = 5  # runs of a flaky failure for one question about what it needs
-_MOST_KEPT = 5  # values that are named in one sentence
+_ROUNDS = 2  # a secret that is learned late may be in files that were made before
+_MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
+_MOST_KEPT = 5  # values in one sentence
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A candidate with its files and what its check said."""
+    """A candidate with its files and its check."""
 
     candidate: ReproForm
     contents: Contents
     check: Check
     left_out: list[str]
-    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold of it
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
 
 
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
@@ -64,7 +64,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
         if passed.code:
-            ui.progress("pages about the trace")
+            ui.progress("writing pages about the trace")
             chosen.left_out.extend(add_pages(case, chosen.contents))
         describe(
             case,
@@ -82,7 +82,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     files = contents.seal(_about(case, chosen, reason))
     if options.dry_run:
         preview(contents, files, ui)
-        ui.note(f"It would be {_standing(chosen)}.")
+        ui.note(f"The bundle would be {_standing(chosen)}.")
         raise Stop(Exit.OK, f"Nothing was written: --dry-run. The bundle would be {output}.")
     directory = case.path / _PLACE
     shutil.rmtree(directory, ignore_errors=True)
@@ -111,7 +111,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
 def _choose(
     case: Case, results: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
 ) -> tuple[_Attempt, str]:
-    """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
+    """The first verified candidate, else the first one; and why it is not smaller, or not verified."""
     chosen, reasons = _best(case, results, redactor, options, ui)
     return chosen, "; ".join(dict.fromkeys(reasons))
 
@@ -129,14 +129,14 @@ def _best(
             return work.with_proven_claims(attempt), [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
         unverified.append(attempt)
-    # One that is known to fail with what it needs, else the smallest; the user's script always is a candidate.
+    # A candidate that fails with what it needs, else the smallest; the user's script is always a candidate.
     chosen = next((attempt for attempt in unverified if attempt.check.needs), unverified[0])
     return work.with_proven_claims(chosen), [*filter(None, [chosen.candidate.note]), *chosen.check.reasons]
 
 
 @dataclass(frozen=True)
 class _Checking:
-    """Makes and checks `repro.py` in its forms."""
+    """Writes and checks `repro.py` in its forms."""
 
     case: Case
     results: CaseResults
@@ -145,7 +145,7 @@ class _Checking:
     ui: Ui
 
     def with_needs(self, form: ReproForm) -> _Attempt:
-        """`form`, checked; where it does not fail, holding what it needs of this machine as far as it may."""
+        """`form`, checked. If it passes, find what it needs, and let `repro.py` set the needed variables."""
         attempt = self.attempt(form)
         if attempt.check.same:
             return attempt
@@ -161,11 +161,11 @@ class _Checking:
         words = needs.words(variables)
         if attempt.check.verified or not words:
             return attempt
-        reason = f"it fails as expected only with {' and '.join(words)} of this machine, which the bundle does not hold"
+        reason = f"repro.py fails as expected only with {' and '.join(words)} of this machine, which the bundle lacks"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
-        """`form` with its files, run as a stranger would; `before`: runs that were made of it already."""
+        """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
         contents = Contents(self.redactor, every_word=self.options.include_values)
         left_out = fill(form, self.case, self.results, contents, include_values=self.options.include_values)
         with self._written(contents) as directory:
@@ -178,12 +178,12 @@ class _Checking:
                 on_tick=self.ui.progress,
             )
         if form.program and form.program.stored and not self.options.include_values:
-            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values puts them in)"
+            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values includes them)"
             check = replace(check, reasons=(reason,))
         return _Attempt(form, contents, check, left_out)
 
     def with_proven_claims(self, attempt: _Attempt) -> _Attempt:
-        """`attempt` with those claims of the stages before that hold of its `repro.py`."""
+        """`attempt` with the claims of earlier stages that hold for its `repro.py`."""
 
         def fails_with(backend: str) -> bool:
             self.ui.progress(f"running repro.py with backend {backend}")
@@ -192,17 +192,17 @@ class _Checking:
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
         checked_claims = check_claims(attempt.candidate, self.results, attempt.check, fails_with)
-        return replace(attempt, candidate=checked_claims.candidate, dropped=checked_claims.dropped)
+        return replace(attempt, candidate=checked_claims.form, dropped=checked_claims.dropped)
 
     def _fails(
         self, form: ReproForm, directory: Path, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
-        """Whether `repro.py` fails as expected with further variables, and files of a directory beside it."""
+        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected."""
         runs = max(repeats, min(_MOST_TRIES, earlier(form, self.results).repeats))
 
         def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
             for _ in range(runs):
-                self.ui.progress("looking for what repro.py needs of this machine")
+                self.ui.progress("looking for what repro.py needs from this machine")
                 run = run_repro(
                     self._python, directory, timeout=form.limit + _MARGIN, variables=variables, beside=beside
                 )
@@ -219,7 +219,7 @@ class _Checking:
 
     @contextmanager
     def _written(self, contents: Contents) -> Iterator[Path]:
-        """The files in a directory, removed afterwards."""
+        """Write the files to a directory, which is removed afterwards."""
         directory = self.case.path / "bundle.part"
         shutil.rmtree(directory, ignore_errors=True)
         try:
@@ -230,7 +230,7 @@ class _Checking:
 
 
 def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
-    """The manifest's own fields, redacted."""
+    """The fields of the manifest, redacted."""
     form = chosen.candidate
     env = form.facts.environment
     contents = chosen.contents
@@ -255,7 +255,7 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
 
 
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
-    """The stage's last words."""
+    """Print the remarks of the stage and its last line."""
     check, form = chosen.check, chosen.candidate
     for sentence in chosen.left_out:
         ui.note(sentence)
@@ -267,13 +267,15 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
             dict.fromkeys(f"{value.value} ({value.origin or value.kind})" for value in kept_values[:_MOST_KEPT])
         )
         more = f" and {len(kept_values) - _MOST_KEPT} more" if len(kept_values) > _MOST_KEPT else ""
-        ui.note(f"Kept as they are, since they are words of the report too: {shown}{more}; --dry-run lists them.")
+        ui.note(f"Not redacted, since they are also words of the report: {shown}{more}; --dry-run lists all.")
     if check.flaky:
-        ui.warn(f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass to call it gone.")
+        ui.warn(
+            f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass before it counts as gone."
+        )
     if not check.verified:
         ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
     elif form.program is None:
-        ui.warn(f"The bundle is not minimized, it holds the user's own script: {reason}.")
+        ui.warn(f"The bundle is not minimized, and holds the user's own script: {reason}.")
     ui.done(f"{output.name}, {_standing(chosen)}")
 
 

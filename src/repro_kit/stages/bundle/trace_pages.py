@@ -1,4 +1,4 @@
-"""Pages about the trace that go into a bundle beside it: tlparse's, and what `explain` found."""
+"""Pages about the trace for the bundle: those of tlparse, and the page of `explain`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRACE = "trace/"
 
 
 def add_pages(case: Case, contents: Contents) -> Iterator[str]:
-    """Add them to `contents`, which has the (redacted) trace; yields what could not be added, and why."""
+    """Add the pages to `contents`, which has the redacted trace; yields a sentence for pages that are left out."""
     explained = explained_before(case)
     if explained is not None:
         report = explained.report(Path(case.file.subject.cwd))
@@ -25,7 +25,7 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
         contents.add_made("explain.html", "explanation", lambda: page(contents.redact(report)))
     program = tlparse()
     if program is None:
-        yield "tlparse's pages are left out, since it is not installed: pip install 'repro-kit[tlparse]'."
+        yield "tlparse's pages are left out, since tlparse is not installed: pip install 'repro-kit[tlparse]'."
         return
     try:
         _add_tlparse(program, contents)
@@ -34,7 +34,7 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
 
 
 def _add_tlparse(program: str, contents: Contents) -> None:
-    """All files that tlparse writes; it reads the trace as it is packed, so that nothing private comes back."""
+    """Add all files that tlparse writes. It reads the redacted trace, so that its pages hold nothing private."""
     with scratch() as directory:
         logs = []
         for name, entry in contents.entries.items():
