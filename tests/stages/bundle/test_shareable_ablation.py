@@ -66,8 +66,14 @@ def ablation_of(case: Case) -> Ablation:
     first = Link("backend", "inductor", "It fails.", Side("aot", "passes", cells[1].repeat))
     links = (
         first,
-        Link("subsystem", "lowerings", "It is gone.", Side("off", "passes", bisected), Side("on", "fails", bisected)),
-        Link("op", "#1 aten.relu", "It begins with #1.", Side("#0", "passes", bisected), where=LINE),
+        Link(
+            "subsystem",
+            "lowerings",
+            "The failure is gone.",
+            Side("off", "passes", bisected),
+            Side("on", "fails", bisected),
+        ),
+        Link("op", "#1 aten.relu", "The failure begins with #1.", Side("#0", "passes", bisected), where=LINE),
     )
     setting = f"{sys.executable} -c 'import runpy; runpy.run_path('\"'\"'{path}'\"'\"')'"
     return Ablation("program", cells, chain=Chain("program", links, flips=(Flip("inductor.x", 1, 0, setting),)))

@@ -1,4 +1,4 @@
-"""How often the subject fails as it is, found out before its cells are judged: one run that passes is no evidence."""
+"""Measure how often the subject fails, before its cells run: with a flaky failure, one passing run is no evidence."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from repro_kit.reduce.flaky import ALIKE, MEASURE, Tally
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
-_ALIKE_SCRIPT = 3  # runs of a script, which take longer; its bundle is checked more often
+_ALIKE_SCRIPT = 3  # runs of a script: fewer, since a script takes longer and its bundle is checked later
 _MEASURE_SLOW = 5
 _SLOW = 30.0  # seconds of one run
 _MOST_REPEATS = 20
 
 
 def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
-    """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
+    """Count the runs of the subject with its own `recipe`, and the failing ones; none for a timed symptom."""
     own_plan = next(
         (plan for plan in plans if plan.compiled and plan.recipe == recipe and not (plan.no_effect or plan.setup)), None
     )
@@ -33,22 +33,22 @@ def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
 
 
 def repeats(tally: Tally) -> int:
-    """Runs that a cell must pass before that counts."""
+    """How many runs a cell must pass before it counts as passing."""
     return min(tally.repeats, _MOST_REPEATS)
 
 
 def rate_sentence(tally: Tally) -> str:
-    """What a flaky failure means for the cells; empty for one that came every time."""
+    """What a flaky failure means for the cells; empty if the failure occurred every time."""
     if not tally.flaky:
         return ""
     return (
-        f"The failure comes and goes ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
-        f"{repeats(tally)} runs."
+        f"The failure is flaky ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
+        f"{repeats(tally)} passing runs."
     )
 
 
 def _of(cells: Cells, own_plan: CellPlan, runs: int) -> Tally:
-    """The first run is the cell of the matrix itself."""
+    """Run the plan `runs` times; the first run is the cell of the matrix itself."""
     again = [
         replace(own_plan, name=f"{own_plan.name}, run {at}", axes={**own_plan.axes, "run": at})
         for at in range(2, runs + 1)

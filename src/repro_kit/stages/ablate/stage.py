@@ -35,14 +35,14 @@ from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
 
 _NOT_ON_SCRIPT = (
-    "The cells were run on the graph, not on the script; `repro-kit ablate CASE --on both` repeats the deciding ones "
+    "The cells were run on the graph, not on the script; `repro-kit ablate CASE --on both` repeats the deciding cells "
     "on the script."
 )
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done: the matrix, the subject's own recipe, the first cells, and who runs them."""
+    """The work of an ablation: the matrix, the subject's own recipe, the first plans, and the runner of the cells."""
 
     matrix: Matrix
     recipe: Recipe
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Judged:
-    """The matrix, judged: its cells, how often the subject fails as it is, and what follows from that."""
+    """The result of the matrix: its cells, how often the subject fails, and the diagnosis."""
 
     work: Work
     cells: list[Cell]
@@ -74,7 +74,9 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
         captured = OnProgram(case, options, ui, target, captured=True)
         confirmation = on_captured(captured, judged.cells, judged.work.recipe)
         if confirmation.disagrees:
-            ui.warn("The captured program does not behave like the reduced one; the captured one is believed.")
+            ui.warn(
+                "The captured program does not behave like the reduced one, so the ablation runs on the captured one."
+            )
             judged = _judge(case, options, ui, captured=True)
     confirmations = [confirmation, *_on_script(case, options, ui, judged)]
     ablation = _ablation(case, judged, confirmations)
@@ -92,7 +94,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
 
 
 def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
-    """Run the cells of the matrix, and those that follow from their outcome."""
+    """Run the cells of the matrix, and the cells that depend on their results."""
     work = planned(case, options, ui, captured=captured)
     ui.note(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
@@ -112,7 +114,7 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
 
 
 def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> list[Confirmation]:
-    """The deciding cells of a program on the script too, where that was asked for."""
+    """Run the deciding cells of a program on the script too, if the user asked for it."""
     is_wanted = options.on == "both" and not is_program_alone(case)
     if not is_wanted or judged.work.cells.subject != "program" or case.file.signature is None:
         return []
@@ -144,7 +146,7 @@ def _ablation(case: Case, judged: Judged, confirmations: Sequence[Confirmation])
 
 
 def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, judged: Judged) -> Ablation:
-    """`ablation` with its chain of evidence, where steps were asked for and there is a layer to begin from."""
+    """`ablation` with its chain of evidence, if there are steps to run and a layer to start from."""
     steps, target = narrow.steps_of(options), judged.work.cells.target
     if not steps or target is None or ablation.layer in (None, Layer.USER):
         return ablation
@@ -156,7 +158,7 @@ def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, ju
 
 
 def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Work:
-    """The plan; raises UsageError when the options ask for what cannot be. `captured`: not on the reduced program."""
+    """Plan the ablation. Raises UsageError for impossible options. `captured`: use the captured program."""
     capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")

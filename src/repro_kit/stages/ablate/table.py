@@ -1,4 +1,4 @@
-"""An ablation on the terminal: the plan before it runs, and the table of its cells."""
+"""An ablation on the terminal: the plan before the run, and the table of cells after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_kit.ui import Ui
 
 
 def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
-    """How many cells there are, how many of them are to be run, and about how long that takes."""
+    """How many cells there are, how many must run, and how long that takes."""
     settled = [cell for cell in map(cells.settled, plans) if cell is not None]
     without = sum(bool(cell.no_effect) for cell in settled)
     cached = len(settled) - without
@@ -29,12 +29,12 @@ def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
 
 
 def subject_words(cells: Cells) -> str:
-    """What the cells are run on, in words."""
+    """The subject of the cells, in words."""
     return f"{cells.which} program" if isinstance(cells, OnProgram) else cells.subject
 
 
 def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
-    """The cells, one line each, with what is known of them."""
+    """The cells, one line each, with the verdicts that are known."""
     rows = []
     for plan in plans:
         settled = cells.settled(plan)
@@ -44,7 +44,7 @@ def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
 
 
 def show(ablation: Ablation, ui: Ui) -> None:
-    """The matrix as tables: backends by dynamic setting, then whatever else was varied."""
+    """Print the matrix as tables: backends by dynamic setting, then the other settings."""
     table = layout(ablation)
     on = f"{ablation.program} program" if ablation.program else ablation.subject
     ui.table(f"Ablation on the {on}, {counts(ablation.cells)}", table.columns, table.rows)
@@ -56,7 +56,7 @@ def show(ablation: Ablation, ui: Ui) -> None:
 
 
 def show_workarounds(workarounds: Sequence[Workaround], ui: Ui) -> None:
-    """What was tried, and the lines of what works."""
+    """Print the workarounds that were tried, and the code of those that work."""
     ui.table(
         "Workarounds, tried on the script",
         ["least intrusive first", "", "time of a call, or what happens"],

@@ -87,7 +87,7 @@ def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Abla
     passing = [cell.runs for cell in ablation.cells if _passed(cell)]
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
-        yield f"the failure comes and goes, and {runs} that passed are weak evidence (use --repeat {check.repeats})"
+        yield f"the failure is flaky, and {runs} that passed are weak evidence (use --repeat {check.repeats})"
 
 
 def _own_passed(ablation: Ablation) -> bool:

@@ -11,7 +11,7 @@ from repro_kit.ui import Ui
 
 _WHY = {
     "repro": "what is run",
-    "source": "your own source file, which repro.py runs, since no graph fails alone",
+    "source": "your own file, which repro.py runs, since no graph fails alone",
     "values": "tensor values that repro.py loads: --include-values",
     "trace": "torch's structured trace: --trace",
     "artifact": "a graph from the trace: --trace yes",

@@ -1,4 +1,4 @@
-"""Cells on a program, the reduced or the captured one, through the oracle."""
+"""Cells on a program, the reduced or the captured one, run by the oracle."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
-_USUAL = 3.0  # seconds that a cell of a small program takes, about
-_PATIENCE = 3  # times the limit, for a cell that ran into it and is asked again, alone
+_USUAL = 3.0  # approximate seconds of a cell of a small program
+_PATIENCE = 3  # times the limit, for a cell that is run again alone since it ran into the limit
 
 
-#: A step of a reduction that went on from Dynamo's graph to Inductor's: backends before Inductor never see that.
+#: A step of a reduction that continued on Inductor's graph, which backends before Inductor never see.
 _ATEN = "aten_border"
 
 
 def reduced_program(case: Case) -> Path | None:
-    """The reduced program, where it was seen to fail alike in a fresh interpreter, and every backend compiles it."""
+    """The reduced program, if it failed alike in a fresh interpreter and every backend can compile it; else None."""
     reduction = case.current(REDUCTION)
     if reduction is None or not reduction.verified or any(step.name == _ATEN for step in reduction.steps):
         return None
@@ -40,7 +40,7 @@ def reduced_program(case: Case) -> Path | None:
 
 
 class OnProgram(Cells):
-    """Cells on a program, through the oracle: the reduced one, unless there is none or `captured` asks for that."""
+    """Cells on a program: the reduced program, or the captured one if `captured`, or if there is no reduced one."""
 
     subject = "program"
 
@@ -58,11 +58,11 @@ class OnProgram(Cells):
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
-        """The program's own."""
+        """The recipe of the program."""
         return self.program.recipe
 
     def usual(self) -> float:
-        """What the last cell took; before the first one, what the captured program took."""
+        """The time of the last cell; before the first cell, the time of the captured program."""
         verdict = self.case.load(CAPTURE).verdict
         captured = verdict.seconds if verdict else _USUAL
         expected = captured if self.which == "captured" else min(captured, _USUAL)
@@ -72,7 +72,7 @@ class OnProgram(Cells):
         return [self.text]
 
     def about(self) -> list[object]:
-        """The program's text and values, and this torch."""
+        """The text and values of the program, the time limit, and this torch."""
         inputs = sorted((path.name, path.stat().st_size) for path in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *interpreter(self.case)]
 
@@ -110,12 +110,12 @@ class OnProgram(Cells):
                 yield at, replace(self._cell(plan, self._no_verdict(verdict)), runs=runs + 1)
 
     def _ran_into_limit(self, verdict: Verdict) -> bool:
-        """Whether a cell was ended for its time, where the failure that is looked for is no hang."""
+        """Whether a cell ran into the time limit, although the expected failure is not a hang."""
         ended = verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
         return ended and (self.target is None or self.target.kind is not Kind.TIMEOUT)
 
     def _no_verdict(self, verdict: Verdict) -> Verdict:
-        """`verdict`; none where it was ended for its time once more: that is no evidence of anything."""
+        """`verdict`, or CANNOT_TELL if the cell ran into the longer limit too, which is no evidence."""
         if not self._ran_into_limit(verdict):
             return verdict
         note = f"no end after {_PATIENCE * self.timeout:.0f} s"

@@ -39,7 +39,7 @@ _HANG = 120.0  # seconds for a cell of a script that hangs
 
 
 class Abandoned(Exception):
-    """Nobody waits for the cell any more."""
+    """Raised in the thread of a cell that nobody waits for any more."""
 
 
 class OnScript(Cells):
@@ -48,18 +48,18 @@ class OnScript(Cells):
     subject = "script"
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, *, infer: bool = False) -> None:
-        """`infer`: a backend is not tried where one before it in the ladder fails alike."""
+        """`infer`: a backend is not run if an earlier backend of the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
         self.symptom = symptoms.case_symptom(case)
         if self.symptom is not None and self.symptom.timed:
-            options = replace(options, jobs=1)  # nothing may run beside what is timed
-        # What a backend costs is not in the one that does more: it may cost less.
+            options = replace(options, jobs=1)  # nothing else may run while a cell is timed
+        # Costs cannot be inferred: a backend that does more may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
         super().__init__(case, options, ui)
 
     def recipe(self) -> Recipe:
-        """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
+        """The settings of the script's first `torch.compile`; by default, Inductor's."""
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
         directories = ["observe/probe", *of_capture, "observe/eager/probe"]
         for recorded in [process for directory in directories for process in read_recorded(self.case.path / directory)]:
@@ -74,14 +74,14 @@ class OnScript(Cells):
         return Recipe()
 
     def usual(self) -> float:
-        """What the command took when it was observed."""
+        """The time of the observed run of the command."""
         return self.observation.seconds
 
     def _texts(self) -> list[str]:
         return texts(self.case)
 
     def about(self) -> list[object]:
-        """The command, its files, and this torch."""
+        """The command, its files, the expected failure, and this torch."""
         from repro_kit.case.fingerprint import command_files
 
         subject = self.case.file.subject
@@ -116,7 +116,7 @@ class OnScript(Cells):
 
     @contextmanager
     def threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
-        """Threads that run scripts; where they are left early, the scripts are killed."""
+        """Threads that run scripts. Leaving the block with an exception kills the scripts."""
         try:
             with ThreadPoolExecutor(jobs) as pool:
                 try:
@@ -132,7 +132,7 @@ class OnScript(Cells):
             raise Abandoned
 
     def _inferred(self, plan: CellPlan, cells: Iterable[Cell]) -> Cell | None:
-        """What follows from a known cell, with that one's outcome; the subject's own is always run."""
+        """The cell of `plan`, if its outcome follows from one of `cells`. The subject's own cell always runs."""
         if not plan.compiled or not plan.axes or plan.setup:
             return None
         for cell in cells:
@@ -142,12 +142,12 @@ class OnScript(Cells):
         return None
 
     def _is_static(self, plan: CellPlan, cell: Cell) -> bool:
-        """Whether dynamic=False leaves nothing to change of `cell`: dynamic=None made no size symbolic there."""
+        """Whether dynamic=False changes nothing in `cell`, since dynamic=None made no size symbolic there."""
         may_be_static = cell.static and cell.recipe.dynamic is None and plan.recipe.dynamic is False
         return may_be_static and cell.recipe.with_(dynamic=False) == plan.recipe
 
     def _does_more(self, plan: CellPlan, cell: Cell) -> bool:
-        """Whether the backend does all that another one does which fails alike."""
+        """Whether the backend of `plan` does all that the backend of `cell`, which fails alike, does."""
         backend, before = plan.recipe.backend, cell.recipe.backend
         if not self._infer or backend not in LADDER or plan.recipe.mode is not None or not cell.same:
             return False
@@ -162,7 +162,7 @@ class OnScript(Cells):
         return cell
 
     def run_once(self, plan: CellPlan) -> tuple[Verdict, bool]:
-        """One run of the plan: its verdict, and whether no size became symbolic in it."""
+        """Run the plan once; returns the verdict, and whether no size became symbolic."""
         if not plan.compiled and self.observation.eager is None:
             return self._eager_again(plan), False
         if not plan.compiled:
@@ -173,7 +173,7 @@ class OnScript(Cells):
         return verdict, summarise(directory / "trace").static
 
     def _eager_again(self, plan: CellPlan) -> Verdict:
-        """A run without torch.compile, beside the one that observe may have made."""
+        """Run the script once more without torch.compile."""
         verdict = self.verdict(eager_run.PROBE, slug(plan.name), eager_run.VARIABLES)
         doubt = eager_run.doubt(self.case.path / "ablate" / slug(plan.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
@@ -199,15 +199,15 @@ class OnScript(Cells):
         without: Sequence[str] = (),
         measure: Sequence[Measure] = (),
     ) -> Verdict:
-        """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
+        """Run the script with the arguments of `torch.compile`, settings (`config`) and variables changed.
 
-        `without` names variables of the user's that it does not get, `measure` what to measure beside the symptom.
-        What it leaves goes to `ablate/NAME` of the case.
+        `without`: variables of the user's to remove. `measure`: what to measure in addition to the symptom. The files
+        of the run go to `ablate/NAME` of the case.
         """
         kind = self.case.file.signature.kind if self.case.file.signature else None
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
         directory = self.case.path / "ablate" / name
-        shutil.rmtree(directory, ignore_errors=True)  # what an earlier run left would be read as this one's
+        shutil.rmtree(directory, ignore_errors=True)  # files of an earlier run would be read as files of this run
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
         changed: Override = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:

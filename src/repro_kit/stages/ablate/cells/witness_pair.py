@@ -1,4 +1,4 @@
-"""Where a script under the eager backend parts from one without torch.compile: in results, or in what they leave."""
+"""Find the first difference between a script with the backend 'eager' and the script without torch.compile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 
 def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
-    """The cell that tells, in its remark; none where Dynamo is not at fault, or what it compiled before is."""
+    """A cell whose note names the difference; none if Dynamo is not at fault, or fails only with cached code."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
@@ -49,7 +49,8 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     difference = parting(*calls)
     difference_kind = difference.what if difference else "none"
     verdict = replace(
-        failing.verdict, note=str(difference) if difference else "no difference was seen in what calls return or leave"
+        failing.verdict,
+        note=str(difference) if difference else "no difference was seen in the results and side effects of the calls",
     )
     cell = replace(failing, name=plan.name, verdict=verdict, changed={**axes, "parting": difference_kind})
     script.keep(plan, cell)
@@ -57,7 +58,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
 
 
 def _calls(script: OnScript, name: str, override: Override, env: dict[str, str]) -> list[WitnessedCall]:
-    """The calls of the process that made most of them."""
+    """The calls of the process with the most calls."""
     script.verdict({**override, "witness": True}, name, env)
     files = sorted((script.case.path / "ablate" / name / "probe").glob(finding(WITNESS_FILE, "*")))
     return max(map(_read, files), key=len, default=[])

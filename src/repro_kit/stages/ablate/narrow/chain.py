@@ -1,4 +1,4 @@
-"""Narrow: from the cell that fails to graph, subsystem, operator and settings, as a chain of evidence."""
+"""Narrow: from the failing cell to graph, subsystem, operator and settings, as a chain of evidence."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from repro_kit.stages.ablate.narrow.flips import flips, needs
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
 from repro_kit.ui import Ui
 
-#: Runs that a step takes, about, and seconds that it may take where it was not asked for.
+#: The approximate number of runs of a step.
 _RUNS = {"graph": 6, "subsystem": 12, "flips": 25, "needs": 4}
-_AFFORDABLE = {"auto": 300.0, None: 60.0}  # seconds of a step that nobody asked for; None: in a longer pipeline
+_AFFORDABLE = {
+    "auto": 300.0,
+    None: 60.0,
+}  # most seconds of a step that the user did not name; None: in a longer pipeline
 _CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
 
 
 def steps_of(options: AblateOptions) -> tuple[Step, ...]:
-    """The steps that are asked for, in order."""
+    """The steps that the options ask for, in order."""
     if options.narrow in (None, "auto"):
         return STEPS[1:] if options.narrow else _CHEAP
     return tuple(step for step in STEPS[1:] if step in (options.narrow or "").split(","))
@@ -37,11 +40,11 @@ def steps_of(options: AblateOptions) -> tuple[Step, ...]:
 def narrow(
     runner: Cells, cells: Sequence[Cell], recipe: Recipe, target: Signature, steps: Sequence[Step], ui: Ui
 ) -> Chain:
-    """The chain for the cell that names the layer; `recipe` is the subject's own."""
+    """The chain of evidence for the cell that names the layer. `recipe`: of the subject."""
     started = time.monotonic()
     cell = deciding(cells, recipe)
     if cell is None:
-        why = "no cell of the matrix fails in the way the subject did"
+        why = "no cell of the matrix fails like the subject"
         return Chain(runner.subject, untried=(Untried("backend", why),))
     experiments = Experiments(runner_for(runner, cell, target))
     parts = _ChainParts([_backend(cells, cell, recipe)])
@@ -54,7 +57,7 @@ def narrow(
         "flips": lambda: parts.flip(*flips(experiments, capabilities.get("settings") or (), ui)),
         "needs": lambda: parts.need(*needs(experiments, ui)),
     }
-    if "op" in steps:  # it takes the subsystem with it
+    if "op" in steps:  # the operator needs the subsystem
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
     for step, take in step_functions.items():
         if step not in steps:
@@ -77,7 +80,7 @@ def narrow(
 
 
 class _ChainParts:
-    """What the steps have found so far."""
+    """The parts of the chain that the steps have found so far."""
 
     def __init__(self, links: list[Link]) -> None:
         self.links = links
@@ -99,15 +102,15 @@ class _ChainParts:
 
 
 def _too_long(runner: Cells, step: Step) -> str:
-    """Why a step is left out that nobody asked for: on a script, it may take as long as the script, many times."""
+    """Why a step that the user did not name takes too long; "" if it does not. A step may run the script many times."""
     seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
     if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
         return ""
-    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; ask for it with repro-kit ablate --narrow {step}"
+    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; to run this step, use repro-kit ablate --narrow {step}"
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The cell that names the layer; else the first that fails alike and differs in what a experiment can take over."""
+    """The cell that names the layer; else the first failing cell whose changes an experiment can repeat."""
     failing = (
         cell
         for cell in cells
@@ -117,7 +120,7 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
-    """The first link: what the matrix has shown already."""
+    """The first link of the chain, from the cells of the matrix."""
     passing_cells = {
         passing_cell.recipe.backend: passing_cell
         for passing_cell in cells
@@ -146,7 +149,7 @@ def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
 
 
 def show(chain: Chain, ui: Ui) -> None:
-    """The chain, a line a link."""
+    """Print the chain, one line for each link."""
     for link in chain.links[1:]:
         ui.note(f"{'also: ' if link.beside else '→ '}{link.sentence}")
     for untried in chain.untried:

@@ -1,4 +1,4 @@
-"""The functions of the user's that a failure comes from, the likeliest first: what to leave to eager."""
+"""The user's functions that a failure may come from, the likeliest first: candidates to leave to eager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_kit.trace.user_code import UserCode
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function as its code object names it; `whole`: it is a frame that torch.compile was given, not a part of it."""
+    """A function as its code object names it. `whole`: it is a whole frame that torch.compile got, not a part."""
 
     name: str
     file: str
@@ -25,7 +25,7 @@ class UserFunction:
 
 
 def suspects(failure: Failure, code: UserCode) -> list[UserFunction]:
-    """Functions whose compiled code fails, innermost and likeliest first, then the frames that hold them."""
+    """The functions whose compiled code may fail, innermost and likeliest first, then the frames around them."""
     inner = [*_of_breaks(failure, code), *_of_traceback(failure), *_of_graphs(failure, code)]
     frames = _frames(failure, code)
     functions: dict[tuple[str, str, int], UserFunction] = {}
@@ -44,7 +44,7 @@ def _of_breaks(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
 
 
 def _of_traceback(failure: Failure) -> Iterator[UserFunction]:
-    """Those that the exception names, innermost first; outside of the compiler such frames only called it."""
+    """The functions that the exception messages name, innermost first."""
     for link in reversed(failure.exceptions):
         stated = re.findall(r'^\s*File "(.+)", line (\d+), in ', link.message, re.MULTILINE)
         for file, line in reversed(stated):
@@ -52,7 +52,7 @@ def _of_traceback(failure: Failure) -> Iterator[UserFunction]:
 
 
 def _of_graphs(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
-    """Those that the failing graph's statements come from: first of the operator that the failure names."""
+    """The functions of the failing graph's statements; those with the operator of the failure come first."""
     if failure.measured is not None:
         return
     origins = [origin for origin in code.origins if failure.compile_id in (None, origin.compile_id)]
@@ -66,7 +66,7 @@ def _of_graphs(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
 
 
 def _frames(failure: Failure, code: UserCode) -> list[UserFunction]:
-    """Frames that Dynamo compiled: the failing one, those that recompile, those that take longest."""
+    """The frames that Dynamo compiled: the failing one, or those that recompile most or take longest."""
     frames = [frame for frame in code.frames if failure.compile_id in (None, frame.compile_id)]
     weights: Counter[UserFunction] = Counter()
     for frame in frames:
@@ -78,7 +78,7 @@ def _frames(failure: Failure, code: UserCode) -> list[UserFunction]:
 
 
 def _around(file: str, line: int) -> Iterator[UserFunction]:
-    """The innermost function definition that holds a line; nothing where the file cannot be read."""
+    """The innermost function definition around a line; nothing if the file cannot be parsed."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
