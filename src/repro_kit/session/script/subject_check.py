@@ -27,35 +27,35 @@ _CHECK_SECONDS = 60.0
 #: The last line of output is JSON too.
 _CHECK = r"""
 import importlib.machinery, importlib.util, json, sys, tokenize, traceback
-asked = json.loads(sys.argv[1])
-told = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
+request = json.loads(sys.argv[1])
+report = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
 if importlib.util.find_spec("torch"):
     try:
         import importlib.metadata
-        told["torch"] = importlib.metadata.version("torch")
+        report["torch"] = importlib.metadata.version("torch")
     except Exception:
-        told["torch"] = ""
-if asked["module"]:
-    places, parts = None, asked["module"].split(".")
+        report["torch"] = ""
+if request["module"]:
+    search_paths, parts = None, request["module"].split(".")
     for at in range(len(parts)):
         name = ".".join(parts[: at + 1])
         try:
-            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, places)
+            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, search_paths)
         except Exception:
             spec = None
-        places = spec.submodule_search_locations if spec else None
-        told["module"] = spec is not None
-        if not places:
-            told["module"] = told["module"] and at == len(parts) - 1
+        search_paths = spec.submodule_search_locations if spec else None
+        report["module"] = spec is not None
+        if not search_paths:
+            report["module"] = report["module"] and at == len(parts) - 1
             break
-if asked["script"]:
+if request["script"]:
     try:
-        with open(asked["script"], "rb") as file:
-            compile(file.read(), asked["script"], "exec", dont_inherit=True)
+        with open(request["script"], "rb") as file:
+            compile(file.read(), request["script"], "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         kind, error, _ = sys.exc_info()
-        told["syntax"] = "".join(traceback.format_exception_only(kind, error))
-print("\n" + json.dumps(told))
+        report["syntax"] = "".join(traceback.format_exception_only(kind, error))
+print("\n" + json.dumps(report))
 """
 
 

@@ -118,7 +118,7 @@ def results_of(case: Case) -> CaseResults:
     signature = case.file.signature or (observed.signature if observed else None)
     if signature is None:
         raise ReproKitError(f"{case.path} holds no failure; collect it again.", Exit.NOTHING_FAILED)
-    others = [failure.signature.summary() for failure in observation.failures if failure is not observed]
+    other_failures = [failure.signature.summary() for failure in observation.failures if failure is not observed]
     capture = case.current(CAPTURE)
     reduction = case.current(REDUCTION)
     facts = Facts(
@@ -128,7 +128,7 @@ def results_of(case: Case) -> CaseResults:
         ablation=case.current(ABLATION),
         capture=capture,
         reduction=reduction,
-        others=tuple(others),
+        others=tuple(other_failures),
     )
     return CaseResults(observation, observed, capture, reduction, facts)
 

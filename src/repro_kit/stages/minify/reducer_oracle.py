@@ -60,13 +60,15 @@ class ReducerOracle:
         outcome = outcome_of(verdict, self._signature, Strength.REBASED if hangs else Strength.STRICT)
         if verdict.failure is None or outcome is RunOutcome.PASSES:
             return Answer(outcome, verdict.seconds, verdict.note)
-        seen = signature_of(focused(verdict.failure, self._signature))
+        seen_signature = signature_of(focused(verdict.failure, self._signature))
         if verdict.fallback_random and verdict.status is Status.FAIL:
             # Without fallback_random, the program would differ from eager even without the bug.
-            return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen.summary()}, with fallback_random on")
-        rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen, Strength.REBASED)
-        equivalent = to_data(seen) if rebased and seen.kind is not Kind.ACCURACY else None
-        return Answer(outcome, verdict.seconds, seen.summary(), equivalent)
+            return Answer(
+                RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen_signature.summary()}, with fallback_random on"
+            )
+        rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen_signature, Strength.REBASED)
+        equivalent = to_data(seen_signature) if rebased and seen_signature.kind is not Kind.ACCURACY else None
+        return Answer(outcome, verdict.seconds, seen_signature.summary(), equivalent)
 
     def adopt(self, answer: Answer) -> None:
         """Replace the signature by that of an equivalent answer."""

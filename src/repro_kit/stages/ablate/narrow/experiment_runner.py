@@ -118,11 +118,11 @@ class ExperimentRunner(ABC):
 
     def _experiment(self, verdict: Verdict, applied: Sequence[Application]) -> Experiment:
         applications = tuple(Applied(*words) for words in applied)
-        outcome, what = outcome_of(verdict, self.target, Strength.REBASED), ""
+        outcome, reason = outcome_of(verdict, self.target, Strength.REBASED), ""
         if outcome not in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
             failure = verdict.failure and signature_of(focused(verdict.failure, self.target)).summary()
-            what = f"fails otherwise: {failure}" if failure else verdict.note or str(verdict.status)
-        return Experiment(outcome, what, verdict.seconds, applications)
+            reason = f"fails otherwise: {failure}" if failure else verdict.note or str(verdict.status)
+        return Experiment(outcome, reason, verdict.seconds, applications)
 
 
 class ProgramExperiments(ExperimentRunner):

@@ -62,9 +62,9 @@ class Experiments:
         self.runs += len(variations)
         return self.runner.run(variations) if variations else []
 
-    def side(self, what: str, variation: Variation, experiment: Experiment | None = None) -> Side:
+    def side(self, label: str, variation: Variation, experiment: Experiment | None = None) -> Side:
         """The result of `variation` as one side of a link."""
-        return Side(what, (experiment or self.ask([variation])[0]).words, self.repeat(variation))
+        return Side(label, (experiment or self.ask([variation])[0]).words, self.repeat(variation))
 
     def repeat(self, variation: Variation) -> str:
         """The command that repeats this experiment by hand; "" if there is none."""
