@@ -36,16 +36,16 @@ if importlib.util.find_spec("torch"):
     except Exception:
         report["torch"] = ""
 if request["module"]:
-    search_paths, parts = None, request["module"].split(".")
+    paths, parts = None, request["module"].split(".")
     for at in range(len(parts)):
         name = ".".join(parts[: at + 1])
         try:
-            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, search_paths)
+            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, paths)
         except Exception:
             spec = None
-        search_paths = spec.submodule_search_locations if spec else None
+        paths = spec.submodule_search_locations if spec else None
         report["module"] = spec is not None
-        if not search_paths:
+        if not paths:
             report["module"] = report["module"] and at == len(parts) - 1
             break
 if request["script"]:
