@@ -202,7 +202,8 @@ def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:
             runs = json.loads(files["manifest.json"])["runs"]
             broken.append(f"{runs['same']} of {runs['made']} runs, and it is not called flaky")
         shutil.rmtree(directory)
-    promise = "a script that fails in half of the runs is called flaky, or not verified"
+    script = "a compiled script" if form is COMPILED else "a script"
+    promise = f"{script} that fails in half of the runs is called flaky, or not verified"
     return Row(promise, tries, tries - len(broken), bar, tuple(broken))
 
 

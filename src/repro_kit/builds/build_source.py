@@ -1,4 +1,7 @@
-"""The interface of a source of builds."""
+"""The interface of a source of builds.
+
+Implemented for wheels in `wheels/install.py`, for commits in `git/commits.py`, for interpreters in `interpreters.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The interface between the reducer and the code that runs programs."""
+"""The interface between the reducer and the code that runs programs.
+
+One query goes this way: `search_state.Search.first` proposes a candidate; `stages/minify/reducer_oracle.py` renders it;
+the runner's oracle sends it to a server, where `repro_probe/query/evaluate.py` runs it in eager and compiled;
+`model/failure/classify.py` makes a verdict of the reply; `model/run_outcome.py` holds that against the original's
+signature; the reducer oracle calls the outcome interesting, equivalent or neither; and `Search` accepts it or not.
+"""
 
 from __future__ import annotations
 

@@ -148,19 +148,19 @@ class Search:
         self.live, self.names = tuple(range(len(self.base.statements))), {}
         self.learn(self.oracle.record(self.program))
 
-    def first(self, proposals: Iterable[Proposal], *, fake: bool = False, alike: bool = False) -> int | None:
+    def first(self, proposals: Iterable[Proposal], *, fake: bool = False, equivalent: bool = False) -> int | None:
         """Judge proposals (edits on top of the best program) in order, and accept the first that fails alike.
 
         Returns the index of the accepted proposal, or None. `oracle.jobs` candidates are judged at a time, but the
         first in order wins, so that the outcome does not depend on timing. With `fake`, candidates that fake tensors
-        show to be invalid are skipped. With `alike`, an equivalent failure (see `Answer`) is accepted too.
+        show to be invalid are skipped. With `equivalent`, an equivalent failure (see `Answer`) is accepted too.
         """
         candidates = self._candidates(proposals)
         while True:
             batch = self._batch(candidates, fake)
             if not batch:
                 return None
-            winner = self._judge(batch, alike)
+            winner = self._judge(batch, equivalent)
             if winner is not None:
                 self._accept(winner)
                 return winner.index
@@ -196,14 +196,14 @@ class Search:
             if size_ < self.measure:
                 yield _Candidate(index, plan, built, size_, key)
 
-    def _judge(self, batch: Sequence[_Candidate], alike: bool) -> _Candidate | None:
-        """The first of `batch` that fails alike (or equivalently, with `alike`)."""
+    def _judge(self, batch: Sequence[_Candidate], equivalent: bool) -> _Candidate | None:
+        """The first of `batch` that fails alike (or equivalently, with `equivalent`)."""
         answers = self.ask([candidate.built.program for candidate in batch], [candidate.key for candidate in batch])
         for candidate, answer in zip(batch, answers, strict=False):
             if answer.interesting:
                 return candidate
             if answer.equivalent:
-                if alike:
+                if equivalent:
                     self.oracle.adopt(answer)
                     return candidate
             elif answer.outcome is RunOutcome.FAILS_OTHERWISE and answer.note:

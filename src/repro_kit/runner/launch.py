@@ -20,6 +20,15 @@ _FULL = 16 << 10  # bytes; where less is free, hardly a file can be written
 _TICK = 0.2  # seconds between calls of `on_tick`
 
 
+class EndedEarly(Exception):
+    """What runs is taken never to end: raised by `on_tick` or `on_interrupt`, and noted as a time-out."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` that it ran."""
+        super().__init__()
+        self.seconds = seconds
+
+
 @dataclass(frozen=True)
 class Run:
     """How a command ended. `exit_status` is None after a signal or a time-out; `peak_memory` in bytes."""
@@ -46,6 +55,7 @@ def launch(
     stdout: Path,
     stderr: Path,
     on_tick: Callable[[float], None] | None = None,
+    on_interrupt: Callable[[float], None] | None = None,
     memory: int | None = None,
     file_size: int | None = None,
 ) -> Run:
@@ -54,6 +64,8 @@ def launch(
     So it is where all of it takes more than `memory` bytes, when the command itself ends, and when this process ends,
     however that comes about. No file that it writes grows over `file_size` bytes. Run anew where somebody killed the
     process that keeps the limits.
+
+    `on_tick` and `on_interrupt` (at Ctrl-C) get the seconds so far; with EndedEarly they end the run as a time-out.
 
     Raises ReproKitError when the command cannot be started, OSError when it failed on a disk that is full now: what it
     did says nothing then.
@@ -64,9 +76,11 @@ def launch(
     try:
         with in_force(env):
             try:
-                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
             except KeeperDied:
-                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick)
+                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
+    except EndedEarly as early:
+        return Run(None, None, timed_out=True, seconds=early.seconds, peak_memory=0)
     except OSError as error:
         raise UsageError(f"Cannot start {argv[0]}: {error.strerror}.") from error
     except KeeperDied as died:
@@ -100,6 +114,7 @@ def _run(
     stdout: Path,
     stderr: Path,
     on_tick: Callable[[float], None] | None,
+    on_interrupt: Callable[[float], None] | None,
 ) -> Report:
     started = time.monotonic()
     with (
@@ -107,9 +122,14 @@ def _run(
         stderr.open("wb") as err,
         Kept(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
     ):
-        while not kept.wait(_TICK):
-            if on_tick is not None:
-                on_tick(time.monotonic() - started)
+        try:
+            while not kept.wait(_TICK):
+                if on_tick is not None:
+                    on_tick(time.monotonic() - started)
+        except KeyboardInterrupt:
+            if on_interrupt is not None:
+                on_interrupt(time.monotonic() - started)
+            raise
         return kept.report()
 
 

@@ -38,6 +38,7 @@ class ObserveOptions(SymptomOptions, RunOptions):
     logs: str | None = None  # further TORCH_LOGS
     debug_artifacts: bool = False
     function: str | None = None  # TORCHDYNAMO_DEBUG_FUNCTION
+    patient: bool = False  # wait until the time limit, also where a compile seems never to end
 
 
 @dataclass(frozen=True)

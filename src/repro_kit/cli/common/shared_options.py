@@ -80,7 +80,7 @@ stage_options = _decorate(
         "--timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Time limit of a run of the command, in seconds.  [{_DEFAULT.observe.timeout:g}]",
+        help=f"Time limit of a run of the command, in seconds.  [{_DEFAULT.observe.timeout:g}; less when stuck]",
     ),
     click.option(
         "--query-timeout",
@@ -218,6 +218,8 @@ def make_options(values: dict[str, Any]) -> Options:
     _check_axes(values.get("axes") or ())
     _check_oracle(values)
     given = {name: value for name, value in values.items() if name in _DEFAULT.flat() and value is not None}
+    if given.get("timeout") is not None:  # the user says how long to wait
+        given["patient"] = True
     given.setdefault("jobs", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     return _DEFAULT.with_(**given)
 

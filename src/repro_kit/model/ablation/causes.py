@@ -1,4 +1,7 @@
-"""Name the part of a layer that is at fault, from the frame that raised and from cells that leave one part out."""
+"""Correct the layer that the ladder names (`layer.py`), and name the part of it that is at fault.
+
+Both follow from the frame that raised, and from the contrasts: cells that leave one part out.
+"""
 
 from __future__ import annotations
 

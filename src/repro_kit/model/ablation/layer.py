@@ -1,4 +1,8 @@
-"""Name the layer at fault from the cells of an ablation."""
+"""Name the layer at fault from the ladder of backends.
+
+`causes.diagnose` calls `name_layer`, and corrects the layer where further cells or the frame that raised say so.
+`Cell.same` is set in `stages/ablate/cells/base.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.run_outcome import RunOutcome
 
 _LAYER_OF = {
-    "eager": Layer.DYNAMO,
+    "eager": Layer.DYNAMO,  # the backend of that name compiles nothing: Dynamo alone has been at work
     "aot_eager": Layer.AOT,
     "aot_eager_decomp_partition": Layer.DECOMPOSITION,
     "inductor": Layer.INDUCTOR,
@@ -39,7 +43,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in LADDER if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
-    before = [name for name in passing if name not in LADDER or _rank(name) < _rank(failing)]
+    before = [name for name in passing if _rank(name) < _rank(failing)]
     plain = any(not cell.compiled and cell.outcome is RunOutcome.PASSES for cell in cells)
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"

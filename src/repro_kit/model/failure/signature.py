@@ -32,9 +32,10 @@ _NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a n
 class Strength(StrEnum):
     """How much of two signatures must agree.
 
-    `STRICT` (between candidates of one search) compares everything. `REBASED` (after a change of subject or backend,
-    e.g. from script to program) ignores what such a change alters: wrapper exceptions, the size of a difference, and
-    whether a wrong value is NaN. `CROSS_VERSION` (another version of torch) ignores frames as well.
+    `STRICT` (between candidates of one search) compares all fields, and of the frames the innermost. `REBASED` (after a
+    change of subject or backend, e.g. from script to program) ignores what such a change alters: wrapper exceptions,
+    the size of a difference, and whether a wrong value is NaN. `CROSS_VERSION` (another version of torch) ignores
+    frames as well.
     """
 
     STRICT = "strict"

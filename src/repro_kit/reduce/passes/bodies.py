@@ -79,7 +79,7 @@ def _repeat(search: Search, smaller: Callable[[Program], Iterable[Program | None
 def _go_on(search: Search, programs: Iterable[Program | None]) -> bool:
     """Whether one of `programs` was accepted. The search then continues from it."""
     won = search.first(
-        (None if program is None else [Rewrite(partial(_become, program))] for program in programs), alike=True
+        (None if program is None else [Rewrite(partial(_become, program))] for program in programs), equivalent=True
     )
     if won is not None:
         search.rebase()

@@ -47,9 +47,9 @@ def public_names(search: Search) -> None:
         if form is not None:
             public[name, statement.line] = form
     everywhere = [_rewrite(name, {line: new_form}) for (name, line), new_form in public.items()]
-    if everywhere and search.first([everywhere], alike=True) is None and len(everywhere) > 1:
+    if everywhere and search.first([everywhere], equivalent=True) is None and len(everywhere) > 1:
         for edit in everywhere:
-            search.first([[edit]], alike=True)
+            search.first([[edit]], equivalent=True)
     if len(search.history) > steps:
         search.rebase()
 

@@ -31,6 +31,7 @@ def run_subject(
     findings: Path | None = None,
     copy_of: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
+    on_interrupt: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
     """Run the subject, or `argv` in its place. The case records the start, and `why` it was made.
@@ -50,6 +51,7 @@ def run_subject(
             stdout=directory / "stdout.txt",
             stderr=directory / "stderr.txt",
             on_tick=on_tick,
+            on_interrupt=on_interrupt,
         )
     return _ended_by_the_timer(ended, timeout)
 

@@ -26,6 +26,7 @@ from repro_kit.session.judging import with_tolerance
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _EARLIER = 4  # steps of the reduction that are tried too
+_SHORTEST_HANG = 120.0  # least time limit of a script that hangs, in seconds
 _LONGEST_HANG = 300.0  # most time limit of a script that hangs, in seconds
 
 
@@ -179,7 +180,7 @@ def _of_program(results: CaseResults) -> Facts:
 def _script(results: CaseResults) -> ReproForm:
     limit = max(3 * results.observation.seconds, _SHORTEST_SCRIPT)
     if results.observation.timed_out:
-        limit = min(results.observation.seconds, _LONGEST_HANG)
+        limit = min(max(2 * results.observation.seconds, _SHORTEST_HANG), _LONGEST_HANG)
     kind = results.facts.signature.kind
     if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
         measurer = "your oracle checks it" if kind is Kind.ORACLE else "repro-kit measures it"

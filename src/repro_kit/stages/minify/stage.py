@@ -30,6 +30,7 @@ from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
+_OF_HANGS = 100.0  # most seconds of the reduction of a hang, unless the user gives a deadline
 _CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
@@ -87,13 +88,18 @@ class _Work:
             before=[judge.answer(verdict)],
             journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,
-            deadline=self.options.deadline,
+            deadline=self._deadline(signature.kind),
             on_event=self.on_event,
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
         smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
         return replace(result, program=smallest), failure
+
+    def _deadline(self, kind: Kind) -> float:
+        """The time limit of a reduction in seconds; by default shorter for a hang, whose queries take half a minute."""
+        usual = self.options.deadline == MinifyOptions.deadline
+        return min(self.options.deadline, _OF_HANGS) if usual and kind is Kind.TIMEOUT else self.options.deadline
 
     def at_aten(
         self, case: Case, result: Result, failure: Failure | None, signature: Signature

@@ -21,6 +21,7 @@ from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
 from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
+from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
@@ -73,6 +74,7 @@ def observe_once(
         shutil.rmtree(directory / name, ignore_errors=True)
     for name in ("trace", "logs"):
         (directory / name).mkdir(parents=True)
+    watch = CompileWatch(directory, ui, decides=not options.patient)
     observed = run_subject(
         case,
         directory,
@@ -81,8 +83,11 @@ def observe_once(
         **_probed(symptom),
         env=_logging(directory),
         copy_of=copy_of,
-        on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
+        on_tick=watch.tick,
+        on_interrupt=watch.interrupted,
     )
+    if watch.reason:
+        ui.warn(watch.reason)
     users_logs.give_back(directory, ui)
     return observed, read_findings(directory / "probe"), summarise(directory / "trace")
 

@@ -63,6 +63,8 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """The time of the last cell; before the first cell, the time of the captured program."""
+        if self.target is not None and self.target.kind is Kind.TIMEOUT:
+            return self.timeout
         verdict = self.case.load(CAPTURE).verdict
         captured = verdict.seconds if verdict else _USUAL
         expected = captured if self.which == "captured" else min(captured, _USUAL)

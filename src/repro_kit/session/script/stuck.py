@@ -1,0 +1,145 @@
+"""A compile that seems never to end: say so while it runs, and take it for the failure by a stated rule.
+
+A compile is taken never to end when it has used `limit` CPU seconds, or has slept for as many seconds, while nothing
+was written to torch's trace, to the recorded graphs, or to the program's output. The limit grows with the graph: 45 s
+and half a second for each statement; ten times that under autotuning; 180 s where Dynamo has made no graph yet. CPU
+seconds are counted, so that a busy machine is no hang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from repro_kit.runner.findings import read_findings
+from repro_kit.runner.launch import EndedEarly
+from repro_kit.trace import summarise
+from repro_kit.ui import Ui
+
+_BASE, _EACH = 45.0, 0.5  # seconds, and seconds for each statement
+_TRACING = 180.0  # seconds, without a graph
+_AUTOTUNING = 10  # times the limit
+_ASLEEP = 0.05  # of one core: a process that waits for itself
+_SPOKEN = 60.0  # seconds without a sign after which the live line says so
+_LOOK = 2.0  # seconds between looks
+_STACKS = 2.0  # seconds that the processes have to write down where they are
+_GRAPH = re.compile(r"of graph (\S+?)(?=[,\s]|$)")
+
+
+class CompileWatch:
+    """Watches one run whose trace, logs and findings go below `directory`."""
+
+    def __init__(self, directory: Path, ui: Ui, *, decides: bool) -> None:
+        """`decides`: end the run by the rule above; else only say what is seen."""
+        self._directory, self._ui, self._decides = directory, ui, decides
+        self._looked = 0.0
+        self._began = time.time()
+        self._sign: float | None = None  # time of the last change of a file
+        self._cpu = 0.0  # seconds that the processes had used by then
+        self._step: str | None = None
+        self.reason = ""  # why the run was ended, in a sentence
+
+    def tick(self, seconds: float) -> None:
+        """Look; `seconds` since the run began. Raises EndedEarly where the rule says so."""
+        if seconds - self._looked >= _LOOK:
+            self._looked = seconds
+            self._look()
+        silent = self.silent
+        if self._step and silent >= _SPOKEN:
+            self._ui.progress(f"running, {seconds:.0f} s; {self._step}: no sign for {silent:.0f} s")
+        else:
+            self._ui.progress(f"running, {seconds:.0f} s")
+        if self._decides and self._step and self._is_stuck(silent):
+            self.end(seconds)
+
+    def interrupted(self, seconds: float) -> None:
+        """Ctrl-C: where a compile seems stuck, offer to take that for the failure, which raises EndedEarly."""
+        if not self._step or self.silent < _SPOKEN or self._ui.yes:
+            return
+        if self._ui.confirm(f"{self._step} has given no sign for {self.silent:.0f} s. Take that for the failure?"):
+            self.reason = f"{self._step} was ended by you after {self.silent:.0f} s without a sign."
+            self.end(seconds)
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the last sign."""
+        return time.time() - (self._sign or self._began)
+
+    def end(self, seconds: float) -> None:
+        """Have the processes write down where they are, and raise EndedEarly."""
+        for process in self._processes():
+            with suppress(psutil.Error, OSError):
+                os.kill(process.pid, signal.SIGALRM)  # the probe's signal for it (repro_probe/common/stacks.py)
+        until = time.monotonic() + _STACKS
+        while time.monotonic() < until and not read_findings(self._directory / "probe").stacks:
+            time.sleep(0.1)
+        raise EndedEarly(seconds)
+
+    def _look(self) -> None:
+        newest = max((path.stat().st_mtime for path in self._files()), default=None)
+        if newest is not None and newest > (self._sign or 0):
+            self._sign, self._cpu, self._step = newest, self._used(), None
+        elif self._step is None and self.silent >= min(_BASE, _SPOKEN) / 2:
+            self._step = summarise(self._directory / "trace").open_step
+
+    def _files(self) -> Iterator[Path]:
+        yield from (self._directory / "trace").glob("*")
+        yield from (self._directory / "probe").glob("events-*")
+        yield from (path for name in ("stdout.txt", "stderr.txt") if (path := self._directory / name).exists())
+
+    def _is_stuck(self, silent: float) -> bool:
+        limit = self._limit()
+        if silent < limit:
+            return False
+        used = self._used() - self._cpu
+        if used < limit and used > _ASLEEP * silent:
+            return False
+        how = f"used {used:.0f} CPU seconds" if used >= limit else f"slept for {silent:.0f} s"
+        self.reason = (
+            f"{self._step} was taken never to end: it {how} without a sign (the limit for its graph is {limit:.0f} s). "
+            "--timeout S waits for S seconds instead."
+        )
+        return True
+
+    def _limit(self) -> float:
+        found = _GRAPH.search(self._step or "")
+        graphs = [graph for graph in self._graphs() if found and _of_compile(graph, found.group(1))]
+        if not graphs:
+            return _TRACING
+        statements = max(str(graph.get("code", "")).count("\n") for graph in graphs)
+        tuned = any("max_autotune" in (text := json.dumps(graph)) or "max-autotune" in text for graph in graphs)
+        return (_BASE + _EACH * statements) * (_AUTOTUNING if tuned else 1)
+
+    def _graphs(self) -> Iterator[dict[str, object]]:
+        for path in (self._directory / "probe").glob("graph-*.json"):
+            with suppress(OSError, ValueError):
+                yield json.loads(path.read_text(encoding="utf-8"))
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        for process in read_findings(self._directory / "probe").processes:
+            with suppress(psutil.Error):
+                yield psutil.Process(process.pid)
+
+    def _used(self) -> float:
+        """CPU seconds of the processes that compile, and of the compilers that they started."""
+        total = 0.0
+        for process in self._processes():
+            with suppress(psutil.Error):
+                for member in (process, *process.children(recursive=True)):
+                    with suppress(psutil.Error):
+                        times = member.cpu_times()
+                        total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+
+def _of_compile(graph: dict[str, object], compile_id: str) -> bool:
+    """Whether a recorded graph is of this compile id (``0/0``), whatever its attempt (``0/0_1``)."""
+    return str(graph.get("compile_id", "")).partition("_")[0] == compile_id.partition("_")[0]

@@ -1,0 +1,108 @@
+"""The rule by which a compile is taken never to end, on files as a run leaves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import EndedEarly, launch
+from repro_kit.session.script.stuck import CompileWatch
+from repro_kit.ui import SilentUi
+
+BUSY = "while True: pass"
+ASLEEP = "import time; time.sleep(600)"
+STEP = '{"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "attempt": 0, "has_payload": "x"}'
+
+
+@pytest.fixture(params=[BUSY, ASLEEP])
+def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    code = f"import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN)\n{request.param}"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        yield process
+        process.kill()
+
+
+def a_run(directory: Path, pid: int, *, silent: float, statements: int, mode: str | None = None) -> Path:
+    """The files of a run that began a compile and gave its last sign `silent` seconds ago."""
+    for name in ("trace", "probe"):
+        (directory / name).mkdir(parents=True)
+    begin = {"name": "inductor_compile", "ph": "B", "tid": 1, "ts": 1.0, "cat": "dynamo_timed", "args": {}}
+    text = "\t" + json.dumps(begin)
+    log = directory / "trace" / "dedicated_log_torch_trace_x.log"
+    log.write_text(f"V1120 17:29:56.314000 {pid} torch/_dynamo/utils.py:1] {STEP}\n{text}\n")
+    hello = {"pid": pid, "executable": "python", "python": "3.11", "torch": "2.13", "time": 1.0}
+    (directory / "probe" / f"hello-{pid}.json").write_text(json.dumps(hello))
+    graph = {"number": 0, "pid": pid, "compile_id": "0/0", "code": "x\n" * statements, "backend": {"mode": mode}}
+    (directory / "probe" / f"graph-0-{pid}.json").write_text(json.dumps(graph))
+    before = time.time() - silent
+    for path in (directory / "trace").iterdir():
+        os.utime(path, (before, before))
+    return directory
+
+
+def watched(directory: Path, *, decides: bool = True) -> CompileWatch:
+    watch = CompileWatch(directory, SilentUi(), decides=decides)
+    watch.tick(2.0)  # the first look finds the last sign
+    watch.tick(4.0)
+    return watch
+
+
+def test_a_compile_that_sleeps_longer_than_its_limit_is_ended(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
+        watch = CompileWatch(a_run(tmp_path, process.pid, silent=600, statements=10), SilentUi(), decides=True)
+        watch.tick(1.0)
+        with pytest.raises(EndedEarly):
+            for seconds in range(2, 20, 2):
+                watch.tick(float(seconds))
+        assert "slept for" in watch.reason and "50 s" in watch.reason and "--timeout S" in watch.reason
+        process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("silent", "statements", "mode"), [(40, 1, None), (100, 200, None), (300, 1, "max-autotune")], ids=str
+)
+def test_below_the_limit_the_run_goes_on(
+    tmp_path: Path, process: subprocess.Popen[bytes], silent: float, statements: int, mode: str | None
+) -> None:
+    watched(a_run(tmp_path, process.pid, silent=silent, statements=statements, mode=mode))
+
+
+def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
+    """A process that wants to compute, and got a few seconds of the last ten minutes, does not hang."""
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        directory = a_run(tmp_path, process.pid, silent=40, statements=1)
+        watch = watched(directory)
+        time.sleep(3)
+        for path in (directory / "trace").iterdir():  # 3 s of 50: more than a sleeper takes, less than the limit
+            os.utime(path, (time.time() - 50, time.time() - 50))
+        watch.tick(6.0)
+        process.kill()
+
+
+def test_without_a_rule_it_only_speaks(tmp_path: Path, process: subprocess.Popen[bytes]) -> None:
+    watch = watched(a_run(tmp_path, process.pid, silent=600, statements=1), decides=False)
+    assert watch.silent > 500 and watch.reason == ""
+
+
+def test_a_run_that_is_ended_early_counts_as_a_time_out(tmp_path: Path) -> None:
+    def tick(seconds: float) -> None:
+        raise EndedEarly(seconds)
+
+    ran = launch(
+        [sys.executable, "-c", ASLEEP],
+        cwd=tmp_path,
+        env=dict(os.environ),
+        timeout=60,
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        on_tick=tick,
+    )
+    assert ran.timed_out and ran.exit_status is None and ran.seconds < 30
