@@ -45,7 +45,7 @@ class Blame:
 
 
 @dataclass(frozen=True)
-class _Runs:
+class _Reruns:
     """How to run the subject again. `copy_of`: the compiler cache without which it does not fail."""
 
     case: Case
@@ -70,7 +70,7 @@ def begin(
     chosen = failures[observed_failures.index_of(options.failure, failures)]
     if copy_of is None and _a_graph_may_tell(chosen):
         return Blame(None, tuple(failures), settled=False)
-    runs = _Runs(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
+    runs = _Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
     eager = _eager(runs)
     if not eager.passes:
         return _not_passed(failures, chosen, eager, timed_out=observed.timed_out)
@@ -83,7 +83,7 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
     """Judge a failure by more runs of the subject, since no graph fails alone."""
     failures = list(observation.failures)
     chosen = failures[case.file.failure_index]
-    runs = _Runs(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
+    runs = _Reruns(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
     if observation.eager is None:
         eager = _eager(runs)
         if not eager.passes:
@@ -98,7 +98,7 @@ def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
     return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
 
 
-def _eager(runs: _Runs) -> EagerRun:
+def _eager(runs: _Reruns) -> EagerRun:
     runs.ui.progress("running the program without torch.compile")
     return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit)
 
@@ -115,7 +115,7 @@ def _of_the_user(failure: ObservedFailure) -> bool:
     return failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
 
 
-def _passed(runs: _Runs, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
+def _passed(runs: _Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, failures))
     if chosen.source == "measured" or not _of_the_user(chosen):
         return Blame(Status.PASS, wrong)
@@ -143,7 +143,7 @@ def _passed(runs: _Runs, failures: list[ObservedFailure], chosen: ObservedFailur
     return Blame(Status.PASS, wrong)
 
 
-def _differs(runs: _Runs) -> bool:
+def _differs(runs: _Reruns) -> bool:
     """Whether a compiled call differs from the same call in eager, compared in one process."""
     runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
     directory = runs.case.path / "observe" / "compared"
@@ -155,7 +155,7 @@ def _differs(runs: _Runs) -> bool:
     return wrong_result(calls) is not None or any(call.raised for call in calls)
 
 
-def _unconfirmed(runs: _Runs, chosen: ObservedFailure) -> str:
+def _unconfirmed(runs: _Reruns, chosen: ObservedFailure) -> str:
     """Why two more compiled runs and one more run in eager do not confirm the failure; empty if they do."""
     for number, compiled in enumerate(_AGAIN, start=1):
         how = "with" if compiled else "without"
