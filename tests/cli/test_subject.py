@@ -10,7 +10,7 @@ import pytest
 
 from repro_kit.builds.interpreters import default_python, find_python
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.session.script.subject import recognise
+from repro_kit.session.script.subject_check import recognise
 
 pytestmark = pytest.mark.torch
 

@@ -16,7 +16,7 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate import stage
 from repro_kit.stages.bundle.bisection import bisected
-from repro_kit.stages.bundle.forms import candidates, known
+from repro_kit.stages.bundle.forms import candidates, results_of
 from repro_kit.ui import SilentUi
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -60,7 +60,7 @@ def case(tmp_path: Path) -> Case:
 
 def test_what_is_about_the_failure_is_used(case: Case) -> None:
     assert stage.planned(case, AblateOptions(), SilentUi()).cells.subject == "program"
-    assert [candidate.level for candidate in candidates(case, known(case))] == ["program", "script"]
+    assert [candidate.level for candidate in candidates(case, results_of(case))] == ["program", "script"]
 
 
 @pytest.mark.parametrize("skipped", [True, False], ids=["capture was skipped", "the records claim to be done"])
@@ -69,7 +69,7 @@ def test_a_program_of_another_symptom_is_neither_ablated_nor_packed(case: Case, 
         case.record(StageRecord("capture", "skipped"))
     case.update(signature=Signature(Kind.RECOMPILES, message="4 recompiles, more than 3"))
     assert stage.planned(case, AblateOptions(), SilentUi()).cells.subject == "script"
-    told = known(case)
+    told = results_of(case)
     assert (told.capture, told.reduction) == (None, None)
     assert [candidate.level for candidate in candidates(case, told)] == ["script"]
 
@@ -77,13 +77,13 @@ def test_a_program_of_another_symptom_is_neither_ablated_nor_packed(case: Case, 
 def test_another_failure_of_the_same_run_does_not_take_the_first_ones_results(case: Case) -> None:
     case.update(signature=OTHER, failure_index=1)
     assert not case.is_current("capture")
-    assert known(case).capture is None
+    assert results_of(case).capture is None
 
 
 def test_another_program_makes_its_reduction_stale(case: Case) -> None:
     (case.path / "capture/program.py").write_text(PROGRAM.replace("mul", "add"))
     assert case.is_current("capture")
-    assert known(case).reduction is None
+    assert results_of(case).reduction is None
 
 
 def test_a_stage_that_only_looks_at_files_left_behind_goes_on_as_if_there_were_none(case: Case) -> None:
@@ -108,5 +108,5 @@ def test_a_bisection_of_another_failure_is_not_told(case: Case, signature: Signa
 def test_an_older_case_still_opens(case: Case) -> None:
     case.update(stages=tuple(StageRecord(it.name, it.status) for it in case.file.stages))
     again = Case.open(case.path)
-    assert again.is_current("capture") and known(again).capture is not None
+    assert again.is_current("capture") and results_of(again).capture is not None
     assert again.read("observe/run.json", Observation).eager in (None, Status.PASS)

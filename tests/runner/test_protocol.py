@@ -19,7 +19,7 @@ from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputReco
 from repro_kit.runner.findings import Process
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.recorded import RecordedEvent
-from repro_kit.session.script.watched import Watched
+from repro_kit.session.script.watched_recording import Watched
 
 READ_BY = [
     (findings.Hello, Process),

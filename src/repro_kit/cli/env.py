@@ -31,8 +31,8 @@ def command(ctx: click.Context, /, **_: object) -> None:
     from repro_kit.builds.interpreters import find_python
     from repro_kit.bundle.privacy.shareable import shareable
     from repro_kit.model.serialize import to_data
-    from repro_kit.session.script.environment import environment
-    from repro_kit.session.script.subject import check_interpreter
+    from repro_kit.session.script.interpreter_environment import environment
+    from repro_kit.session.script.subject_check import check_interpreter
 
     values = shared.merged(ctx)
     ui = shared.make_ui(values)

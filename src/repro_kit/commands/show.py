@@ -13,8 +13,8 @@ from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
-from repro_kit.stages.bundle.describe import Said, tell
-from repro_kit.stages.bundle.forms import candidates, fill, known
+from repro_kit.stages.bundle.describe_bundle import BundleRemarks, story_of
+from repro_kit.stages.bundle.forms import candidates, fill, results_of
 
 
 def story_at(target: Path) -> Story:
@@ -33,11 +33,11 @@ def _of_case(case: Case) -> Story:
     record = case.stage("bundle")
     if record is not None and record.status == "done" and case.has(f"bundle/{STORY}"):
         return read_story(_files(case.path / "bundle"), str(case.path))
-    results = known(case)
+    results = results_of(case)
     candidate = next(candidates(case, results))
     contents = Contents(Redactor())
     left_out = fill(candidate, case, results, contents, include_values=False)
-    return tell(case, results, candidate, contents, said=Said(tuple(left_out)), code=True)
+    return story_of(case, results, candidate, contents, remarks=BundleRemarks(tuple(left_out)), code=True)
 
 
 def _files(directory: Path) -> dict[str, bytes]:

@@ -1,1 +1,1 @@
-"""The stages in order: which there are, when a result is stale, and the summary at the end."""
+"""The pipeline: its stages in order, when the result of a stage is stale, and the summary at the end."""

@@ -1,4 +1,4 @@
-"""The stages: where their code is, what they depend on, and what makes their results stale."""
+"""The stages of the pipeline: the code, the dependencies and the settings of each."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.session.options import StageOptions
 from repro_kit.ui import Ui
 
-#: Options that say which cells there are.
+#: Options that select the cells of the ablation.
 MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
 
 
 class StageModule(Protocol):
-    """What a stage's module has."""
+    """The interface of the module of a stage."""
 
     def run(self, case: Case, options: Any, ui: Ui) -> None:
-        """Do the stage's work with its own part of the options; raises Stop or ReproKitError."""
+        """Run the stage with its part of the options. Raises Stop or ReproKitError."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: where its code is, what it depends on, which options shape its result."""
+    """One stage: its module, the stages it depends on, and the options that shape its result."""
 
     name: str
     module: str
-    needs: tuple[str, ...] = ()  # stages without which it can do nothing
-    uses: tuple[str, ...] = ()  # stages whose results it takes where there are any
+    needs: tuple[str, ...] = ()  # stages that must have run
+    uses: tuple[str, ...] = ()  # stages whose results are used if there are any
     settings: tuple[str, ...] = ()  # fields of the stage's own options
-    pointless: Callable[[Case], str] = lambda case: ""  # why there is nothing for it to do; empty: there is
+    pointless: Callable[[Case], str] = lambda case: ""  # why the stage has nothing to do; empty if it has work
 
     def load(self) -> StageModule:
-        """Its module, imported."""
+        """Import the module of the stage."""
         module: StageModule = importlib.import_module(self.module)
         return module
 
@@ -91,18 +91,18 @@ REGISTRY: dict[str, Stage] = {
 
 
 def prerequisites(name: str) -> list[str]:
-    """The stages that stage `name` cannot do without, in order."""
+    """The stages that must run before stage `name`, in order."""
     needed = {name}
     for stage in reversed(REGISTRY.values()):
         if stage.name in needed:
             needed.update(stage.needs)
-    return [known for known in REGISTRY if known in needed and known != name]
+    return [stage_name for stage_name in REGISTRY if stage_name in needed and stage_name != name]
 
 
 def settings_of(stage: Stage, case: Case, options: StageOptions) -> str:
-    """The options that shape the stage's result where not at their default, and the state of the command's files."""
+    """The options of the stage that differ from their defaults, and the state of the files of the user's command."""
     if not stage.needs and case.has("watched.json"):
-        return ""  # what was seen in another process cannot be seen again
+        return ""  # a run that another process recorded cannot be repeated
     default = type(options)()
     changed = [
         f"{name}={getattr(options, name)}"

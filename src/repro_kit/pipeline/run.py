@@ -1,4 +1,4 @@
-"""The pipeline: runs the stages in order on one case, and notes what became of each."""
+"""The pipeline: runs the stages in order on one case, and records how each ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.session.case_paths import bundle_path
-from repro_kit.session.interrupts import deaf, interruptible
+from repro_kit.session.interrupts import interruptible, uninterrupted
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
@@ -31,7 +31,7 @@ _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was inte
 
 @dataclass(frozen=True)
 class StageEnding:
-    """How the pipeline ended, and the sentence for the user where it ended early."""
+    """How the pipeline ended, with a sentence for the user if it ended early."""
 
     exit_code: Exit
     sentence: str = ""
@@ -40,11 +40,12 @@ class StageEnding:
 def collect(
     case: Case, options: Options, ui: Ui, names: Sequence[str] = STAGES, *, again: Collection[str] = ()
 ) -> StageEnding:
-    """Run stages `names` on `case`: those of `again` in any case, the others where their result is missing or stale.
+    """Run the stages `names` on `case`.
 
-    A stage that fails is noted in the case, and the rest does what still can be done. Raises KeyboardInterrupt when
-    interrupted (noted in the case before); ReproKitError when the disk is full, when one of `again` cannot run, and
-    when another process works on the case.
+    The stages in `again` always run; the others run if their result is missing or stale. The case records a stage that
+    fails, and the later stages do what they still can. Raises KeyboardInterrupt when interrupted, after recording this
+    in the case; ReproKitError when the disk is full, when a stage in `again` cannot run, and when another process works
+    on the case.
     """
     with interruptible(), alone(case.path), shared_oracles():
         _clear_up(case, options)
@@ -70,14 +71,14 @@ def collect(
 
 
 def _clear_up(case: Case, options: Options) -> None:
-    """Remove what killed runs have left, in the case and elsewhere, and the text of an error of long ago."""
+    """Remove the files that killed runs left, in the case and elsewhere, and the error text of an earlier run."""
     with suppress(OSError):
-        beside = bundle_path(case.path, options.bundle.output)
+        archive = bundle_path(case.path, options.bundle.output)
         remove_unfinished(case.path.rglob(".*"))
-        remove_unfinished(beside.parent.glob(f".{glob.escape(beside.name)}.*"))
+        remove_unfinished(archive.parent.glob(f".{glob.escape(archive.name)}.*"))
         (case.path / "error.txt").unlink(missing_ok=True)
-    for place in (Path(tempfile.gettempdir()), case.path / "cache"):
-        remove_abandoned(place)
+    for directory in (Path(tempfile.gettempdir()), case.path / "cache"):
+        remove_abandoned(directory)
 
 
 def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
@@ -85,7 +86,7 @@ def _is_current(case: Case, name: str, settings: str, ui: Ui) -> bool:
     if record is None or record.status != "done":
         return False
     if not case.is_current(name):
-        ui.detail(f"{name} runs again: its result is about another failure")
+        ui.detail(f"{name} runs again: the earlier result is about another failure")
         return False
     if record.settings != settings:
         ui.detail(f"{name} runs again: {settings or 'no settings'} now, {record.settings or 'none'} then")
@@ -98,19 +99,19 @@ def _why_not(case: Case, stage: Stage) -> str:
     for need in stage.needs:
         record = case.stage(need)
         if record is None:
-            return f"it needs {need}, which has not run"
+            return f"this stage needs {need}, which has not run"
         if record.status != "done":
-            return f"it needs {need}, which {_WORDS[record.status]}"
+            return f"this stage needs {need}, which {_WORDS[record.status]}"
     return stage.pointless(case)
 
 
 def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, settle: bool = False) -> StageRecord:
-    """Run one stage and note what became of it; `settle`: what it leaves open, no stage after it will settle."""
+    """Run one stage and record how it ended. `settle`: no later stage runs that could settle whose failure it is."""
     with ui.stage(stage.name) as line:
         status: StageStatus = "done"
         ending: BaseException | None = None
         try:
-            _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # unless it gets to say otherwise
+            _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # overwritten when the stage ends
             stage.load().run(case, options.of(stage.name), ui)
             if settle:
                 by_runs(case, options.observe.timeout, ui)
@@ -118,7 +119,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:
-            status, ending = "failed", None if stage.needs else error  # nothing can go on without the first one
+            status, ending = "failed", None if stage.needs else error  # no stage can go on without the first one
             ui.failed(str(error))
         except KeyboardInterrupt as interrupt:
             status, ending = "interrupted", interrupt
@@ -126,8 +127,8 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
         except Exception as error:
             status = "failed"
             ending = disk_full(error, case.path)
-            known = ending or sentence_of(error, case.path)
-            ui.failed(str(known) if known else _unexpected(case, stage.name, error))
+            understood = ending or sentence_of(error, case.path)
+            ui.failed(str(understood) if understood else _unexpected(case, stage.name, error))
         note = line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
@@ -140,9 +141,9 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
 
 @contextmanager
 def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
-    """Write the case's record undisturbed by a second Ctrl-C; a full disk leaves the record as it was."""
+    """Write the record of the case, safe from a second Ctrl-C. A full disk leaves the old record in place."""
     try:
-        with deaf():
+        with uninterrupted():
             yield
     except OSError as error:
         full = disk_full(error, case.path)
@@ -151,14 +152,14 @@ def _undisturbed(case: Case, ending: BaseException | None) -> Iterator[None]:
 
 
 def _record(case: Case, record: StageRecord) -> None:
-    """Record the stage, and drop what is known of the stages that build on it: it is stale now."""
+    """Record the stage, and drop the records of the stages that build on it, which are stale now."""
     if record.status == "skipped" and record == case.stage(record.name):
-        return  # then as now: nothing has changed
+        return  # nothing has changed since the last run
     stale = {record.name}
     for stage in REGISTRY.values():
         if stale & {*stage.needs, *stage.uses}:
             stale.add(stage.name)
-    case.update(stages=(*(known for known in case.file.stages if known.name not in stale), record))
+    case.update(stages=(*(kept_record for kept_record in case.file.stages if kept_record.name not in stale), record))
 
 
 def _exit_code(case: Case, names: Sequence[str]) -> Exit:

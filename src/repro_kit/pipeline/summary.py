@@ -1,4 +1,4 @@
-"""What is known of a case at the end, read from its files: the one source of the summary and of `--json`."""
+"""The summary of a case, read from its files; both the printed summary and `--json` come from here."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Other:
-    """A further failure of the observed run; `failure` is the number that `--failure` takes."""
+class OtherFailure:
+    """Another failure of the observed run. `failure` is its number for the option `--failure`."""
 
     failure: int
     kind: str
@@ -38,18 +38,18 @@ class CaseSummary:
     failure: str | None = None  # kind
     signature: str | None = None
     layer: str | None = None
-    sentence: str | None = None  # the ablation's, naming the layer
+    sentence: str | None = None  # from the ablation; names the layer
     statements: int | None = None
     statements_before: int | None = None
-    minimal: bool = False  # every single removal was tried, and none fails alike
-    passes_with: str | None = None  # the change that makes the nearest program which passes
-    flaky: str | None = None  # how often it fails, and how sure the reduction is
+    minimal: bool = False  # every single removal was tried, and no smaller program fails alike
+    passes_with: str | None = None  # the change that turns the program into one that passes
+    flaky: str | None = None  # how often the program fails, and how sure the reduction is
     verified: bool = False
     level: str | None = None  # "program" or "script"
-    reason: str | None = None  # why it is not verified, or not minimized
+    reason: str | None = None  # why the bundle is not verified, or not minimized
     bundle: str | None = None
     stages: tuple[StageRecord, ...] = ()
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherFailure, ...] = ()
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
 
@@ -62,10 +62,10 @@ class CaseSummary:
         return data
 
 
-def outcome(
+def case_summary(
     case: Case, exit_code: Exit, *, seconds: float, error: str | None = None, notes: Sequence[str] = ()
 ) -> CaseSummary:
-    """Read the outcome from the case: only what current stages left (a stage that is stale or failed tells nothing)."""
+    """Read the summary from the results of the current stages; stale and failed stages are left out."""
     observation = _result(case, OBSERVATION)
     capture = _result(case, CAPTURE)
     ablation = _result(case, ABLATION)
@@ -78,12 +78,12 @@ def outcome(
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER
     captured = capture.statements if capture and capture.subject == "program" else None
-    told = [
+    sentences = [
         *(observation.warnings if observation else ()),
         capture.note if capture else "",
         *(ablation.notes if ablation else ()),
         reduction.note if reduction else "",
-        *(f"another failure met while reducing: {other}" for other in (reduction.others if reduction else ())),
+        *(f"another failure met while reducing: {failure}" for failure in (reduction.others if reduction else ())),
         *notes,
     ]
     return CaseSummary(
@@ -107,7 +107,7 @@ def outcome(
         stages=case.file.stages,
         others=_others(failures, chosen),
         runs=tuple(start.why for start in starts(case)),
-        notes=tuple(dict.fromkeys(note for note in told if note)),
+        notes=tuple(dict.fromkeys(note for note in sentences if note)),
     )
 
 
@@ -118,11 +118,11 @@ def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator
         yield reduction.note
 
 
-def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[Other, ...]:
+def _others(failures: Sequence[ObservedFailure], chosen: ObservedFailure | None) -> tuple[OtherFailure, ...]:
     return tuple(
-        Other(at, str(other.failure.kind), other.signature.summary(), other.count, other.rank)
-        for at, other in enumerate(failures)
-        if other is not chosen
+        OtherFailure(number, str(failure.failure.kind), failure.signature.summary(), failure.count, failure.rank)
+        for number, failure in enumerate(failures)
+        if failure is not chosen
     )
 
 
@@ -134,4 +134,4 @@ def _result(case: Case, file: ResultFile[T]) -> T | None:
     try:
         return case.load(file)
     except ReproKitError:
-        return None  # damaged since: the outcome tells what is left
+        return None  # the file was damaged later: the summary has the other results

@@ -1,1 +1,1 @@
-"""What stages and commands share about one run of repro-kit: options, signals, oracles, and three rooms."""
+"""What stages and commands share in one run of repro-kit: options, signals, oracles, and three subpackages."""

@@ -1,4 +1,4 @@
-"""Where a case lies on disk, and whether the one that is there already is about the same thing."""
+"""The path of a case on disk, and whether an existing case there is about the same subject."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _SUFFIX = ".repro"
 
 
 def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
-    """`output` (a case, its bundle, or a directory to put it in), else ``./NAME.repro`` after the subject.
+    """The path of the case: `output` if given, else ``./NAME.repro``, named after the subject.
 
-    A failure other than the first one gets a case of its own: ``./NAME-1.repro``.
+    `output` names a case, the bundle of a case, or the directory for the case. A failure other than the first one gets
+    its own case: ``./NAME-1.repro``.
     """
     name = stem(subject) + (f"-{failure}" if failure else "") + _SUFFIX
     if output is None:
@@ -34,28 +35,28 @@ def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:
     return path / name if inside else path
 
 
-def program_place(path: Path, output: str | None) -> Path:
+def program_case_path(path: Path, output: str | None) -> Path:
     """Like `case_path`, for the program in the file or trace at `path`."""
     return case_path(Subject("script", (str(path.absolute()),), "", ""), output)
 
 
 def bundle_path(case: Path, output: str | None = None) -> Path:
-    """The archive that belongs to the case at `case`, of the form that the name `output` asks for."""
+    """The path of the archive of the case at `case`, in the format that the name `output` asks for."""
     return case.with_name(case.name + (_form(output or "") or FORMS[0]))
 
 
 def _form(name: str) -> str:
-    """``.zip``, ``.tar.gz`` …: the end of an archive's name; empty for any other."""
+    """The suffix of an archive's name (``.zip``, ``.tar.gz`` …); empty if `name` is not an archive."""
     return next((form for form in FORMS if name.endswith(form)), "")
 
 
 def is_case(path: Path) -> bool:
-    """Whether a case is at `path`, damaged or not."""
+    """Whether there is a case at `path`, damaged or not."""
     return (path / CASE_FILE).is_file()
 
 
 def stem(subject: Subject) -> str:
-    """A short name for the subject: the script's, the module's, or that of the first Python file of a command."""
+    """A short name for the subject: the name of the script, the module, or the first Python file of a command."""
     first = subject.argv[0]
     if subject.form == "module":
         return first.removesuffix(".__main__").rpartition(".")[2]
@@ -67,10 +68,10 @@ def stem(subject: Subject) -> str:
 
 @contextmanager
 def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Iterator[tuple[Case, bool]]:
-    """The case for failure number `failure` of `subject` at `path`, locked, and whether it was there before.
+    """Lock the case for failure number `failure` of `subject` at `path`; yields it, and whether it existed before.
 
-    Raises ReproKitError when something else is there, another process is at work on it, or it cannot be written;
-    nothing has changed then.
+    Raises ReproKitError, with nothing changed, when `path` holds something else, when another process works on the
+    case, and when the case cannot be written.
     """
     _look(path, subject, failure, fresh)
     try:
@@ -80,50 +81,52 @@ def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Ite
             f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
         ) from error
     with alone(path):
-        known = _look(path, subject, failure, fresh)  # it may have been made meanwhile
-        if known is not None:
-            yield known, True
+        existing = _look(path, subject, failure, fresh)  # another process may have made the case meanwhile
+        if existing is not None:
+            yield existing, True
             return
-        # First of all, so that a kill while the rest goes leaves a case that has nothing done.
+        # Created before the old files are removed: after a kill in between, the case is a new one without results.
         case = Case.create(path, subject, datetime.now(UTC).isoformat(timespec="seconds"), failure)
         _remove_others(path)
         yield case, False
 
 
 def _look(path: Path, subject: Subject, failure: int, fresh: bool) -> Case | None:
-    """The case at `path`; None where there is none, or a fresh one is to take its place."""
+    """The case at `path`; None if there is none, or if a fresh case is to replace it."""
     if not is_case(path):
         if path.is_dir() and not _is_begun(path):
-            raise UsageError(f"{path} is there already and is no case; choose another place with --output.")
+            raise UsageError(f"{path} exists and is not a case; choose another place with --output.")
         return None
     if fresh:
         return None
     case = Case.open(path)
     if not os.access(path, os.W_OK):
         raise UsageError(f"Cannot write the case {path}; choose another place with --output.")
-    known = case.file.subject
-    if (known.form, known.argv, known.cwd) != (subject.form, subject.argv, subject.cwd):
-        raise _other(path, f"another command (`{' '.join(command(known))}` in {known.cwd})")
-    if known.python != subject.python:
-        raise _other(path, f"another interpreter ({known.python})")
+    existing = case.file.subject
+    if (existing.form, existing.argv, existing.cwd) != (subject.form, subject.argv, subject.cwd):
+        raise _other(path, f"another command (`{' '.join(command(existing))}` in {existing.cwd})")
+    if existing.python != subject.python:
+        raise _other(path, f"another interpreter ({existing.python})")
     if case.file.failure_index != failure:
         raise _other(path, f"failure {case.file.failure_index} of this command")
     return case
 
 
 def _is_begun(path: Path) -> bool:
-    """Whether there is nothing in a directory but what a kill leaves of a case that was about to be made."""
+    """Whether a directory holds nothing but the first files of a case whose creation was killed."""
     return all(
         entry.name.startswith((f".{CASE_FILE}.", OWNER_FILE, f".{OWNER_FILE}.", LOCK)) for entry in path.iterdir()
     )
 
 
-def _other(path: Path, what: str) -> ReproKitError:
-    return UsageError(f"{path} is about {what}; choose another place with --output, or start anew with --fresh.")
+def _other(path: Path, subject_words: str) -> ReproKitError:
+    return UsageError(
+        f"{path} is about {subject_words}; choose another place with --output, or start anew with --fresh."
+    )
 
 
 def _remove_others(path: Path) -> None:
-    """Remove all of the old case but its lock, which is held, and what is new."""
+    """Remove the files of the old case, except the lock, which this process holds, and the new files."""
     try:
         for entry in path.iterdir():
             if entry.name in (LOCK, CASE_FILE, OWNER_FILE):

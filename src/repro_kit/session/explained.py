@@ -1,4 +1,4 @@
-"""`insights.json`: what `explain` found in a case, for whoever wants to know it."""
+"""`insights.json`: what `explain` found in a case, for other commands and stages to read."""
 
 from __future__ import annotations
 
@@ -23,49 +23,56 @@ _LARGEST = 8 << 20  # bytes of a source file
 
 @dataclass(frozen=True)
 class Explained:
-    """`insights.json`: everything that was found, and what is said about it."""
+    """`insights.json`: all insights, and the sentences and advice about them."""
 
     subject: str
     sentences: tuple[Sentence, ...]
     advice: tuple[Trial, ...]
     insights: Insights
     tried: Tried | None = None
-    state: str = ""  # as that of the `Source`
+    state: str = ""  # the `state` of the `Source`
 
     def report(self, cwd: Path) -> ExplainReport:
-        """What is shown of it."""
-        cold, warm, further = (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
-        told = (advice_section.section(self.advice, cold, warm), *sections(context_of(self.insights, cwd), further))
-        return ExplainReport(self.subject, self.sentences, told)
+        """The report that is shown to a user who is in directory `cwd`."""
+        cold, warm, further_advice = (
+            (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
+        )
+        report_sections = (
+            advice_section.section(self.advice, cold, warm),
+            *sections(context_of(self.insights, cwd), further_advice),
+        )
+        return ExplainReport(self.subject, self.sentences, report_sections)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """All fields as JSON data."""
         data: dict[str, Any] = to_data(self)
         return data
 
 
 def context_of(insights: Insights, cwd: Path) -> Context:
-    """The insights for a user who is at `cwd`, where the user's files are read."""
+    """The insights for a user who is in directory `cwd`, with access to the user's files."""
     return Context(insights, str(cwd), read_text)
 
 
 def explained_before(case: Case) -> Explained | None:
-    """What `explain` found in the script as it is now; None where it was not asked since the script was changed."""
-    found = read_before(case)
-    unchanged = found is not None and (case.has("watched.json") or found.state.endswith(" ".join(command_files(case))))
-    return found if unchanged else None
+    """What `explain` found in the script as it is now; None if it did not run since the script changed."""
+    explained = read_before(case)
+    unchanged = explained is not None and (
+        case.has("watched.json") or explained.state.endswith(" ".join(command_files(case)))
+    )
+    return explained if unchanged else None
 
 
 def read_before(case: Case) -> Explained | None:
-    """What an earlier `explain` found, in this trace or another one."""
+    """What an earlier run of `explain` found, in this trace or another one; None if there was none."""
     try:
         return case.read("insights.json", Explained) if case.has("insights.json") else None
     except ReproKitError:
-        return None  # written by another version: it is written anew
+        return None  # written by another version: the next run of `explain` replaces it
 
 
 def read_text(file: str) -> str | None:
-    """The text of a user's file that a trace names, None where there is none."""
+    """The text of a user's file that a trace names; None if it cannot be read."""
     try:
         return read_plain(Path(file), _LARGEST).decode("utf-8", "replace")
     except (OSError, ValueError, ReproKitError):

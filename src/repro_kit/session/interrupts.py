@@ -1,4 +1,4 @@
-"""Signals: SIGTERM and SIGHUP end the work as Ctrl-C does, and a record is written undisturbed."""
+"""Signals: SIGTERM and SIGHUP act like Ctrl-C, and no signal interrupts the writing of a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the work as Ctrl-C does: children killed, the case valid."""
+    """Within this block, SIGTERM and SIGHUP act like Ctrl-C: children are killed, and the case stays valid."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -22,15 +22,15 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
-    """Let no signal end the work for a while."""
+def uninterrupted() -> Iterator[None]:
+    """Ignore SIGINT, SIGTERM and SIGHUP within this block."""
     with _handling(dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)):
         yield
 
 
 @contextmanager
 def _handling(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Install `handlers` for a while; signals that are ignored (`nohup`) stay so, and other threads install none."""
+    """Install `handlers` within this block. Ignored signals (`nohup`) stay ignored. Only the main thread has any."""
     previous: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number, handler in handlers.items():

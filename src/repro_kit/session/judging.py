@@ -1,4 +1,4 @@
-"""What the judgement of a wrong result asks of the recipe of its program."""
+"""Changes to the recipe of a program that the comparison with eager needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from repro_kit.program import Program
 
 
 def with_tolerance(program: Program, failure: Failure | None) -> Program:
-    """`program` with the tolerance that a plain comparison with eager needs; as it is where the usual one does.
+    """`program` with the tolerance of `failure`; unchanged if the default tolerance is enough.
 
-    Where eager's own rounding exceeds the usual tolerance, a right compiled result would fail too.
+    If eager's own rounding error exceeds the default tolerance, a correct compiled result would fail as well.
     """
-    found, recipe = failure.tolerance if failure else None, program.recipe
-    if found is None or recipe.rtol is not None or recipe.atol is not None:
+    tolerance, recipe = failure.tolerance if failure else None, program.recipe
+    if tolerance is None or recipe.rtol is not None or recipe.atol is not None:
         return program
-    return replace(program, recipe=recipe.with_(rtol=found[0], atol=found[1]))
+    return replace(program, recipe=recipe.with_(rtol=tolerance[0], atol=tolerance[1]))
 
 
 def with_random(program: Program) -> Program:
-    """`program` with eager's random numbers: what a verdict asks for that is `fallback_random`."""
+    """`program` with eager's random numbers, which a verdict with `fallback_random` asks for."""
     return replace(program, recipe=program.recipe.with_(fallback_random=True))

@@ -1,4 +1,4 @@
-"""The options that a case was made with, in its `options.json`: flat, so that every version reads every other one's."""
+"""The options that a case was made with, in `options.json`. The file is flat, so that all versions can read it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FILE = "options.json"
 
 
 def write_options(case: Case, options: Options, *, yes: bool = False) -> None:
-    """Keep `options` in the case, and whether every question was answered with yes, which nothing reads."""
+    """Write `options` to the case, and `yes`, which nothing reads."""
     flat = {name: value for part in fields(options) for name, value in plain(options.of(part.name)).items()}
     case.write(_FILE, {**flat, "yes": True} if yes else flat)
 
 
 def read_options(case: Case) -> Options | None:
-    """The options in the case; None where it has none. Raises ReproKitError when they are damaged."""
+    """The options in the case; None if it has none. Raises ReproKitError when the file is damaged."""
     if not case.has(_FILE):
         return None
     return Options(

@@ -1,4 +1,4 @@
-"""What the user may set for a run of the pipeline: one part for each stage. Times in seconds."""
+"""The options of a run of the pipeline, one class for each stage. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class QueryOptions:
     """Limits of the runs of captured programs."""
 
     query_timeout: float = 120.0  # of one run
-    jobs: int = 1  # runs at the same time; the ablation runs the user's command as often, too
+    jobs: int = 1  # parallel runs, of programs and, in the ablation, of the user's command
 
 
 @dataclass(frozen=True)
 class SymptomOptions:
-    """What counts as the failure where nothing raises."""
+    """What counts as the failure if nothing raises."""
 
     check: str | None = None  # symptom to look for (model/measure/symptom.py): "accuracy", "recompiles>3", …
-    oracle: str | None = None  # a command that tells good (exit status 0) from bad; it runs the subject itself
+    oracle: str | None = None  # a command that runs the subject itself; exit status 0 means good
     oracle_matches: str | None = None  # regular expression for the output of a bad run
 
 
 @dataclass(frozen=True)
 class ObserveOptions(SymptomOptions, RunOptions):
-    """What is run and looked for, and what is collected beside it."""
+    """What is run, which failure is looked for, and what else is collected."""
 
     failure: int = 0  # which of the observed failures
     logs: str | None = None  # further TORCH_LOGS
@@ -43,43 +43,43 @@ class ObserveOptions(SymptomOptions, RunOptions):
 
 @dataclass(frozen=True)
 class CaptureOptions(QueryOptions, RunOptions):
-    """How the graphs are recorded and tried."""
+    """How the graphs are recorded and tested."""
 
-    check: str | None = None  # as in `SymptomOptions`; named where no graph shows it
+    check: str | None = None  # as in `SymptomOptions`; the message names it if no graph shows the symptom
 
 
 @dataclass(frozen=True)
 class AblateOptions(QueryOptions, RunOptions):
-    """Which cells there are, and what comes after them."""
+    """The cells of the ablation, and the steps after them."""
 
     preset: str = "standard"  # "quick", "standard", "full"
-    backends: tuple[str, ...] = ()  # beside torch's own and the subject's
-    axes: tuple[str, ...] = ()  # further things to vary, "NAME=VALUE,VALUE"
+    backends: tuple[str, ...] = ()  # in addition to torch's own and the subject's
+    axes: tuple[str, ...] = ()  # more settings to vary, "NAME=VALUE,VALUE"
     cross: bool = False  # all combinations of the axes
-    stop_early: bool = False  # no further cells once the layer is known
+    stop_early: bool = False  # no more cells once the layer is known
     repeat: int = 1  # runs of a cell that does not fail
-    on: str = "auto"  # what the cells are run on: "program", "script", "both", "auto" (the program where there is one)
-    workarounds: bool = False  # try what makes the script work, and measure what that costs
-    narrow: str | None = None  # steps of narrowing, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
+    on: str = "auto"  # what the cells run on: "program", "script", "both", "auto" (the program if there is one)
+    workarounds: bool = False  # try workarounds on the script, and measure what they cost
+    narrow: str | None = None  # narrowing steps, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
 
 
 @dataclass(frozen=True)
 class MinifyOptions(QueryOptions, RunOptions):
-    """When a reduction ends, and what it reduces."""
+    """The limits of a reduction, and the graph it reduces."""
 
-    budget: int = 2000  # queries of one reduction
-    deadline: float = 1800.0  # seconds of one reduction
-    border: str = "dynamo"  # graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
-    events: str | None = None  # file that gets a reduction's events as JSON lines
+    budget: int = 2000  # most queries of one reduction
+    deadline: float = 1800.0  # most seconds of one reduction
+    border: str = "dynamo"  # the graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
+    events: str | None = None  # file for the events of a reduction, as JSON lines
 
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """What the bundle shows, and where it goes."""
+    """The contents of the bundle, and its path."""
 
     include_values: bool = False
-    trace: str | None = None  # put trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
-    dry_run: bool = False  # list what a bundle would hold, write none
+    trace: str | None = None  # trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
+    dry_run: bool = False  # list the contents of the bundle, and write nothing
     output: str | None = None
 
 
@@ -88,7 +88,7 @@ StageOptions = ObserveOptions | CaptureOptions | AblateOptions | MinifyOptions |
 
 @dataclass(frozen=True)
 class Options:
-    """The parts of all stages, each under its stage's name. What several parts have is the same in all of them."""
+    """The options of all stages, each under the name of its stage. An option of several stages has one value in all."""
 
     observe: ObserveOptions = ObserveOptions()
     capture: CaptureOptions = CaptureOptions()
@@ -97,16 +97,16 @@ class Options:
     bundle: BundleOptions = BundleOptions()
 
     def of(self, stage: str) -> StageOptions:
-        """The part of stage `stage`."""
+        """The options of stage `stage`."""
         part: StageOptions = getattr(self, stage)
         return part
 
     def flat(self) -> dict[str, Any]:
-        """Every option by its name, as the command line and `options.json` have them."""
+        """All options by name, as on the command line and in `options.json`."""
         return {name: value for part in fields(self) for name, value in vars(self.of(part.name)).items()}
 
     def with_(self, **values: Any) -> Options:
-        """These, with each of `values` in every part that has it. Raises TypeError for a name that no part has."""
+        """A copy with `values` in every part that has the option. Raises TypeError for a name that no part has."""
         unknown = values.keys() - self.flat().keys()
         if unknown:
             raise TypeError(f"There is no option {', '.join(sorted(unknown))}.")

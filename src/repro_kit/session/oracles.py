@@ -1,4 +1,4 @@
-"""Open the oracle that fits the case: forked children where that is safe, fresh interpreters elsewhere."""
+"""Open the oracle that fits the case: one that forks if that is safe, else one that starts fresh interpreters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from repro_kit.runner.compiler import probes
 from repro_kit.runner.oracle import ProgramOracle
 from repro_kit.session.options import QueryOptions
 
-#: Seconds after which a program is taken to hang. Longer than repro.py waits: compile time may grow exponentially with
-#: the program, and the smallest one that is too slow here must still be too slow there.
+#: Seconds after which a program counts as hanging. The limit is longer than that of repro.py: compile time may grow
+#: exponentially with the program, and the smallest program that is too slow here must be too slow there as well.
 _HANG = 1.5 * HANG
 
-#: Forking oracles that stages share, by interpreter, cache and jobs; None: every stage opens its own.
+#: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.
 _SHARED: ContextVar[dict[tuple[str, Path, int], ProgramOracle] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
 def shared_oracles() -> Iterator[None]:
-    """Within it, stages of one case get the same forking oracle, so that torch is imported once for all of them."""
+    """Within this block, the stages of a case share one forking oracle, so that torch is imported only once."""
     shared: dict[tuple[str, Path, int], ProgramOracle] = {}
     token = _SHARED.set(shared)
     try:
@@ -38,10 +38,11 @@ def shared_oracles() -> Iterator[None]:
 
 @contextmanager
 def open_oracle(case: Case, jobs: int = 1) -> Iterator[ProgramOracle]:
-    """An oracle in the case's interpreter.
+    """An oracle that runs programs in the interpreter of the case.
 
-    Fork is not safe once an accelerator's runtime has started, so machines with one get fresh interpreters. So do
-    failures that a zygote, which has compiled before it forks, does not have.
+    Forking is not safe once the runtime of an accelerator has started, so a machine with an accelerator gets fresh
+    interpreters. So does a failure that only shows in a process that has compiled nothing before: the zygote compiles
+    before it forks.
     """
     if needs_fresh(case) or _fails_only_afresh(case):
         with fresh_oracle(case, jobs) as spawn:
@@ -51,14 +52,14 @@ def open_oracle(case: Case, jobs: int = 1) -> Iterator[ProgramOracle]:
     try:
         yield zygote
     except BaseException:
-        zygote.close()  # it starts again with the next query
+        zygote.close()  # the zygote starts again with the next query
         raise
     if _SHARED.get() is None:
         zygote.close()
 
 
 def needs_fresh(case: Case) -> bool:
-    """Whether this machine allows no forking."""
+    """Whether forking is unsafe on this machine."""
     return bool(case.load(ENVIRONMENT).accelerator)
 
 
@@ -68,7 +69,7 @@ def _fails_only_afresh(case: Case) -> bool:
 
 
 def fresh_oracle(case: Case, jobs: int = 1) -> ProgramOracle:
-    """An oracle that starts a new interpreter for every query; to be closed."""
+    """An oracle that starts a new interpreter for every query. The caller closes it."""
     return ProgramOracle(case.file.subject.python, how="spawn", cache=_cache(case), jobs=jobs)
 
 
@@ -88,5 +89,5 @@ def _zygote(python: str, cache: Path, jobs: int) -> ProgramOracle:
 
 
 def query_timeout(options: QueryOptions, kind: Kind) -> float:
-    """Seconds for one query; a hang is recognised by where it hangs, so that waiting long adds nothing."""
+    """The time limit of one query, in seconds. It is shorter for a hang, which its stack identifies."""
     return min(options.query_timeout, _HANG) if kind == Kind.TIMEOUT else options.query_timeout

@@ -1,4 +1,4 @@
-"""What the operating system refuses, as a sentence that names the file."""
+"""Errors of the operating system as sentences that name the file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from repro_kit.errors import ReproKitError, StageError, UsageError
 
-#: What is wrong with a file, or a name, that the user can do something about. Not among them: a file that is missing,
-#: which is either looked for before it is used, or our own.
+#: Errors of a file or a name that the user can mend. A missing file is not among them: a file of the user's is checked
+#: before its use, and any other missing file is a fault of repro-kit.
 _OF_A_FILE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EIO),
     *(errno.ENXIO, errno.ETXTBSY, errno.ESTALE, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST, errno.EINVAL, errno.ENODEV),
@@ -18,32 +18,34 @@ _TOO_MANY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _LONGEST = 120  # characters of a name that is shown
 
 
-def sentence_of(error: BaseException, place: Path) -> ReproKitError | None:
-    """The sentence for what the operating system refused at `place`, when `error` is that."""
+def sentence_of(error: BaseException, path: Path) -> ReproKitError | None:
+    """The sentence for `error` if the operating system refused something at `path`; else None."""
     if not isinstance(error, OSError):
         return None
-    if full := disk_full(error, place):
+    if full := disk_full(error, path):
         return full
     if error.errno in _TOO_MANY:
-        return StageError(f"The machine is short of something: {error.strerror}; try again with less.")
+        return StageError(
+            f"The machine has run out of a resource: {error.strerror}; close other programs, and try again."
+        )
     if error.errno in _OF_A_FILE and error.filename is not None:
         return UsageError(f"{shown_name(error.filename)} cannot be used: {error.strerror}.")
     return None
 
 
-def disk_full(error: BaseException, place: Path) -> ReproKitError | None:
-    """The sentence for a full disk (or quota), when `error` is that; shutil's errors tell it in their text only."""
+def disk_full(error: BaseException, path: Path) -> ReproKitError | None:
+    """The sentence for a full disk or quota; None for another `error`. Errors of shutil carry it in their text only."""
     if not isinstance(error, OSError):
         return None
     texts = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or any(text in str(error) for text in texts):
-        where = error.filename or place
+        where = error.filename or path
         return StageError(f"The disk is full at {where}; free some space and run the same command again to go on.")
     return None
 
 
 def shown_name(name: object) -> str:
-    """A file's name as text that fits into a sentence, whatever is in it."""
+    """The name of a file as short printable text for a sentence."""
     text = os.fsdecode(name) if isinstance(name, bytes) else str(name)
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"

@@ -1,4 +1,4 @@
-"""How a stage ends the pipeline early, and honestly."""
+"""How a stage ends the pipeline early."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from repro_kit.errors import Exit
 
 
 class Stop(Exception):
-    """There is nothing left to do: `sentence` says why, `exit_code` is the command's."""
+    """Ends the pipeline: `sentence` says why, and the command exits with `exit_code`."""
 
     def __init__(self, exit_code: Exit, sentence: str) -> None:
         super().__init__(sentence)

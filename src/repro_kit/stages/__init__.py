@@ -1,1 +1,1 @@
-"""The stages of the pipeline: each reads and writes a case, and shares nothing else with the others."""
+"""The stages of the pipeline. A stage reads and writes the case; stages share nothing else."""

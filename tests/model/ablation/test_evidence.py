@@ -8,13 +8,16 @@ CHAIN = Chain(
     (
         Link("backend", "inductor", "Backend 'inductor' fails, backend 'eager' passes."),
         Link(
-            "subsystem", "lowerings", "It is gone with lowerings off.", good=Side("all 3 off", "passes", "A=1 python x")
+            "subsystem",
+            "lowerings",
+            "The failure is gone with lowerings off.",
+            good=Side("all 3 off", "passes", "A=1 python x"),
         ),
-        Link("subsystem", "post_grad_passes", "It is gone with post_grad_passes off.", beside=True),
+        Link("subsystem", "post_grad_passes", "The failure is gone with post_grad_passes off.", beside=True),
         Link(
             "op",
             "#2 aten.relu.default",
-            "It begins with #2.",
+            "The failure begins with #2.",
             bad=Side("up to #2", "fails as observed"),
             where="x.py:3: relu(x)",
         ),
@@ -33,10 +36,10 @@ def test_markdown_has_both_sides_and_what_was_not_tried() -> None:
         "**inductor → lowerings → #2 aten.relu.default**",
         "",
         "- Backend 'inductor' fails, backend 'eager' passes.",
-        "- It is gone with lowerings off.",
+        "- The failure is gone with lowerings off.",
         "  - good: all 3 off: passes (`A=1 python x`)",
-        "- also: It is gone with post_grad_passes off.",
-        "- It begins with #2 (x.py:3: relu(x)).",
+        "- also: The failure is gone with post_grad_passes off.",
+        "- The failure begins with #2 (x.py:3: relu(x)).",
         "  - bad: up to #2: fails as observed",
         "- no flips named: it would take an hour",
     ]

@@ -15,7 +15,7 @@ from repro_kit.commands.intake.watched_case import take_up
 from repro_kit.errors import ReproKitError
 from repro_kit.program import parse
 from repro_kit.session.options import CaptureOptions
-from repro_kit.session.script.watched import read_watched
+from repro_kit.session.script.watched_recording import read_watched
 from repro_kit.stages.capture import stage
 from repro_kit.ui import SilentUi
 
@@ -180,7 +180,7 @@ def test_what_is_damaged_is_one_sentence(tmp_path: Path, text: str, message: str
 
 def test_a_case_without_a_graph_that_fails_alone_says_how_to_go_on(tmp_path: Path) -> None:
     from repro_kit.case.case import Subject
-    from repro_kit.session.script.watched import nothing_alone
+    from repro_kit.session.script.watched_recording import nothing_alone
 
     about = {"schema": 1, "python": "p", "torch": "2", "command": ["python", "a.py", "-x"], "cwd": "/w", "created": "t"}
     (tmp_path / "watched.json").write_text(json.dumps(about))

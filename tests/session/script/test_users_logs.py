@@ -92,9 +92,9 @@ def test_a_trace_s_directory_that_is_a_file_is_said_and_kept(tmp_path, ran):
         ("TORCH_LOGS_OUT", "gone/mine.txt", "there is no directory"),
         ("TORCH_LOGS_OUT", "directory", "it is a directory"),
         ("TORCH_LOGS_OUT", "file/mine.txt", "there is no directory"),
-        ("TORCH_TRACE", "file", "is no directory"),
-        ("TORCH_TRACE", "file/deep/er", "is no directory"),
-        ("TORCH_DTRACE", "file", "is no directory"),
+        ("TORCH_TRACE", "file", "is not a directory"),
+        ("TORCH_TRACE", "file/deep/er", "is not a directory"),
+        ("TORCH_DTRACE", "file", "is not a directory"),
     ],
 )
 def test_what_cannot_work_is_refused_before(tmp_path, name, value, expected):

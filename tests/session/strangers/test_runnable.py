@@ -64,9 +64,9 @@ def test_links_and_pipes_are_left_where_they_are(tmp_path: Path) -> None:
     [
         (b"# coding: utf-7\n# +AAo-import os\n", "is in the encoding utf-7"),
         (b"# coding: raw_unicode_escape\n# \\u000aimport os\n", "is in the encoding raw_unicode_escape"),
-        (b"# coding: no-such\n", "names an encoding that there is not"),
-        (b"\xff\xfe", "is no text"),
-        (b"a = 1\0", "is no text"),
+        (b"# coding: no-such\n", "names an encoding that does not exist"),
+        (b"\xff\xfe", "is not a text file"),
+        (b"a = 1\0", "is not a text file"),
         (b"#" * (5 << 20), "is larger than 4 MiB"),
     ],
 )
@@ -124,4 +124,4 @@ def test_all_that_runs_is_shown_or_counted(tmp_path: Path) -> None:
     shown = out.getvalue()
     assert "x = 1" in shown and shown.count("print('a')") == 200 and shown.count("print('b')") == 99
     assert "101 more lines of files/b.py" in shown and "inputs/v.pt" in shown
-    assert "torch.py is no file of a bundle; it is not taken along." in shown
+    assert "torch.py is not a file of a bundle; repro-kit leaves it out." in shown

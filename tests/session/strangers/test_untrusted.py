@@ -140,7 +140,7 @@ def test_an_unpacked_bundle_that_was_changed_is_said_to_be(tmp_path: Path) -> No
     out = io.StringIO()
     with pytest.raises(ReproKitError, match="Nothing was run"):
         verify([tmp_path], How(sys.executable), Ui(out=out, err=out))
-    assert "repro.py is not as it was packed" in out.getvalue()
+    assert "repro.py differs from the checksum in the bundle" in out.getvalue()
 
 
 @pytest.mark.parametrize(

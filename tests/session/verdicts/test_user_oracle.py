@@ -20,7 +20,7 @@ def case(tmp_path: Path) -> Case:
     ("command", "status", "kind", "note"),
     [
         ("exit 0", Status.PASS, None, "good"),
-        ("exit 125", Status.CANNOT_TELL, None, "the oracle skips it (exit status 125)"),
+        ("exit 125", Status.CANNOT_TELL, None, "the oracle gives no answer (exit status 125)"),
         ("echo loss; echo DRIFT of 3 >&2; exit 1", Status.FAIL, Kind.ORACLE, "bad: DRIFT of 3"),
         ("echo other; exit 1", Status.FAIL, Kind.RUNTIME_ERROR, "exit status 1, but no output matches 'DRIFT'"),
         ("kill -9 $$", Status.FAIL, Kind.RUNTIME_ERROR, "killed by SIGKILL, but no output matches 'DRIFT'"),
@@ -53,9 +53,9 @@ def test_one_that_cannot_be_run_ends_the_command(case):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (SymptomOptions(oracle_matches="x"), "needs --oracle"),
+        (SymptomOptions(oracle_matches="x"), "give --oracle"),
         (SymptomOptions(oracle="true", check="accuracy"), "give one of them"),
-        (SymptomOptions(oracle="true", oracle_matches="("), "no regular expression"),
+        (SymptomOptions(oracle="true", oracle_matches="("), "not a regular expression"),
     ],
 )
 def test_what_contradicts_itself_is_refused(options, word):

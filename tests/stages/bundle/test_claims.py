@@ -17,7 +17,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import parse
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -62,9 +62,9 @@ def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check
 
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:
-    found = held(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
-    assert (found.candidate.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
-    assert found.candidate.facts.layer is None or not found.dropped
+    found = check_claims(candidate, known_of(candidate), check or check_of(), lambda backend: backend in fails_with)
+    assert (found.form.facts.ablation is None) is bool(found.dropped) or candidate.facts.ablation is None
+    assert found.form.facts.layer is None or not found.dropped
     return found.dropped
 
 
@@ -104,7 +104,7 @@ def test_a_program_whose_recipe_does_less_than_the_blamed_backend_contradicts_it
 def test_cells_that_passed_once_say_little_of_a_flaky_failure() -> None:
     flaky = check_of(5, 10)
     (sentence,) = dropped(candidate_of(ablation_of()), flaky)
-    assert "one run that passed say" in sentence and f"--repeat {flaky.repeats}" in sentence
+    assert "one run that passed" in sentence and f"--repeat {flaky.repeats}" in sentence
     assert dropped(candidate_of(ablation_of(each=flaky.repeats)), flaky) == ()
     by_earlier_runs = check_of(1, 1, Tally(6, 10))
     assert dropped(candidate_of(ablation_of()), by_earlier_runs)

@@ -14,7 +14,7 @@ from promises.final_check import PLAIN, UNCLEAN, Unclean, bundled, case_of, mach
 from repro_kit.case.case import StageRecord
 from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
-from repro_kit.pipeline.summary import outcome
+from repro_kit.pipeline.summary import case_summary
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -68,7 +68,7 @@ def test_a_failure_in_every_other_run_is_called_flaky_wherever_the_failure_is_to
     rate = "it failed as expected in 5 of 10 runs"
     assert result.flaky == rate
     case.record(StageRecord("bundle", "done"))
-    assert outcome(case, Exit.OK, seconds=1.0).flaky == rate
+    assert case_summary(case, Exit.OK, seconds=1.0).flaky == rate
     manifest = json.loads(files["manifest.json"])
     assert (manifest["flaky"], manifest["runs"]) == (rate, {"made": 10, "same": 5})
     assert manifest["repeats"] > 1

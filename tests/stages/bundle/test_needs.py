@@ -106,4 +106,4 @@ def test_only_what_concerns_the_compiler_and_holds_nothing_private_is_carried() 
 
 
 def test_needs_that_were_not_told_apart_are_said_to_be() -> None:
-    assert Needs(("A", "B"), sure=False).words({}) == ("some of what is in the environment variables A, B",)
+    assert Needs(("A", "B"), sure=False).words({}) == ("some of the environment variables A, B",)

@@ -17,7 +17,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps
 from repro_kit.program import parse
 from repro_kit.stages.bundle.forms import ReproForm
-from repro_kit.stages.bundle.shareable_ablation import published
+from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
 PROGRAM = """# repro-kit program 1
 import torch
@@ -66,15 +66,21 @@ def ablation_of(case: Case) -> Ablation:
     first = Link("backend", "inductor", "It fails.", Side("aot", "passes", cells[1].repeat))
     links = (
         first,
-        Link("subsystem", "lowerings", "It is gone.", Side("off", "passes", bisected), Side("on", "fails", bisected)),
-        Link("op", "#1 aten.relu", "It begins with #1.", Side("#0", "passes", bisected), where=LINE),
+        Link(
+            "subsystem",
+            "lowerings",
+            "The failure is gone.",
+            Side("off", "passes", bisected),
+            Side("on", "fails", bisected),
+        ),
+        Link("op", "#1 aten.relu", "The failure begins with #1.", Side("#0", "passes", bisected), where=LINE),
     )
     setting = f"{sys.executable} -c 'import runpy; runpy.run_path('\"'\"'{path}'\"'\"')'"
     return Ablation("program", cells, chain=Chain("program", links, flips=(Flip("inductor.x", 1, 0, setting),)))
 
 
 def test_commands_run_what_is_in_the_bundle(case: Case) -> None:
-    told = published(ablation_of(case), case, candidate(), "", code=True)
+    told = shareable_ablation(ablation_of(case), case, candidate(), "", code=True)
     assert [cell.repeat for cell in told.cells] == [
         "TORCH_COMPILE_DISABLE=1 python repro.py",
         "TORCH_BISECT_BACKEND=aot_eager python repro.py",
@@ -92,26 +98,26 @@ def test_commands_run_what_is_in_the_bundle(case: Case) -> None:
 
 
 def test_a_graph_that_is_not_reduced_keeps_its_numbers(case: Case) -> None:
-    chain = published(ablation_of(case), case, candidate(reduced=False), "", code=True).chain
+    chain = shareable_ablation(ablation_of(case), case, candidate(reduced=False), "", code=True).chain
     assert chain is not None and chain.links[2].good is not None
     assert chain.links[2].good.repeat.endswith("TORCH_BISECT_MAX=1 python repro.py")
 
 
 def test_what_cannot_be_repeated_has_no_command(case: Case) -> None:
-    told = published(ablation_of(case), case, candidate(program=False), "", code=True)
+    told = shareable_ablation(ablation_of(case), case, candidate(program=False), "", code=True)
     assert [cell.repeat for cell in told.cells] == ["", "", "", "", "python train.py"]
-    crash = published(ablation_of(case), case, candidate(Kind.CRASH), "", code=True)
+    crash = shareable_ablation(ablation_of(case), case, candidate(Kind.CRASH), "", code=True)
     assert crash.chain is not None and crash.chain.flips[0].repeat == ""
 
 
 def test_no_line_of_the_users_goes_in_unasked(case: Case) -> None:
     ablation = ablation_of(case)
-    told = published(ablation, case, candidate(), "z = torch.sin(x)", code=False)
+    told = shareable_ablation(ablation, case, candidate(), "z = torch.sin(x)", code=False)
     text = dumps(told).decode()
     assert "our_secret_sauce" not in text and "torch.relu(x)" not in text and len(text) < 6000
     assert told.cells[2].verdict.failure is not None
     assert told.cells[2].verdict.failure.exceptions == (ExceptionLink("torch.X", "it failed"),)
     for shown, code in (("    y = torch.relu(x)\n", False), ("", True)):
-        chain = published(ablation, case, candidate(), shown, code=code).chain
+        chain = shareable_ablation(ablation, case, candidate(), shown, code=code).chain
         assert chain is not None and chain.links[2].where == LINE
-    assert published(replace(ablation, chain=None), case, candidate(), "", code=False).chain is None
+    assert shareable_ablation(replace(ablation, chain=None), case, candidate(), "", code=False).chain is None

@@ -38,7 +38,7 @@ class Job:
 def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
     """The job that the command line asks for: an existing case, or a script, module or command."""
     from repro_kit.session.case_paths import is_case
-    from repro_kit.session.script.watched import is_watched
+    from repro_kit.session.script.watched_recording import is_watched
 
     values = merged(ctx)
     if form_of(ctx) == "script" and words and (is_case(Path(words[0])) or is_watched(Path(words[0]))):
@@ -59,7 +59,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     from repro_kit.case.case import Case
     from repro_kit.case.lock import alone
     from repro_kit.session.case_paths import bundle_path
-    from repro_kit.session.script.subject import check_interpreter
+    from repro_kit.session.script.subject_check import check_interpreter
     from repro_kit.session.strangers.trust import agree
 
     values = merged(ctx)
@@ -112,7 +112,7 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     from repro_kit.session.case_paths import bundle_path, case_path, open_case
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script import users_logs
-    from repro_kit.session.script.subject import recognise
+    from repro_kit.session.script.subject_check import recognise
     from repro_kit.session.strangers.trust import agree
 
     options = make_options(values)
@@ -135,9 +135,9 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     if reader is None:
         return None
     from repro_kit.commands.intake.program_file import adopt
-    from repro_kit.session.case_paths import bundle_path, open_case, program_place
+    from repro_kit.session.case_paths import bundle_path, open_case, program_case_path
     from repro_kit.session.kept_options import write_options
-    from repro_kit.session.script.subject import program_subject
+    from repro_kit.session.script.subject_check import program_subject
     from repro_kit.session.stop import Stop
     from repro_kit.session.strangers.trust import agree
 
@@ -145,7 +145,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     values = merged(ctx)
     options = make_options(values)
     output, failure = options.bundle.output, options.observe.failure
-    case_directory = program_place(path, output)
+    case_directory = program_case_path(path, output)
     subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
@@ -174,7 +174,7 @@ def work(
     """
     from repro_kit.cli.output.print_summary import show
     from repro_kit.pipeline.run import StageEnding, collect
-    from repro_kit.pipeline.summary import outcome
+    from repro_kit.pipeline.summary import case_summary
 
     case, ui = job.case, job.ui
     if job.resumed and not again:
@@ -191,7 +191,7 @@ def work(
         ending = StageEnding(problem.exit_code, str(problem))
     if ending.exit_code in (Exit.FAILED, Exit.USAGE):
         error = ending.sentence or _failed(case, names)
-    result = outcome(
+    result = case_summary(
         case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]
     )
     show(ui, result, ending.sentence, names)

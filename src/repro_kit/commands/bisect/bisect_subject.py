@@ -19,11 +19,11 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.script.subject import check_script
+from repro_kit.session.script.subject_check import check_script
 from repro_kit.session.strangers.repro_run import limits_of
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.session.strangers.trust import agree
-from repro_kit.session.strangers.untrusted import Foreign, ask, claim_of, opened
+from repro_kit.session.strangers.untrusted import UntrustedBundle, ask, claim_of, opened
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
@@ -49,7 +49,7 @@ def build_subject(
 ) -> Iterator[BuildSubject]:
     """What `words` name, judged by `symptom` where one is given.
 
-    Foreign code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
+    UntrustedBundle code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
     """
     with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
         yield subject if symptom is None else _measured(subject, symptom, timeout)
@@ -88,7 +88,7 @@ def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) 
             yield _of_repro(bundle, timeout, ui)
 
 
-def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
+def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui) -> BuildSubject:
     target, directory = bundle.target, bundle.directory
     claim = claim_of(bundle.whole, target)
     case = Case.open(target) if is_case(target) else None

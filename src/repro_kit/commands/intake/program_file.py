@@ -19,7 +19,7 @@ from repro_kit.program.program import Program
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import QueryOptions
 from repro_kit.session.oracles import open_oracle
-from repro_kit.session.script.environment import environment
+from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.stop import Stop
 from repro_kit.ui import Ui
 

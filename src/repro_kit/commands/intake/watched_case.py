@@ -17,11 +17,11 @@ from repro_kit.plain_file import check_tree
 from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY
 from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
-from repro_kit.session.script.environment import environment
+from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import write_artifacts
-from repro_kit.session.script.subject import program_subject
-from repro_kit.session.script.watched import Watched, _text, read_watched
-from repro_kit.session.verdicts import failures
+from repro_kit.session.script.subject_check import program_subject
+from repro_kit.session.script.watched_recording import Watched, _text, read_watched
+from repro_kit.session.verdicts import observed_failures
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -49,8 +49,8 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
         findings = read_findings(path / WATCHED_DIRECTORY)
         summary = summarise(path / "observe" / "trace")
         ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
-        found = [as_wrong_result(seen) for seen in failures.found_in(path, ended, findings, summary)]
-        index = failures.index_of(failure, found)
+        found = [as_wrong_result(seen) for seen in observed_failures.found_in(path, ended, findings, summary)]
+        index = observed_failures.index_of(failure, found)
         env = environment(subject.python)
         if env.torch != seen.torch:
             ui.warn(f"It failed with torch {seen.torch}; {subject.python} has {env.torch} now.")

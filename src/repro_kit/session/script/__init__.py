@@ -1,1 +1,1 @@
-"""The user's command: what it is, how it is run, and what on this machine has a say in it."""
+"""The user's command: how it is recognised and run, and the environment that it runs in."""

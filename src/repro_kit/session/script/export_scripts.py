@@ -1,4 +1,4 @@
-"""Recognise scripts that export a model and never compile it: these failures are not `torch.compile`'s."""
+"""Recognise scripts that export a model and never compile it: their failures are not failures of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _AOTI = (
 
 
 def refuse_export(script: Path, shown: str) -> None:
-    """Raise ReproKitError when `script` exports, and nothing in it or beside it could lead to `torch.compile`."""
+    """Raise ReproKitError when `script` exports, and neither it nor a module beside it could call `torch.compile`."""
     tree = _parse(script)
     if tree is None or _may_compile(tree):
         return
     used = set(_used(tree))
     if used & set(_AOTI):
-        what, instead = "AOTInductor", "set DUMP_AOTI_MINIFIER=1: PyTorch has a minifier of its own for AOTInductor"
+        exporter, instead = "AOTInductor", "set DUMP_AOTI_MINIFIER=1: PyTorch has a minifier of its own for AOTInductor"
     elif used & set(_EXPORT):
-        what, instead = "torch.export", "torch.export.draft_export(...) reports what stands in the way"
+        exporter, instead = "torch.export", "torch.export.draft_export(...) reports what prevents the export"
     else:
         return
     if any(_may_compile(tree) for tree in _beside(script, tree)):
         return
     raise UsageError(
-        f"{shown} uses {what} and no torch.compile, which is what repro-kit works on. If the model also fails as "
+        f"{shown} uses {exporter} and no torch.compile, which is what repro-kit works on. If the model also fails as "
         f"torch.compile(model, fullgraph=True), collect a script that does that; if not, {instead}."
     )
 
@@ -41,7 +41,7 @@ def _parse(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return None  # another version's grammar: the user's interpreter is the judge of that
+        return None  # the grammar of another Python version: the user's interpreter decides
 
 
 def _beside(script: Path, tree: ast.Module) -> Iterator[ast.Module]:
@@ -62,7 +62,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
-    """Full dotted names of everything imported or looked up."""
+    """The full dotted names of everything that the module imports or looks up."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -91,7 +91,7 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def _may_compile(tree: ast.Module) -> bool:
-    """Whether anything could lead to `torch.compile`: itself, `Module.compile`, a trainer's `torch_compile=True`."""
+    """Whether the code could call `torch.compile`, directly, by `Module.compile`, or by `torch_compile=True`."""
     return any(_leads_to_compile(node) for node in ast.walk(tree))
 
 

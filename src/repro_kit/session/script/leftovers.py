@@ -1,4 +1,4 @@
-"""What an earlier debugging session left behind, and what changes every later run of the user's without a word."""
+"""Leftovers of an earlier debugging session that silently change every later run of the user's programs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 
 def users_cache(env: Mapping[str, str]) -> Path:
-    """Where Inductor keeps its cache (torch/_inductor/runtime/cache_dir_utils.py)."""
+    """The directory of Inductor's cache (torch/_inductor/runtime/cache_dir_utils.py)."""
     chosen = env.get("TORCHINDUCTOR_CACHE_DIR")
     user = env.get("LOGNAME") or env.get("USER") or "root"
     return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
 
 
 def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
-    """Of torch's CompilerBisector (torch/_inductor/compiler_bisector.py), one sentence each."""
-    found = []
+    """A sentence for each leftover of torch's CompilerBisector (torch/_inductor/compiler_bisector.py)."""
+    sentences = []
     status = users_cache(env) / "bisect" / "bisect_status.txt"
     try:
         lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -25,11 +25,11 @@ def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
         lines = []
     backend = next((line.removeprefix("backend=").strip() for line in lines if line.startswith("backend=")), "")
     if backend:
-        found.append(
-            f"{status} is left from a run of torch's CompilerBisector: outside of repro-kit, every torch.compile of "
-            f"yours uses backend {backend!r} until you remove the directory {status.parent}."
+        sentences.append(
+            f"{status} is left from a run of torch's CompilerBisector: outside repro-kit, every torch.compile "
+            f"uses backend {backend!r} until you remove the directory {status.parent}."
         )
     for name in ("TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"):
         if env.get(name):
-            found.append(f"{name}={env[name]} is set and changes what is compiled in every run; unset it.")
-    return found
+            sentences.append(f"{name}={env[name]} is set and changes what is compiled in every run; unset it.")
+    return sentences

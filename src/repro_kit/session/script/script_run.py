@@ -1,4 +1,4 @@
-"""Run the case's script subject under the probe, with private caches, its output below a directory of the case."""
+"""Run the subject of a case under the probe, with private caches and its output in a directory of the case."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
 
-_SLACK = 1.0  # seconds between the launcher's clock and the probe's
+_SLACK = 1.0  # most seconds between the clocks of the launcher and the probe
 
 
 def run_subject(
     case: Case,
-    place: Path,
+    directory: Path,
     *,
     why: str,
     timeout: float,
@@ -34,31 +34,31 @@ def run_subject(
     on_interrupt: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it, or `argv` in its place; the case notes the start, and `why` it was made.
+    """Run the subject, or `argv` in its place. The case records the start, and `why` it was made.
 
-    `probe` are the options of the probe's `mode`, `findings` where it writes (`place`/probe by default), `without`
-    variables of the user's that it does not get.
+    `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
+    writes to, `directory`/probe by default. `without`: variables of the user's to remove.
     """
     with private_caches(case.path, case.file.subject.python, copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in without}
         full = {**users, **caches, **(env or {})}
         note_start(case, why)
-        ran = launch(
+        ended = launch(
             argv or command(case.file.subject),
             cwd=Path(case.file.subject.cwd),
-            env=probe_environment(full, mode, findings or place / "probe", timeout, probe),
+            env=probe_environment(full, mode, findings or directory / "probe", timeout, probe),
             timeout=timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
+            stdout=directory / "stdout.txt",
+            stderr=directory / "stderr.txt",
             on_tick=on_tick,
             on_interrupt=on_interrupt,
         )
-    return _ended_by_the_timer(ran, timeout)
+    return _ended_by_the_timer(ended, timeout)
 
 
 def run_overridden(
     case: Case,
-    place: Path,
+    directory: Path,
     override: Override,
     *,
     why: str,
@@ -69,12 +69,12 @@ def run_overridden(
     on_tick: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run it as `run_subject` does, with the probe's `override` in force; its trace goes to `place`/trace."""
-    trace = place.absolute() / "trace"
+    """Run the subject like `run_subject`, with the probe's `override`. The trace goes to `directory`/trace."""
+    trace = directory.absolute() / "trace"
     trace.mkdir(parents=True, exist_ok=True)
     return run_subject(
         case,
-        place,
+        directory,
         why=why,
         timeout=timeout,
         mode="override",
@@ -87,15 +87,15 @@ def run_overridden(
     )
 
 
-def _ended_by_the_timer(ran: Run, timeout: float) -> Run:
-    """`ran`, a time-out where the probe's timer killed it: one that replaced the user's program (exec) dies of that."""
-    if ran.signal == "SIGALRM" and ran.seconds >= timeout - dump_before(timeout) - _SLACK:
-        return replace(ran, signal=None, timed_out=True)
-    return ran
+def _ended_by_the_timer(ended: Run, timeout: float) -> Run:
+    """`ended`, as a time-out when the probe's timer killed the run: after an exec, SIGALRM ends the new program."""
+    if ended.signal == "SIGALRM" and ended.seconds >= timeout - dump_before(timeout) - _SLACK:
+        return replace(ended, signal=None, timed_out=True)
+    return ended
 
 
 def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:
-    """Write every `fx_graph_runnable`, one file each; forward and backward of a graph share a compile id."""
+    """Write every `fx_graph_runnable` to a file of its own; a graph's forward and backward share a compile id."""
     written: list[Artifact] = []
     directory = case.path / "observe" / "artifacts" / "fx_graph_runnable"
     for runnable in summary.runnables:

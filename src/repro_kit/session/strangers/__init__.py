@@ -1,1 +1,1 @@
-"""Code that came from elsewhere: opened, shown, agreed to, and run as a stranger would run it."""
+"""Untrusted code: repro-kit opens and shows it, asks for consent, and runs it in a clean environment."""

@@ -1,4 +1,4 @@
-"""Run a `repro.py` as a stranger would: a fresh interpreter, a scratch copy, empty caches, no repro-kit on its path."""
+"""Run a `repro.py` as a stranger would: in a fresh interpreter, from a copy, with empty caches, without repro-kit."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from repro_kit.runner.scratch import Scratch
 from repro_kit.session.strangers.runnable import REPRO, copy_runnable
 from repro_kit.session.strangers.untrusted import environment_for
 
-_MEMORY = 0.8  # of the machine's, that the code of a stranger may take
-_OUTPUT = 400_000  # bytes of output that are read, from its end
+_MEMORY = 0.8  # share of the machine's memory that untrusted code may use
+_OUTPUT = 400_000  # bytes that are read from the end of the output
 
-_ALIKE_SLOW = 3  # of `ALIKE`, where the runs have taken longer than `_PATIENCE`
+_ALIKE_SLOW = 3  # in place of `ALIKE`, if the runs have taken longer than `_PATIENCE`
 _PATIENCE = 60.0  # seconds
-_TRIES = 3  # runs before what was not seen to fail counts as one that passes
-_MEASURE_SLOW = 5  # of `MEASURE`
-_MOST_EAGER = 20  # runs without torch.compile
+_TRIES = 3  # runs that must pass before the program counts as passing
+_MEASURE_SLOW = 5  # in place of `MEASURE`, likewise
+_MOST_EAGER = 20  # most runs without torch.compile
 
 
-#: Runs the script that it is given as ``python SCRIPT`` would, but for the script's directory, which is not on
-#: `sys.path` (as by ``-P``, which Python 3.9 lacks): what lies beside a script would stand in for any module.
+#: Runs a script like ``python SCRIPT``, but without the script's directory on `sys.path` (like ``-P``, which Python 3.9
+#: lacks): a file beside the script could otherwise replace any module.
 _AS_SCRIPT = """
 def _code():
     import sys
@@ -53,77 +53,77 @@ exec([_code(), globals().pop("_code")][0])
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """What the code of a stranger may take; it also gets few variables and a home of its own."""
+    """Limits for untrusted code, which also gets few variables and its own home directory."""
 
     memory: int  # bytes
-    file: int = 4 << 30  # bytes of one file that it writes
+    file: int = 4 << 30  # bytes of one file that the code writes
 
 
 def limits_of(memory: float | None = None) -> ProcessLimits:
-    """The limits of a stranger's code: `memory` in GiB, else most of the machine's."""
+    """The limits for untrusted code: `memory` in GiB, by default most of the machine's memory."""
     return ProcessLimits(int(memory * 2**30 if memory else _MEMORY * psutil.virtual_memory().total))
 
 
 @dataclass(frozen=True)
 class RunOfRepro:
-    """One run of `repro.py`: how it ended, and what it said."""
+    """One run of `repro.py`: how it ended, and its output."""
 
     verdict: Verdict
     output: str
     exit_status: int | None = None
     timed_out: bool = False
-    outcome: RunOutcome | None = None  # against the failure that was looked for, where one was
+    outcome: RunOutcome | None = None  # compared with the expected failure; None without one
 
     @property
     def same(self) -> bool:
-        """Whether it failed with the signature that was looked for."""
+        """Whether the run failed with the expected signature."""
         return self.outcome is RunOutcome.FAILS_ALIKE
 
     @property
     def summary(self) -> str:
-        """Its failure in one line, or why there is none to tell of."""
+        """The failure of the run in one line, or the note of its verdict."""
         failure = self.verdict.failure
         return signature_of(failure).summary() if failure else self.verdict.note
 
 
 @dataclass(frozen=True)
 class Check:
-    """Whether `repro.py` fails as it should, and passes without torch.compile."""
+    """The result of a check that `repro.py` fails as expected, and passes without torch.compile."""
 
     runs: tuple[RunOfRepro, ...]
-    eager: RunOfRepro  # the one that did not pass, where there is one
-    reasons: tuple[str, ...] = field(default=())  # why it is not verified
-    earlier: Tally = NO_RUNS  # runs of the same program or script by the stages before
-    needs: tuple[str, ...] = ()  # what of this machine it needs to fail as expected, in words
+    eager: RunOfRepro  # the run in eager that did not pass, if there is one; else the last one
+    reasons: tuple[str, ...] = field(default=())  # why `repro.py` is not verified
+    earlier: Tally = NO_RUNS  # runs of the same program or script by earlier stages
+    needs: tuple[str, ...] = ()  # what it needs from this machine to fail as expected, in words
 
     @property
     def same(self) -> int:
-        """How many of the runs failed with the signature."""
+        """How many runs failed with the signature."""
         return sum(run.same for run in self.runs)
 
     @property
     def verified(self) -> bool:
-        """Whether it was seen to fail with the signature, and to pass in eager."""
+        """Whether `repro.py` failed with the signature, and passed in eager."""
         return self.same > 0 and not self.reasons
 
     @property
     def passes_in_eager(self) -> bool:
-        """Whether it passes without torch.compile."""
+        """Whether `repro.py` passes without torch.compile."""
         return _passes(self.eager)
 
     @property
     def failing(self) -> RunOfRepro:
-        """The run that failed as expected, else the last one."""
+        """The first run that failed as expected, else the last run."""
         return next((run for run in self.runs if run.same), self.runs[-1])
 
     @property
     def tally(self) -> Tally:
-        """What the runs of `repro.py` say of how often it fails."""
+        """How many runs of `repro.py` there were, and how many failed as expected."""
         return Tally(self.same, len(self.runs))
 
     @property
     def flaky(self) -> bool:
-        """Whether it failed as expected in some runs only, here or in the stages before."""
+        """Whether `repro.py` failed as expected in some runs only, here or in earlier stages."""
         return self.same > 0 and (self.tally + self.earlier).flaky
 
     @property
@@ -133,7 +133,7 @@ class Check:
 
     @property
     def rate(self) -> str:
-        """How often a flaky failure came, in words; empty for one that came every time."""
+        """How often a flaky failure occurred, in words; empty for one that occurred every time."""
         if not self.flaky:
             return ""
         words = f"it failed as expected in {self.same} of {len(self.runs)} runs"
@@ -150,9 +150,9 @@ def check_repro(
     earlier: Tally = NO_RUNS,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
-    """Run `directory`/repro.py with and without torch.compile, as often as the flaky rule (`reduce/flaky.py`) asks.
+    """Run `directory`/repro.py with and without torch.compile, as often as `reduce/flaky.py` asks for.
 
-    `timeout` in seconds, for one run. `earlier`: what the stages before saw of the same program or script.
+    `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages.
     """
     runs: list[RunOfRepro] = []
     while len(runs) < _wanted(runs, earlier):
@@ -166,7 +166,7 @@ def check_repro(
 
 
 def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
-    """How many runs it takes to say how often it fails, by what is known so far."""
+    """How many runs it takes to know how often `repro.py` fails, given the runs so far."""
     same = sum(run.same for run in runs)
     slow = sum(run.verdict.seconds for run in runs) > _PATIENCE
     if runs and not same:
@@ -177,7 +177,7 @@ def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
 
 
 def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tick: Callable[[str], None]) -> RunOfRepro:
-    """A run without torch.compile: the first that does not pass, of as many as a flaky failure needs."""
+    """Run without torch.compile until a run does not pass, as often as a flaky failure needs; the last run."""
     for number in range(min(compiled.repeats, _MOST_EAGER) if compiled.flaky else 1):
         on_tick(f"running repro.py without torch.compile, time {number + 1}")
         run = run_repro(python, directory, timeout=timeout, compiled=False)
@@ -200,23 +200,23 @@ def run_repro(
     limits: ProcessLimits | None = None,
     beside: Path | None = None,
 ) -> RunOfRepro:
-    """Run a copy of `directory`/repro.py once, in an empty home and with the variables that a stranger would have.
+    """Run a copy of `directory`/repro.py once, with an empty home and the variables that a stranger would have.
 
-    `compiled` off: under ``TORCH_COMPILE_DISABLE=1``. `variables` are set beside. With `limits` it is a stranger's.
-    `beside`: a directory whose files lie where it starts.
+    `compiled`: if False, run under ``TORCH_COMPILE_DISABLE=1``. `variables`: more variables to set. `limits`: for
+    untrusted code. `beside`: a directory whose files appear in the working directory.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
-    with scratch(directory) as place:
-        give_probes(python, place / "inductor")
-        give_headers(place / "tmp")
+    with scratch(directory) as work_directory:
+        give_probes(python, work_directory / "inductor")
+        give_headers(work_directory / "tmp")
         if beside is not None:
-            _link(beside, place / "cwd")
-            _link(beside, place / "bundle" / PLACE)
-        out, err = place / "stdout.txt", place / "stderr.txt"
+            _link(beside, work_directory / "cwd")
+            _link(beside, work_directory / "bundle" / PLACE)
+        out, err = work_directory / "stdout.txt", work_directory / "stderr.txt"
         run = launch(
-            [python, "-c", _AS_SCRIPT, str(place / "bundle" / REPRO)],
-            cwd=place / "cwd",
-            env=_environment(place) | settled,
+            [python, "-c", _AS_SCRIPT, str(work_directory / "bundle" / REPRO)],
+            cwd=work_directory / "cwd",
+            env=_environment(work_directory) | settled,
             timeout=timeout,
             stdout=out,
             stderr=err,
@@ -224,46 +224,46 @@ def run_repro(
             file_size=limits.file if limits else None,
         )
         output = _read(out) + _read(err)
-        output = output.replace(str(place / "bundle") + os.sep, "").replace(str(place), "<scratch>")
+        output = output.replace(str(work_directory / "bundle") + os.sep, "").replace(str(work_directory), "<scratch>")
     verdict = read_run(run.exit_status, output, exit_name(run), run.seconds)
     return RunOfRepro(verdict, output, run.exit_status, run.timed_out)
 
 
 @contextmanager
 def scratch(directory: Path) -> Iterator[Path]:
-    """A new directory with what runs of `directory` in ``bundle``, and an empty one to start in; removed afterwards."""
-    made = Scratch()
-    place = made.path
+    """A temporary directory: ``bundle`` has the files of `directory` that run, ``cwd`` is empty to start in."""
+    scratch_directory = Scratch()
+    work_directory = scratch_directory.path
     try:
-        copy_runnable(directory, place / "bundle")
+        copy_runnable(directory, work_directory / "bundle")
         for name in ("cwd", "home", "tmp"):
-            (place / name).mkdir()
-        yield place
+            (work_directory / name).mkdir()
+        yield work_directory
     finally:
-        made.remove()
+        scratch_directory.remove()
 
 
-def _environment(place: Path) -> dict[str, str]:
-    """What every run of a `repro.py` gets: few variables, a home and a temporary directory that are empty."""
+def _environment(work_directory: Path) -> dict[str, str]:
+    """The variables of every run of a `repro.py`; its home and temporary directory are empty."""
     return {
-        **environment_for(os.environ, place / "home"),
+        **environment_for(os.environ, work_directory / "home"),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "TORCHINDUCTOR_CACHE_DIR": str(place / "inductor"),
-        "TRITON_CACHE_DIR": str(place / "triton"),
-        "TMPDIR": str(place / "tmp"),
+        "TORCHINDUCTOR_CACHE_DIR": str(work_directory / "inductor"),
+        "TRITON_CACHE_DIR": str(work_directory / "triton"),
+        "TMPDIR": str(work_directory / "tmp"),
     }
 
 
 def _link(source: Path, target: Path) -> None:
-    """Let `target`, where it is a directory, show what it lacks of directory `source`."""
+    """Link the files of directory `source` that `target` lacks into it, if `target` is a directory."""
     if not target.is_dir():
         return
     for entry in source.iterdir():
-        known = target / entry.name
-        if not known.exists():
-            known.symlink_to(entry)
-        elif entry.is_dir() and not known.is_symlink():
-            _link(entry, known)
+        existing = target / entry.name
+        if not existing.exists():
+            existing.symlink_to(entry)
+        elif entry.is_dir() and not existing.is_symlink():
+            _link(entry, existing)
 
 
 def _read(path: Path) -> str:
@@ -274,9 +274,9 @@ def _read(path: Path) -> str:
 
 
 def _needs_compiler(eager: Verdict) -> bool:
-    """Whether eager fails only under the variable: torch's own eager code calls torch.compile (flex_attention, scan).
+    """Whether eager fails only because torch's own eager code calls torch.compile (flex_attention, scan).
 
-    A program's `repro.py` has run its graph in eager before, or it would not have failed in the compiled run.
+    A `repro.py` with a graph runs the graph in eager first, so eager worked in the compiled run that failed.
     """
     return eager.note.startswith("eager fails here")
 
@@ -290,7 +290,7 @@ def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
             case RunOutcome.CANNOT_TELL if last.exit_status == CANNOT_RUN:
                 yield f"repro.py cannot run alone: {last.verdict.note}"
             case RunOutcome.CANNOT_TELL:
-                yield f"repro.py does not end as it should: {last.verdict.note}"
+                yield f"repro.py ended in an unexpected way: {last.verdict.note}"
             case _:
                 yield f"repro.py fails, but differently ({last.summary})"
     if not _passes(eager):

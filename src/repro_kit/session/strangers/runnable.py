@@ -1,4 +1,4 @@
-"""What of a bundle runs: `repro.py`, the user's text files and the values, in a directory that holds nothing else."""
+"""The files of a bundle that run (`repro.py`, the user's sources, the values), copied to a directory of their own."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from repro_kit.plain_file import no_file, open_plain, read_plain
 REPRO = "repro.py"
 VALUES = "inputs"
 
-_LARGEST_TEXT = 4 << 20  # bytes; a bundle is made of no larger source
+_LARGEST_TEXT = 4 << 20  # bytes; the sources in a bundle are smaller
 _MOST_FILES = 10_000
 _MOST_VALUES = 4 << 30  # bytes
 _PIECE = 1 << 20
 _VALUES = re.compile(rf"{VALUES}/[^/]+\.pt")
-#: Files of a bundle that are read by people, and by nothing that runs (docs/reference/bundle-format.md).
+#: Files of a bundle that only people read (docs/reference/bundle-format.md).
 _READ = re.compile(
     r"README\.md|test_repro\.py|issue\.md|report\.html|story\.json|recipe\.toml|env\.json|ablation\.json|explain\.html|"
     r"redactions\.json|manifest\.json|MANIFEST\.sha256|(trace|artifacts|logs|tlparse)/.*"
@@ -31,18 +31,18 @@ _READ = re.compile(
 
 
 @dataclass(frozen=True)
-class Runnable:
-    """Names of the files that run: texts, `repro.py` first, and values; and what else lies there, which does not."""
+class RunnableFiles:
+    """Names of the files that run: texts, with `repro.py` first, and values; and the files that were left out."""
 
     texts: tuple[str, ...]
     values: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()  # each with why
+    left_out: tuple[str, ...] = ()  # each with the reason
 
 
-def copy_runnable(directory: Path, target: Path) -> Runnable:
-    """Copy what runs of the bundle in `directory` to the new directory `target`.
+def copy_runnable(directory: Path, target: Path) -> RunnableFiles:
+    """Copy the files that run from the bundle in `directory` to the new directory `target`.
 
-    Raises ReproKitError where `repro.py` itself is not what a person would see of it.
+    Raises ReproKitError when Python would run something else than the text that a person sees in `repro.py`.
     """
     target.mkdir()
     texts: list[str] = []
@@ -55,32 +55,32 @@ def copy_runnable(directory: Path, target: Path) -> Runnable:
         fault = _fault(path, name, is_values=is_values)
         if is_values and not fault:
             room -= path.stat().st_size
-            fault = f"is more than the {_MOST_VALUES >> 30} GiB of values that are copied" if room < 0 else ""
+            fault = f"exceeds the limit of {_MOST_VALUES >> 30} GiB for all values" if room < 0 else ""
         if not fault:
             (values if is_values else texts).append(name)
             _copy(path, target / name)
         elif name == REPRO:
-            raise UsageError(f"{path} {fault}, so it is not run.")
+            raise UsageError(f"{path} {fault}, so repro-kit does not run it.")
         elif not _READ.fullmatch(name):
             left_out.append(f"{name} {fault}")
     texts.sort(key=lambda name: (name != REPRO, name))
-    return Runnable(tuple(texts), tuple(values), tuple(left_out))
+    return RunnableFiles(tuple(texts), tuple(values), tuple(left_out))
 
 
 def _names(directory: Path) -> Iterator[str]:
-    """Every file below `directory`, and every link to anything."""
+    """The names of all files and links below `directory`."""
     count = 0
-    for place, folders, files in os.walk(directory):
-        links = [name for name in folders if Path(place, name).is_symlink()]
+    for folder, folders, files in os.walk(directory):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in sorted((*files, *links)):
             count += 1
             if count > _MOST_FILES:
-                raise UsageError(f"{directory} holds more than {_MOST_FILES} files; a bundle does not.")
-            yield Path(place, name).relative_to(directory).as_posix()
+                raise UsageError(f"{directory} holds more than {_MOST_FILES} files, so it is not a bundle.")
+            yield Path(folder, name).relative_to(directory).as_posix()
 
 
 def _fault(path: Path, name: str, *, is_values: bool) -> str:
-    """Why a file does not run; "" for one that does."""
+    """Why a file is not copied; "" if it is."""
     if path.is_symlink():
         return "is a link"
     if no_file(path):
@@ -88,25 +88,25 @@ def _fault(path: Path, name: str, *, is_values: bool) -> str:
     if is_values:
         return ""
     if name != REPRO and not name.startswith(f"{PLACE}/"):
-        return "is no file of a bundle"
+        return "is not a file of a bundle"
     return _unlike_its_text(path)
 
 
 def _unlike_its_text(path: Path) -> str:
-    """Why Python would run something else than the text that a person sees; "" where both are the same."""
+    """Why Python would run something else than the text that a person sees; "" if both are the same."""
     if path.stat().st_size > _LARGEST_TEXT:
         return f"is larger than {_LARGEST_TEXT >> 20} MiB"
     try:
         data = read_plain(path, _LARGEST_TEXT)
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return "is no text"
+        return "is not a text file"
     if "\0" in text:
-        return "is no text"
+        return "is not a text file"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError:
-        return "names an encoding that there is not"
+        return "names an encoding that does not exist"
     return "" if encoding in ("utf-8", "utf-8-sig") else f"is in the encoding {encoding}"
 
 

@@ -1,4 +1,4 @@
-"""A case that came from elsewhere runs nothing, and chooses no interpreter, without a yes."""
+"""A case from another machine or user runs nothing, and chooses no interpreter, without the user's consent."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from repro_kit.ui import Ui
 
 
 def agree(case: Case, ui: Ui) -> None:
-    """Ask before anything that a case from elsewhere names is run; a yes is noted in the case.
+    """Ask for consent before running what a case from another machine or user names; the case records a yes.
 
-    Raises ReproKitError without one.
+    Raises ReproKitError without consent.
     """
     if case.is_own:
         return
     subject = case.file.subject
-    what = f"`{shlex.join(command(subject))}` in {subject.cwd}"
-    question = f"{case.path} was not made by you on this machine. Run {what}, and the programs in it, with your rights?"
-    if not ui.confirm(question):
-        raise UsageError(
-            f"{case.path} was not made by you on this machine, and would run {what}; look at it, and give --yes if you "
-            "trust it."
-        )
+    shown_command = f"`{shlex.join(command(subject))}` in {subject.cwd}"
+    origin = f"{case.path} was not made by you on this machine"
+    if not ui.confirm(f"{origin}. Run {shown_command}, and the programs in the case, with your rights?"):
+        raise UsageError(f"{origin}, and would run {shown_command}; look at the case, and give --yes if you trust it.")
     case.accept()

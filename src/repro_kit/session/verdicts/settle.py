@@ -1,4 +1,4 @@
-"""Settle what the observed run left open: by a graph that fails alone, or else by further runs of the subject."""
+"""Settle whose failure it is, if the observed run left that open: by a graph that fails alone, or by more runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, failures
+from repro_kit.session.verdicts import blame, observed_failures
 from repro_kit.ui import Ui
 
 _VERBOSE = "+dynamo,trace_source,trace_bytecode"
 _KEPT = 400  # lines of the verbose log
-_SHORT = 60.0  # seconds of a run that is made again for its log
+_SHORT = 60.0  # seconds; a longer run is not repeated for its log
 
 
 def by_program(case: Case) -> None:
-    """A graph alone fails alike, and passes in eager: the compiler is to blame, and the subject need not run again."""
+    """Settle that the compiler is at fault: a graph fails alike alone, and passes in eager. Nothing runs again."""
     observation = case.load(OBSERVATION)
     if not observation.settled:
         wrong = tuple(map(blame.as_wrong_result, observation.failures))
@@ -28,28 +28,28 @@ def by_program(case: Case) -> None:
 
 
 def by_runs(case: Case, timeout: float, ui: Ui) -> None:
-    """Run the subject in eager, and as often as it takes; nothing where all is settled.
+    """Run the subject in eager, and again as often as needed; do nothing if the observed run settled it.
 
-    `timeout`: seconds for a run. Raises Stop where the compiler is not to blame, or nobody can be blamed.
+    `timeout`: seconds for a run. Raises Stop when the compiler is not at fault, or when that remains unknown.
     """
     observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
     if observation is None or observation.settled:
         return
-    told = blame.finish(case, timeout, ui, observation)
-    warnings = (*observation.warnings, *told.warnings, *filter(None, [told.nobody]))
-    _store(case, replace(observation, failures=told.found, eager=told.eager, warnings=warnings, settled=True))
-    for sentence in told.warnings:
+    judged = blame.finish(case, timeout, ui, observation)
+    warnings = (*observation.warnings, *judged.warnings, *filter(None, [judged.nobody]))
+    _store(case, replace(observation, failures=judged.failures, eager=judged.eager, warnings=warnings, settled=True))
+    for sentence in judged.warnings:
         ui.warn(sentence)
-    chosen = told.found[case.file.failure_index]
-    if told.nobody or told.eager is Status.FAIL:
+    chosen = judged.failures[case.file.failure_index]
+    if judged.nobody or judged.eager is Status.FAIL:
         case.update(signature=None)
-    if told.nobody:
-        raise Stop(Exit.FAILED, f"Nobody is blamed: {told.nobody}.")
-    if told.eager is Status.FAIL:
+    if judged.nobody:
+        raise Stop(Exit.FAILED, f"Nobody is blamed: {judged.nobody}.")
+    if judged.eager is Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
-            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{failures.excerpt(chosen.failure)}",
+            "The program fails without torch.compile too, so the compiler is not to blame: "
+            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
         )
     case.update(signature=chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
@@ -62,13 +62,13 @@ def _store(case: Case, observation: Observation) -> None:
 
 
 def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
-    """Keep the end of Dynamo's verbose log: without a graph, it is what there is to read."""
+    """Keep the end of Dynamo's verbose log, since there is no graph to look at."""
     ui.progress("running again with Dynamo's verbose log")
-    place = case.path / "observe" / "dynamo"
-    run_subject(case, place, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
-    log = place / "stderr.txt"
+    directory = case.path / "observe" / "dynamo"
+    run_subject(case, directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    log = directory / "stderr.txt"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]
     log.unlink()
-    kept = case.path / "observe" / "logs" / "dynamo_last.txt"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    kept_log = case.path / "observe" / "logs" / "dynamo_last.txt"
+    kept_log.parent.mkdir(parents=True, exist_ok=True)
+    kept_log.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The user's own command as the judge of a run: exit status 0 is good, 125 tells nothing, anything else is bad."""
+"""The user's oracle, a command that judges a run: exit status 0 is good, 125 is no answer, any other is bad."""
 
 from __future__ import annotations
 
@@ -14,73 +14,77 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import failures
+from repro_kit.session.verdicts import observed_failures
 
 _SKIP = 125  # as for `git bisect run`
-_LONGEST = 200  # characters of the line that is shown
+_LONGEST = 200  # characters of an output line in a message
 
 
 def of_options(options: SymptomOptions) -> Symptom | None:
-    """The oracle that the user gave. Raises ReproKitError where the options contradict each other."""
+    """The oracle that the user gave, or None. Raises ReproKitError when the options contradict each other."""
     if not options.oracle:
         if options.oracle_matches:
-            raise UsageError("--oracle-matches needs --oracle CMD, whose output it is about.")
+            raise UsageError("--oracle-matches is about the output of the oracle; give --oracle CMD too.")
         return None
     if options.check:
         raise UsageError("--check and --oracle both say what the failure is; give one of them.")
     try:
         re.compile(options.oracle_matches or "")
     except re.error as error:
-        raise UsageError(f"--oracle-matches: {options.oracle_matches!r} is no regular expression: {error}.") from error
+        raise UsageError(
+            f"--oracle-matches: {options.oracle_matches!r} is not a regular expression: {error}."
+        ) from error
     return Symptom(Kind.ORACLE, text=options.oracle, pattern=options.oracle_matches or "")
 
 
 def ask(
     case: Case,
     oracle: Symptom,
-    place: Path,
+    directory: Path,
     override: Override,
     timeout: float,
     env: Mapping[str, str] | None = None,
     without: Collection[str] = (),
     on_tick: Callable[[float], None] | None = None,
 ) -> Verdict:
-    """Run the oracle's command where the subject runs; the probe changes what it compiles as `override` says.
+    """Run the oracle's command in the subject's directory; `override` changes how the probe compiles.
 
-    `without` are variables of the user's that it does not get.
+    `without`: variables of the user's to remove.
     """
     argv = ["/bin/sh", "-c", oracle.text]
     why = "the oracle is asked"
-    ran = run_overridden(
-        case, place, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
+    ended = run_overridden(
+        case, directory, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
     )
-    if ran.timed_out:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=exit_name(ran))
-    if ran.ok:
-        return Verdict(Status.PASS, seconds=ran.seconds, note="good")
-    if ran.exit_status == _SKIP:
-        return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note="the oracle skips it (exit status 125)")
-    if ran.exit_status in (126, 127):
-        raise UsageError(f"The oracle cannot be run: {_last(place) or exit_name(ran)}")
-    output = failures.tail(place / "stdout.txt") + failures.tail(place / "stderr.txt")
+    if ended.timed_out:
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=exit_name(ended))
+    if ended.ok:
+        return Verdict(Status.PASS, seconds=ended.seconds, note="good")
+    if ended.exit_status == _SKIP:
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note="the oracle gives no answer (exit status 125)")
+    if ended.exit_status in (126, 127):
+        raise UsageError(f"The oracle cannot be run: {_last(directory) or exit_name(ended)}")
+    output = observed_failures.tail(directory / "stdout.txt") + observed_failures.tail(directory / "stderr.txt")
     line = _telling(output, oracle.pattern)
     if line is None:
-        other = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ran.exit_status)
+        failure = Failure(Kind.RUNTIME_ERROR, text=output[-2000:], exit_status=ended.exit_status)
         return Verdict(
-            Status.FAIL, other, ran.seconds, note=f"{exit_name(ran)}, but no output matches {oracle.pattern!r}"
+            Status.FAIL, failure, ended.seconds, note=f"{exit_name(ended)}, but no output matches {oracle.pattern!r}"
         )
-    said = f"bad: {line or exit_name(ran)}"
-    return Verdict(Status.FAIL, Failure(Kind.ORACLE, text=said, exit_status=ran.exit_status), ran.seconds, note=said)
+    words = f"bad: {line or exit_name(ended)}"
+    return Verdict(
+        Status.FAIL, Failure(Kind.ORACLE, text=words, exit_status=ended.exit_status), ended.seconds, note=words
+    )
 
 
 def _telling(output: str, pattern: str) -> str | None:
-    """The line that matches `pattern`; without one, the last line; None where nothing matches."""
+    """The line of `output` that matches `pattern`; None if no line does. Without a pattern, the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if not pattern:
         return lines[-1][:_LONGEST] if lines else ""
     return next((line[:_LONGEST] for line in lines if re.search(pattern, line)), None)
 
 
-def _last(place: Path) -> str:
-    lines = failures.tail(place / "stderr.txt").strip().splitlines()
+def _last(directory: Path) -> str:
+    lines = observed_failures.tail(directory / "stderr.txt").strip().splitlines()
     return lines[-1] if lines else ""

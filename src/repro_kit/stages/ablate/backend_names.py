@@ -1,4 +1,4 @@
-"""Backends and settings that the user named: whether the torch at hand knows them."""
+"""Check that the torch of the case knows the backends and settings that the user named."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _SECONDS = 180
 def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> None:
     """Raise ReproKitError for a backend or a setting that is unknown in the case's interpreter.
 
-    A backend that the script registers, or a function in it, is known when its name is in the script.
+    A name in the script counts as known too: the script may register a backend, or define one as a function.
     """
     if not backends and not settings:
         return
-    asked: NamesData = {"backends": list(backends), "settings": list(settings)}
+    request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
         done = kept.run(
-            [python, "-m", "repro_probe.common.names", json.dumps(asked)],
+            [python, "-m", "repro_probe.common.names", json.dumps(request)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
             timeout=_SECONDS,
             cwd=Path(case.file.subject.cwd),
         )
         unknown: NamesData = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
-        raise StageError(f"{python} could not tell its backends and settings: {error}.") from error
+        raise StageError(f"{python} could not list its backends and settings: {error}.") from error
     if unknown["settings"]:
         raise UsageError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
-    known = texts(case)
-    missing = [name for name in unknown["backends"] if not any(name in text for text in known)]
+    file_texts = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in file_texts)]
     if missing:
         raise UsageError(
             f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
@@ -48,6 +48,6 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
 
 
 def texts(case: Case) -> list[str]:
-    """The files named in the command."""
+    """The texts of the files that the command names."""
     paths = [Path(case.file.subject.cwd) / word for word in case.file.subject.argv]
     return [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]

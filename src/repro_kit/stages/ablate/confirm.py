@@ -1,4 +1,4 @@
-"""Confirm the cells that name the layer: on the captured program, and where the user asks for it on the script."""
+"""Confirm the cells that name the layer on the captured program, and on the script if the user asks for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
-#: `Cell.changed` has it for a cell that was run on the captured program beside a matrix of the reduced one.
+#: An entry of `Cell.changed`: the cell ran on the captured program, and the rest on the reduced one.
 CAPTURED = {"program": "captured"}
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The deciding cells, run once more elsewhere, and what they say of the first ones, in sentences."""
+    """The deciding cells on another subject, with a sentence for each difference."""
 
     cells: tuple[Cell, ...] = ()
     notes: tuple[str, ...] = ()
@@ -29,26 +29,26 @@ class Confirmation:
 
 
 def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
-    """The last backend of the ladder that passes, and the first that fails; empty where none of it fails."""
-    own = [cell for cell in cells if is_own(cell, recipe)]
-    failing = next((cell for cell in own if cell.same), None)
+    """The last backend of the ladder that passes, and the first that fails; empty if no backend fails."""
+    own_cells = [cell for cell in cells if is_own(cell, recipe)]
+    failing = next((cell for cell in own_cells if cell.same), None)
     if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
         return ()
-    passing = [cell for cell in own if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
+    passing = [cell for cell in own_cells if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
     return (*passing[-1:], failing)
 
 
 def on_captured(captured: OnProgram, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:
-    """The deciding `cells` of the reduced program, run on the captured one; `recipe` is the reduced program's own."""
+    """Run the deciding `cells` of the reduced program on the captured one. `recipe`: of the reduced program."""
     deciding = deciding_cells(cells, recipe)
-    own = captured.recipe()
+    own_recipe = captured.recipe()
     plans = []
     for cell in deciding:
-        changed = {"backend": cell.recipe.backend} if cell.recipe.backend != own.backend else {}
+        changed = {"backend": cell.recipe.backend} if cell.recipe.backend != own_recipe.backend else {}
         plans.append(
             CellPlan(
                 f"captured program: {cell.recipe.backend}",
-                varied(own, "backend", cell.recipe.backend) if changed else own,
+                varied(own_recipe, "backend", cell.recipe.backend) if changed else own_recipe,
                 overridden=tuple(changed),
                 axes={**changed, **CAPTURED},
             )
@@ -57,7 +57,7 @@ def on_captured(captured: OnProgram, cells: Sequence[Cell], recipe: Recipe) -> C
 
 
 def on_script(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:
-    """The deciding `cells` of a program, run on the script; `recipe` is the program's own."""
+    """Run the deciding `cells` of a program on the script. `recipe`: of the program."""
     deciding = deciding_cells(cells, recipe)
     plans = []
     for cell in deciding:
@@ -69,7 +69,7 @@ def on_script(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> Confir
 
 
 def _compared(again: Sequence[Cell], deciding: Sequence[Cell], subject: str, first: str) -> Confirmation:
-    """The cells `again` of `subject` beside the `deciding` ones of `first`, with a sentence where they differ."""
+    """Compare the cells `again` of `subject` with the `deciding` cells of `first`."""
     notes, disagrees = [], False
     for new, old in zip(again, deciding, strict=True):
         tells = new.same or new.verdict.status is Status.PASS

@@ -1,4 +1,4 @@
-"""Contrasts: further cells, each with one part of the layer at fault left out, that tell which part it is."""
+"""Contrasts: more cells that each leave out one part of the layer at fault, to find out which part fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import MEASURED, Kind, Layer
 from repro_kit.model.recipe import Recipe
 
-#: Python code that leaves a part out; it is run before anything is compiled, in the user's interpreter.
+#: Python code that leaves out a part. It runs in the user's interpreter before anything is compiled.
 _WITHOUT_PYTHON_DECOMPOSITIONS = '''\
 import torch._decomp, torch._refs
 from torch._dynamo.callback import callback_handler
@@ -33,7 +33,7 @@ def without_python_decompositions(*_, operators=list(operators())):
         operator._dispatch_cache.clear()
 
 without_python_decompositions()
-callback_handler.register_start_callback(without_python_decompositions)  # what is registered by then goes as well
+callback_handler.register_start_callback(without_python_decompositions)  # removes what is registered later too
 '''
 _WITHOUT_DECOMPOSITIONS = """\
 import torch._inductor.compile_fx
@@ -57,7 +57,7 @@ compile_afresh()
 
 @dataclass(frozen=True)
 class Contrast:
-    """`name` of `model/ablation/causes.py`; what it changes of the failing cell's recipe, and code to run first."""
+    """A contrast: its `name` in `model/ablation/causes.py`, its changes to the recipe, and code to run first."""
 
     name: str
     words: str
@@ -65,7 +65,7 @@ class Contrast:
     axes: tuple[tuple[str, object], ...] = ()
 
     def plan(self, recipe: Recipe, changed: dict[str, object]) -> CellPlan:
-        """The contrast as a cell; `recipe` is that of the failing cell."""
+        """The plan of the contrast. `recipe` and `changed`: of the failing cell."""
         for axis, value in self.axes:
             recipe = varied(recipe, axis, value)
         axes = {**changed, **dict(self.axes)}
@@ -82,7 +82,7 @@ _CHECKED = Contrast(
 
 
 def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[CellPlan]:
-    """Those that tell the parts of the layer apart which `cells` name; `custom`: operators not of torch may be used."""
+    """The contrasts for the layer that `cells` name. `custom`: the subject may use operators that are not torch's."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     if failing is None:
@@ -92,7 +92,9 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool) -> list[Ce
     if kind in MEASURED:
         return []
     checked = [_CHECKED] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
-    return [it.plan(failing.recipe, failing.changed) for it in [*_of(layer, kind, failing.recipe), *checked]]
+    return [
+        contrast.plan(failing.recipe, failing.changed) for contrast in [*_of(layer, kind, failing.recipe), *checked]
+    ]
 
 
 def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
@@ -107,9 +109,9 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
         return [Contrast(causes.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
     if layer is not Layer.DYNAMO:
         return []
-    found = []
+    found_contrasts = []
     if recipe.fullgraph:
-        found.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
+        found_contrasts.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
     if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
-        found.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
-    return found
+        found_contrasts.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
+    return found_contrasts

@@ -1,4 +1,4 @@
-"""Which cells an ablation consists of: presets, and the axes that the user adds."""
+"""The cells of an ablation: presets, and the axes that the user adds."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _NO_EFFECT_ON_CPU = {
 
 @dataclass(frozen=True)
 class Matrix:
-    """What is to be varied, and on what machine."""
+    """The settings to vary, and the machine."""
 
     preset: str = "standard"
-    backends: tuple[str, ...] = ()  # beside the ladder and the subject's own
+    backends: tuple[str, ...] = ()  # in addition to the ladder and the subject's own backend
     axes: tuple[Axis, ...] = ()
     cross: bool = False  # all combinations of the axes, not one at a time
     accelerator: bool = False
     cheap: bool = True  # the subject is a program: cells cost little
 
     def cells(self, own: Recipe) -> list[CellPlan]:
-        """Those that are run in any case, the ones that name the layer first; `own` is the subject's recipe."""
+        """The cells that always run; those that name the layer come first. `own`: the recipe of the subject."""
         plans = [CellPlan(BASELINE, own, compiled=False)]
         backends = [*dict.fromkeys([*LADDER, own.backend, *self.backends])]
         everything = self.preset == "full" or (self.preset == "standard" and self.cheap)
-        for dynamic in (own.dynamic, *(it for it in FIELDS["dynamic"] if it != own.dynamic)):
+        for dynamic in (own.dynamic, *(value for value in FIELDS["dynamic"] if value != own.dynamic)):
             for backend in backends:
                 if dynamic == own.dynamic or everything or (self.preset == "standard" and backend == own.backend):
                     plans.append(self._grid(own, backend, dynamic))
@@ -48,21 +48,21 @@ class Matrix:
         return _distinct(plans)
 
     def after(self, own: Recipe, cells: Sequence[Cell]) -> list[CellPlan]:
-        """Those that depend on the outcome of the first: Inductor's modes, where Inductor fails alike."""
+        """The cells that depend on the first ones: Inductor's modes, if Inductor fails alike."""
         inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
-        known = {cell.name for cell in cells}
+        names = {cell.name for cell in cells}
         return (
-            [mode for mode in self.modes(own) if mode.name not in known]
+            [mode for mode in self.modes(own) if mode.name not in names]
             if inductor and self.preset == "standard"
             else []
         )
 
     def modes(self, own: Recipe) -> list[CellPlan]:
-        """Inductor's modes, with the subject's own dynamic."""
+        """The modes of Inductor, with the subject's own dynamic setting."""
         plans = []
         for mode in MODES:
             if mode == (own.mode or "default"):
-                continue  # the subject's own cell
+                continue  # the cell of the subject's own settings
             recipe = varied(varied(own, "backend", "inductor"), "mode", mode)
             why = "" if self.accelerator else _NO_EFFECT_ON_CPU.get(mode, "")
             axes: dict[str, object] = {"backend": "inductor"} if own.backend != "inductor" else {}
@@ -102,9 +102,11 @@ def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "
 
 
 def _distinct(plans: Iterable[CellPlan]) -> list[CellPlan]:
-    """Each once; what leaves the recipe as it was is the subject's own cell."""
-    kept: dict[str, CellPlan] = {}
+    """`plans` without duplicates; a plan with the recipe of an earlier plan is dropped."""
+    distinct: dict[str, CellPlan] = {}
     for plan in plans:
-        if not any(plan.recipe == other.recipe and plan.compiled == other.compiled for other in kept.values()):
-            kept.setdefault(plan.name, plan)
-    return list(kept.values())
+        if not any(
+            plan.recipe == earlier.recipe and plan.compiled == earlier.compiled for earlier in distinct.values()
+        ):
+            distinct.setdefault(plan.name, plan)
+    return list(distinct.values())

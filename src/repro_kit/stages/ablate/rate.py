@@ -1,4 +1,4 @@
-"""How often the subject fails as it is, found out before its cells are judged: one run that passes is no evidence."""
+"""Measure how often the subject fails, before its cells run: with a flaky failure, one passing run is no evidence."""
 
 from __future__ import annotations
 
@@ -12,45 +12,48 @@ from repro_kit.reduce.flaky import ALIKE, MEASURE, Tally
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
-_ALIKE_SCRIPT = 3  # runs of a script, which take longer; its bundle is checked more often
+_ALIKE_SCRIPT = 3  # runs of a script: fewer, since a script takes longer and its bundle is checked later
 _MEASURE_SLOW = 5
 _SLOW = 30.0  # seconds of one run
 _MOST_REPEATS = 20
 
 
 def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
-    """The runs of the subject with its own `recipe`, and how many failed as observed; none where that is measured."""
-    own = next(
+    """Count the runs of the subject with its own `recipe`, and the failing ones; none for a timed symptom."""
+    own_plan = next(
         (plan for plan in plans if plan.compiled and plan.recipe == recipe and not (plan.no_effect or plan.setup)), None
     )
     on_script = isinstance(cells, OnScript)
-    if own is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
+    if own_plan is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
         return Tally()
     if cells.target is not None and cells.target.kind is Kind.TIMEOUT:  # a hang takes its limit each time
-        return _of(cells, own, 1)
-    tally = _of(cells, own, _ALIKE_SCRIPT if on_script else ALIKE)
+        return _of(cells, own_plan, 1)
+    tally = _of(cells, own_plan, _ALIKE_SCRIPT if on_script else ALIKE)
     if tally.failed == tally.runs:
         return tally
-    return _of(cells, own, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)
+    return _of(cells, own_plan, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)
 
 
 def repeats(tally: Tally) -> int:
-    """Runs that a cell must pass before that counts."""
+    """How many runs a cell must pass before it counts as passing."""
     return min(tally.repeats, _MOST_REPEATS)
 
 
 def rate_sentence(tally: Tally) -> str:
-    """What a flaky failure means for the cells; empty for one that came every time."""
+    """What a flaky failure means for the cells; empty if the failure occurred every time."""
     if not tally.flaky:
         return ""
     return (
-        f"The failure comes and goes ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
-        f"{repeats(tally)} runs."
+        f"The failure is flaky ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
+        f"{repeats(tally)} passing runs."
     )
 
 
-def _of(cells: Cells, own: CellPlan, runs: int) -> Tally:
-    """The first run is the cell of the matrix itself."""
-    again = [replace(own, name=f"{own.name}, run {at}", axes={**own.axes, "run": at}) for at in range(2, runs + 1)]
-    judged = [it for it in cells.run([own, *again]) if it.verdict.status in (Status.PASS, Status.FAIL)]
-    return Tally(sum(it.same for it in judged), len(judged))
+def _of(cells: Cells, own_plan: CellPlan, runs: int) -> Tally:
+    """Run the plan `runs` times; the first run is the cell of the matrix itself."""
+    again = [
+        replace(own_plan, name=f"{own_plan.name}, run {at}", axes={**own_plan.axes, "run": at})
+        for at in range(2, runs + 1)
+    ]
+    judged = [cell for cell in cells.run([own_plan, *again]) if cell.verdict.status in (Status.PASS, Status.FAIL)]
+    return Tally(sum(cell.same for cell in judged), len(judged))

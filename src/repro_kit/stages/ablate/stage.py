@@ -19,7 +19,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
-from repro_kit.session.script.subject import is_program_alone
+from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -31,18 +31,18 @@ from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence, show, show_workarounds
-from repro_kit.stages.ablate.workarounds import search
+from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
 
 _NOT_ON_SCRIPT = (
-    "The cells were run on the graph, not on the script; `repro-kit ablate CASE --on both` repeats the deciding ones "
+    "The cells were run on the graph, not on the script; `repro-kit ablate --on both CASE` repeats the deciding cells "
     "on the script."
 )
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done: the matrix, the subject's own recipe, the first cells, and who runs them."""
+    """The work of an ablation: the matrix, the subject's own recipe, the first plans, and the runner of the cells."""
 
     matrix: Matrix
     recipe: Recipe
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Judged:
-    """The matrix, judged: its cells, how often the subject fails as it is, and what follows from that."""
+    """The result of the matrix: its cells, how often the subject fails, and the diagnosis."""
 
     work: Work
     cells: list[Cell]
@@ -62,9 +62,9 @@ class Judged:
 
 def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     """Write `ablation.json`."""
-    told = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
+    earlier_warnings = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
-        if sentence not in told:
+        if sentence not in earlier_warnings:
             ui.warn(sentence)
     judged = _judge(case, options, ui)
     confirmation = Confirmation()
@@ -74,25 +74,27 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
         captured = OnProgram(case, options, ui, target, captured=True)
         confirmation = on_captured(captured, judged.cells, judged.work.recipe)
         if confirmation.disagrees:
-            ui.warn("The captured program does not behave like the reduced one; the captured one is believed.")
+            ui.warn(
+                "The captured program does not behave like the reduced one, so the ablation runs on the captured one."
+            )
             judged = _judge(case, options, ui, captured=True)
-    further = [confirmation, *_on_script(case, options, ui, judged)]
-    ablation = _ablation(case, judged, further)
+    confirmations = [confirmation, *_on_script(case, options, ui, judged)]
+    ablation = _ablation(case, judged, confirmations)
     case.store(ABLATION, ablation)
     show(ablation, ui)
     ablation = _narrowed(case, options, ui, ablation, judged)
     if options.workarounds and ablation.layer is not Layer.USER:
-        ablation = replace(ablation, workarounds=search.find(case, options, ui, ablation))
+        ablation = replace(ablation, workarounds=workaround_search.find(case, options, ui, ablation))
         case.store(ABLATION, ablation)
         show_workarounds(ablation.workarounds, ui)
-    for confirmation in further:
+    for confirmation in confirmations:
         for note in confirmation.notes:
             ui.warn(note)
     ui.done(ablation.sentence)
 
 
 def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
-    """Run the cells of the matrix, and those that follow from their outcome."""
+    """Run the cells of the matrix, and the cells that depend on their results."""
     work = planned(case, options, ui, captured=captured)
     ui.note(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
@@ -112,22 +114,24 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
 
 
 def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> list[Confirmation]:
-    """The deciding cells of a program on the script too, where that was asked for."""
-    wanted = options.on == "both" and not is_program_alone(case)
-    if not wanted or judged.work.cells.subject != "program" or case.file.signature is None:
+    """Run the deciding cells of a program on the script too, if the user asked for it."""
+    is_wanted = options.on == "both" and not is_program_alone(case)
+    if not is_wanted or judged.work.cells.subject != "program" or case.file.signature is None:
         return []
     ui.progress("confirming the deciding cells on the script")
     return [on_script(OnScript(case, options, ui), judged.cells, judged.work.recipe)]
 
 
-def _ablation(case: Case, judged: Judged, further: Sequence[Confirmation]) -> Ablation:
+def _ablation(case: Case, judged: Judged, confirmations: Sequence[Confirmation]) -> Ablation:
     cells, target = judged.work.cells, judged.work.cells.target
-    alone = cells.subject == "program" and not any(cell.subject == "script" for it in further for cell in it.cells)
-    notes = [rate_sentence(judged.tally), *(note for it in further for note in it.notes)]
+    alone = cells.subject == "program" and not any(
+        cell.subject == "script" for confirmation in confirmations for cell in confirmation.cells
+    )
+    notes = [rate_sentence(judged.tally), *(note for confirmation in confirmations for note in confirmation.notes)]
     notes += [_NOT_ON_SCRIPT] if alone and not is_program_alone(case) else []
     return Ablation(
         cells.subject,
-        (*judged.cells, *(cell for it in further for cell in it.cells)),
+        (*judged.cells, *(cell for confirmation in confirmations for cell in confirmation.cells)),
         judged.diagnosis.layer,
         judged.diagnosis.sentence,
         tuple(filter(None, notes)),
@@ -142,7 +146,7 @@ def _ablation(case: Case, judged: Judged, further: Sequence[Confirmation]) -> Ab
 
 
 def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, judged: Judged) -> Ablation:
-    """`ablation` with its chain of evidence, where steps were asked for and there is a layer to begin from."""
+    """`ablation` with its chain of evidence, if there are steps to run and a layer to start from."""
     steps, target = narrow.steps_of(options), judged.work.cells.target
     if not steps or target is None or ablation.layer in (None, Layer.USER):
         return ablation
@@ -154,7 +158,7 @@ def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, ju
 
 
 def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Work:
-    """The plan; raises UsageError when the options ask for what cannot be. `captured`: not on the reduced program."""
+    """Plan the ablation. Raises UsageError for impossible options. `captured`: use the captured program."""
     capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")

@@ -1,4 +1,4 @@
-"""An ablation on the terminal: the plan before it runs, and the table of its cells."""
+"""An ablation on the terminal: the plan before the run, and the table of cells after it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from repro_kit.ui import Ui
 
 
 def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
-    """How many cells there are, how many of them are to be run, and about how long that takes."""
-    settled = [it for it in map(cells.settled, plans) if it is not None]
-    without = sum(bool(it.no_effect) for it in settled)
-    known = len(settled) - without
+    """How many cells there are, how many must run, and how long that takes."""
+    settled = [cell for cell in map(cells.settled, plans) if cell is not None]
+    without = sum(bool(cell.no_effect) for cell in settled)
+    cached = len(settled) - without
     parts = [f"{len(plans) - len(settled)} to run"]
-    parts += [f"{known} known from before"] if known else []
+    parts += [f"{cached} known from before"] if cached else []
     parts += [f"{without} without effect here"] if without else []
     seconds = cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
     about = f", about {_time(seconds)}" if seconds >= 1 else ""
@@ -29,42 +29,44 @@ def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
 
 
 def subject_words(cells: Cells) -> str:
-    """What the cells are run on, in words."""
+    """The subject of the cells, in words."""
     return f"{cells.which} program" if isinstance(cells, OnProgram) else cells.subject
 
 
 def plan_rows(plans: Sequence[CellPlan], cells: Cells) -> list[str]:
-    """The cells, one line each, with what is known of them."""
+    """The cells, one line each, with the verdicts that are known."""
     rows = []
     for plan in plans:
         settled = cells.settled(plan)
-        told = ": to be run" if settled is None else f": {word(settled)}, {settled.no_effect or 'known from before'}"
-        rows.append(f"{plan.name}{told}")
+        state = ": to be run" if settled is None else f": {word(settled)}, {settled.no_effect or 'known from before'}"
+        rows.append(f"{plan.name}{state}")
     return rows
 
 
 def show(ablation: Ablation, ui: Ui) -> None:
-    """The matrix as tables: backends by dynamic setting, then whatever else was varied."""
-    made = layout(ablation)
+    """Print the matrix as tables: backends by dynamic setting, then the other settings."""
+    table = layout(ablation)
     on = f"{ablation.program} program" if ablation.program else ablation.subject
-    ui.table(f"Ablation on the {on}, {counts(ablation.cells)}", made.columns, made.rows)
-    if made.rest:
-        ui.table("", made.listed()[0], made.listed()[1:])
+    ui.table(f"Ablation on the {on}, {counts(ablation.cells)}", table.columns, table.rows)
+    if table.rest:
+        ui.table("", table.listed()[0], table.listed()[1:])
     if not ui.quiet:
-        for line in filter(None, (*made.notes, made.legend)):
+        for line in filter(None, (*table.notes, table.legend)):
             ui.print(f"  {line}")
 
 
-def show_workarounds(found: Sequence[Workaround], ui: Ui) -> None:
-    """What was tried, and the lines of what works."""
+def show_workarounds(workarounds: Sequence[Workaround], ui: Ui) -> None:
+    """Print the workarounds that were tried, and the code of those that work."""
     ui.table(
         "Workarounds, tried on the script",
         ["least intrusive first", "", "time of a call, or what happens"],
-        rows(found),
+        rows(workarounds),
     )
-    for it in () if ui.quiet else found:
-        if it.works:
-            ui.print("\n".join([f"  {it.name}, {it.place}:", *(f"    {line}" for line in it.lines)]))
+    for workaround in () if ui.quiet else workarounds:
+        if workaround.works:
+            ui.print(
+                "\n".join([f"  {workaround.name}, {workaround.place}:", *(f"    {line}" for line in workaround.lines)])
+            )
 
 
 def _time(seconds: float) -> str:

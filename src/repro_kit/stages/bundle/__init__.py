@@ -1,1 +1,1 @@
-"""Bundle: render repro.py, prove it in a clean process, redact, describe and pack."""
+"""Bundle: render repro.py, check it in a clean process, redact, describe and pack."""

@@ -1,4 +1,4 @@
-"""What a bisection of the case has found, for the bundle."""
+"""The result of a bisection of the case, for the bundle."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from repro_kit.model.failure.signature import Strength
 
 
 def bisected(case: Case) -> str:
-    """What a bisection of `case` has found, as Markdown.
+    """The result of a bisection of `case`, as Markdown.
 
-    "" when there was none, when it has found nothing, and when it was about another failure than the case is now.
+    "" if there was no bisection, if it found nothing, or if it was about another failure than the case is now.
     """
-    place = case.path / DIRECTORY
-    state = read_state(place)
+    directory = case.path / DIRECTORY
+    state = read_state(directory)
     expected = case.file.signature
     if state is None or state.signature is None or expected is None:
         return ""
     if not expected.matches(state.signature, Strength.CROSS_VERSION):
         return ""
     outcome = next_step(state.question, state.marks)
-    found = isinstance(outcome, SearchOutcome) and outcome.ending in (SearchEnding.FOUND, SearchEnding.RANGE)
-    return read_text(place / ANSWER).strip() if found and (place / ANSWER).is_file() else ""
+    has_result = isinstance(outcome, SearchOutcome) and outcome.ending in (SearchEnding.FOUND, SearchEnding.RANGE)
+    return read_text(directory / ANSWER).strip() if has_result and (directory / ANSWER).is_file() else ""

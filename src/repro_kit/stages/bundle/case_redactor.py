@@ -1,4 +1,4 @@
-"""The redactor of a case: what is private on this machine and in it."""
+"""The redactor of a case: knows what is private in the case and on this machine."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from repro_kit.case.stage_results import Environment
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.runner.findings import read_findings
-from repro_kit.session.verdicts.failures import tail
+from repro_kit.session.verdicts.observed_failures import tail
 from repro_kit.stages.bundle.bisection import bisected
 
-#: What a captured program calls of torch's: a newer torch has operators that the list of words lacks.
+#: The names in torch that a captured program calls: a newer torch has operators that the vocabulary lacks.
 _CALLED = re.compile(r"\btorch(?:\.(?!ops\.(?!aten|prims|higher_order))\w+)+")
 
 
 def redactor_of(case: Case, recipe: Recipe, *, every_argument: bool = True) -> Redactor:
-    """It knows the paths, names and variables of this machine, the repository, and the words of the command.
+    """The redactor for `case`: it knows the paths, names and variables of this machine, and the words of the command.
 
-    Without `every_argument` it knows of the command's words those that are secret.
+    `every_argument`: if False, it knows only those words of the command that are secret.
     """
     subject = case.file.subject
     described = case.load(ENVIRONMENT)
@@ -57,7 +57,7 @@ def redactor_of(case: Case, recipe: Recipe, *, every_argument: bool = True) -> R
 
 
 def _shown(recipe: Recipe, described: Environment) -> set[str]:
-    """Values that the bundle shows by itself."""
+    """Values that the bundle shows in any case."""
     shown = shareable(described)
     platform = re.findall(r"\w+", shown.platform)
     versions = {shown.python, shown.platform, shown.torch or "", *shown.packages, *shown.packages.values()}
@@ -65,14 +65,14 @@ def _shown(recipe: Recipe, described: Environment) -> set[str]:
 
 
 def _called(case: Case) -> set[str]:
-    """Names that the captured program calls of torch's."""
+    """The parts of the names in torch that the captured program calls."""
     path = case.path / "capture" / "program.py"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     return {part for name in _CALLED.findall(text) for part in name.split(".")}
 
 
 def _own_names(case: Case) -> set[str]:
-    """Parts of the names of files that the command runs: they are shown."""
+    """Parts of the paths of Python files that the command runs, which the bundle shows."""
     modules = read_findings(case.path / "observe" / "probe").modules
     files = [word.partition("::")[0] for word in case.file.subject.argv] + [str(module) for module in modules]
     return {part for file in files if file.endswith(".py") for part in Path(file).parts}
@@ -90,7 +90,7 @@ def _hosts() -> Iterator[str]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """All strings in a recipe's data: modes, backends, settings."""
+    """All strings in the data of a recipe: modes, backends, settings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -102,5 +102,5 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def commits_in(text: str) -> list[str]:
-    """Hashes of commits in `text`, which are no secrets."""
+    """The hashes of commits in `text`, which are not secret."""
     return re.findall(r"\b[0-9a-f]{12,40}\b", text)

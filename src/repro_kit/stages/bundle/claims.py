@@ -1,4 +1,4 @@
-"""What the stages before say, held against *this* `repro.py`: what cannot be shown to be about it is left out."""
+"""Check whether the results of earlier stages hold for *this* `repro.py`; drop a claim that cannot be shown."""
 
 from __future__ import annotations
 
@@ -14,88 +14,90 @@ from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
-#: The rate of a flaky failure is known roughly: cells that were run half as often as it asks for now will do.
+#: The rate of a flaky failure is a rough estimate: cells that ran half as often as it asks for are accepted.
 _TOLERANCE = 2
 
-#: Whether `repro.py` is seen to fail as expected with this backend in place of its own.
+#: Whether `repro.py` fails as expected with this backend in place of its own.
 FailsWithBackend = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
-class Held:
-    """`candidate` with the claims that hold of it, and what was dropped, with the reason, in sentences."""
+class CheckedClaims:
+    """`form` with the claims that hold for it, and sentences about dropped claims with the reasons."""
 
-    candidate: ReproForm
+    form: ReproForm
     dropped: tuple[str, ...] = ()
 
 
-def earlier(candidate: ReproForm, told: CaseResults) -> Tally:
-    """The runs that the stages before made of the same program, or of the script as it is, and were judged alike.
+def earlier(form: ReproForm, results: CaseResults) -> Tally:
+    """The runs of the same program, or of the unchanged script, that earlier stages made.
 
     The run that made the case does not count: without its failure there would be no case.
     """
-    reduction, ablation = told.reduction, told.facts.ablation
+    reduction, ablation = results.reduction, results.facts.ablation
     reduced = Tally(reduction.failed, reduction.runs) if reduction else Tally()
-    ablated = _as_it_is(ablation, "script" if candidate.program is None else "program") if ablation else Tally()
-    return ablated + (reduced if candidate.reduced or reduced.flaky else Tally())
+    ablated = _as_it_is(ablation, "script" if form.program is None else "program") if ablation else Tally()
+    return ablated + (reduced if form.reduced or reduced.flaky else Tally())
 
 
 def _as_it_is(ablation: Ablation, subject: str) -> Tally:
-    """The ablation's runs of the subject with its own recipe."""
+    """The runs in the ablation of the subject with its own recipe."""
     if ablation.subject == subject and ablation.runs:
         return Tally(ablation.failed, ablation.runs)
-    own = [
+    own_cells = [
         cell
         for cell in ablation.cells
         if cell.subject == subject and cell.recipe == ablation.recipe and not cell.inferred
     ]
-    judged = [it for it in own if it.compiled and it.verdict.status in (Status.PASS, Status.FAIL)]
-    return sum((Tally(int(it.same), it.runs) for it in judged), Tally())
+    judged = [cell for cell in own_cells if cell.compiled and cell.verdict.status in (Status.PASS, Status.FAIL)]
+    return sum((Tally(int(cell.same), cell.runs) for cell in judged), Tally())
 
 
-def held(candidate: ReproForm, told: CaseResults, check: Check, fails_with: FailsWithBackend) -> Held:
-    """`candidate` without what the ablation says, where that cannot be shown to be about it."""
-    ablation = candidate.facts.ablation
+def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with: FailsWithBackend) -> CheckedClaims:
+    """`form` without the ablation, if the ablation cannot be shown to hold for `repro.py`."""
+    ablation = form.facts.ablation
     if ablation is None:
-        return Held(candidate)
-    reason = next(_against(candidate, told, check, ablation), "")
+        return CheckedClaims(form)
+    reason = next(_against(form, results, check, ablation), "")
     if not reason and check.verified:
-        reason = _contradicted(candidate, ablation, fails_with)
+        reason = _contradicted(form, ablation, fails_with)
     if not reason:
-        return Held(candidate)
-    facts = replace(candidate.facts, ablation=None)
-    return Held(replace(candidate, facts=facts), (f"the ablation, and the layer that it names, since {reason}",))
+        return CheckedClaims(form)
+    facts = replace(form.facts, ablation=None)
+    return CheckedClaims(
+        replace(form, facts=facts), (f"the ablation and the layer that the ablation names, since {reason}",)
+    )
 
 
-def _against(candidate: ReproForm, told: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
-    """Why the ablation is not about what `repro.py` is; nothing where it is."""
-    mine = {candidate.facts.signature.summary(), told.facts.signature.summary()}
-    if ablation.failure and ablation.failure not in mine:
-        yield f"it is about another failure ({ablation.failure})"
-    torch = candidate.facts.environment.torch
+def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
+    """Why the ablation does not apply to `repro.py`; nothing if it does."""
+    own_failures = {form.facts.signature.summary(), results.facts.signature.summary()}
+    if ablation.failure and ablation.failure not in own_failures:
+        yield f"the ablation is about another failure ({ablation.failure})"
+    torch = form.facts.environment.torch
     if ablation.torch and torch and ablation.torch != torch:
-        yield f"it was made with torch {ablation.torch}"
-    if candidate.program is None and ablation.subject == "program":
+        yield f"the ablation was made with torch {ablation.torch}"
+    if form.program is None and ablation.subject == "program":
         yield from _unlike_on_script(ablation)
-    if candidate.program is not None and not _is_other_program(candidate, ablation) and _own_passed(ablation):
-        yield "the settings of repro.py itself were seen to pass in it"
-    backend, failing = candidate.recipe.backend, first_failing(ablation.cells, ablation.recipe)
-    if candidate.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
+    if form.program is not None and not _is_other_program(form, ablation) and _own_passed(ablation):
+        yield "the ablation passed with the settings of repro.py itself"
+    backend, failing = form.recipe.backend, first_failing(ablation.cells, ablation.recipe)
+    if form.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
     passing = [cell.runs for cell in ablation.cells if _passed(cell)]
     if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
         runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
-        yield f"the failure comes and goes, and {runs} that passed say little (--repeat {check.repeats})"
+        yield f"the failure is flaky, and {runs} that passed are weak evidence (use --repeat {check.repeats})"
 
 
 def _own_passed(ablation: Ablation) -> bool:
-    """Whether every cell with the subject's own settings passed."""
-    own = [
+    """Whether all cells with the subject's own settings passed."""
+    own_cells = [
         cell
         for cell in ablation.cells
         if cell.compiled and cell.recipe == ablation.recipe and cell.subject == ablation.subject and not cell.setup
     ]
-    return bool(own) and all(cell.verdict.status is Status.PASS for cell in own)
+    return bool(own_cells) and all(cell.verdict.status is Status.PASS for cell in own_cells)
 
 
 def _passed(cell: Cell) -> bool:
@@ -103,23 +105,23 @@ def _passed(cell: Cell) -> bool:
 
 
 def _unlike_on_script(ablation: Ablation) -> Iterator[str]:
-    """Why an ablation of a graph is not about the script that it was taken out of."""
-    own = [cell for cell in ablation.cells if is_own(cell, ablation.recipe)]
-    on_graph = {it.recipe.backend: it.same for it in own if it.subject == "program"}
-    on_script = {it.recipe.backend: it.same for it in own if it.subject == "script"}
+    """Why an ablation of a graph does not apply to the script that the graph comes from."""
+    own_cells = [cell for cell in ablation.cells if is_own(cell, ablation.recipe)]
+    on_graph = {cell.recipe.backend: cell.same for cell in own_cells if cell.subject == "program"}
+    on_script = {cell.recipe.backend: cell.same for cell in own_cells if cell.subject == "script"}
     if not any(on_script.values()):
-        yield "it was made on a graph of the script, not on the script itself (repro-kit ablate CASE --on both)"
+        yield "the ablation ran on a graph of the script, not on the script itself (repro-kit ablate --on both CASE)"
     elif any(on_graph.get(backend) != same for backend, same in on_script.items()):
-        yield "the script and its graph disagree on it"
+        yield "the script and its graph disagree in the ablation"
 
 
-def _contradicted(candidate: ReproForm, ablation: Ablation, fails_with: FailsWithBackend) -> str:
-    """What `repro.py` itself says against the layer, where it is another program than the ablation was made on."""
+def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBackend) -> str:
+    """Why runs of `repro.py` contradict the layer, if the ablation ran on another program; "" if they do not."""
     failing = first_failing(ablation.cells, ablation.recipe)
-    if not _is_other_program(candidate, ablation) or failing is None or failing.recipe.backend not in LADDER:
+    if not _is_other_program(form, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
     program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
-    if ablation.program and backend != candidate.recipe.backend and not fails_with(backend):
+    if ablation.program and backend != form.recipe.backend and not fails_with(backend):
         return f"repro.py passes with backend {backend!r}, with which {program} failed"
     before = LADDER[_rank(backend) - 1] if _rank(backend) else ""
     passed = any(
@@ -131,10 +133,10 @@ def _contradicted(candidate: ReproForm, ablation: Ablation, fails_with: FailsWit
     return ""
 
 
-def _is_other_program(candidate: ReproForm, ablation: Ablation) -> bool:
-    """Whether `repro.py` is made of a program, but not of the one whose cells were judged."""
-    judged = candidate.smallest if ablation.program == "reduced" else not candidate.reduced
-    return candidate.program is not None and not judged
+def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
+    """Whether `repro.py` has a program other than the one that the ablation ran on."""
+    judged = form.smallest if ablation.program == "reduced" else not form.reduced
+    return form.program is not None and not judged
 
 
 def _rank(backend: str) -> int:

@@ -1,4 +1,4 @@
-"""The one gate for all that holds the model's code and nobody needs to run: trace, artifacts, logs."""
+"""The user's consent to put trace, artifacts and logs, which hold the model's code, into the bundle."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from repro_kit.ui import Ui
 
 _DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
 _EACH = 8 << 20  # bytes of one file
-_ALL = 64 << 20  # of all of them; as a zip that is less than the 25 MB that GitHub takes
+_ALL = 64 << 20  # bytes of all files; packed they are below the 25 MB that GitHub accepts
 
 
 @dataclass(frozen=True)
-class Text:
-    """A file that passed: its name in the bundle, its text, its role, and the bytes that were cut out of it."""
+class SharedText:
+    """A file for the bundle: its name, its text, its role, and how many bytes were cut out."""
 
     name: str
     text: str
@@ -30,42 +30,44 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Passed:
-    """What goes in, and in one sentence what does not."""
+class SharedTexts:
+    """The files that the user agreed to share, and a sentence about the files that are left out."""
 
-    texts: tuple[Text, ...] = field(default=())
+    texts: tuple[SharedText, ...] = field(default=())
     left_out: str = ""
-    code: bool = False  # whether what shows the user's code may go in
+    code: bool = False  # whether files that show the user's code may be shared
 
     def teach(self, redactor: Redactor) -> None:
-        """Let `redactor` learn the secrets in them."""
+        """Let `redactor` learn the secrets in the texts."""
         for text in self.texts:
             redactor.learn(blank_payload_sums(text.text) if text.role == "trace" else text.text, text.name)
 
     def add_to(self, contents: Contents) -> None:
-        """Add them."""
+        """Add the texts to `contents`."""
         for text in self.texts:
             contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
-def gate(case: Case, options: BundleOptions, ui: Ui) -> Passed:
-    """What the user lets pass: by ``--trace``, else by an answer on a terminal (``--yes`` is none), else nothing."""
-    found = {place: _files(case.path / name) for name, place in _DIRECTORIES.items()}
-    if not any(found.values()):
-        return Passed()
-    wanted = options.trace or _asked(ui)
-    if wanted == "no":
-        return Passed(
-            left_out="Trace, artifacts and logs are left out, since they hold model code; `--trace yes` puts them in, "
-            "`--trace redacted` the course of the compilation without code."
+def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
+    """The files that the user agrees to share, by ``--trace`` or on a terminal; ``--yes`` alone is no agreement."""
+    files_of = {directory: _files(case.path / name) for name, directory in _DIRECTORIES.items()}
+    if not any(files_of.values()):
+        return SharedTexts()
+    choice = options.trace or _asked(ui)
+    if choice == "no":
+        return SharedTexts(
+            left_out="Trace, artifacts and logs are left out, since they hold model code. `--trace yes` includes them; "
+            "`--trace redacted` includes the trace without code."
         )
-    if wanted == "redacted":
-        texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in found["trace"]]
-        return Passed(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
+    if choice == "redacted":
+        texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in files_of["trace"]]
+        return SharedTexts(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
     texts = [
-        (f"{place}/{name}", _read(path), place.removesuffix("s")) for place in found for name, path in found[place]
+        (f"{directory}/{name}", _read(path), directory.removesuffix("s"))
+        for directory in files_of
+        for name, path in files_of[directory]
     ]
-    return Passed(_cut(texts), code=True)
+    return SharedTexts(_cut(texts), code=True)
 
 
 def _asked(ui: Ui) -> str:
@@ -82,12 +84,12 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _cut(texts: list[tuple[str, str, str]]) -> tuple[Text, ...]:
+def _cut(texts: list[tuple[str, str, str]]) -> tuple[SharedText, ...]:
     most = share([len(text) for _, text, _ in texts], _ALL, _EACH)
 
-    def cut() -> Iterator[Text]:
+    def cut() -> Iterator[SharedText]:
         for name, text, role in texts:
             shown, truncated = middle_cut(text, most)
-            yield Text(name, shown, role, truncated)
+            yield SharedText(name, shown, role, truncated)
 
     return tuple(cut())

@@ -1,4 +1,4 @@
-"""``--dry-run``: every file that a bundle would hold, its size, and why it goes in."""
+"""``--dry-run``: every file of the bundle, with its size and the reason why the bundle has it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from repro_kit.ui import Ui
 
 _WHY = {
     "repro": "what is run",
-    "source": "your own file, which repro.py runs: no graph fails alone",
+    "source": "your own file, which repro.py runs, since no graph fails alone",
     "values": "tensor values that repro.py loads: --include-values",
     "trace": "torch's structured trace: --trace",
-    "artifact": "a graph out of the trace: --trace yes",
+    "artifact": "a graph from the trace: --trace yes",
     "log": "torch's log: --trace yes",
     "explanation": "what the trace says of the user's code: --trace yes",
     "tlparse": "the trace as tlparse shows it: --trace yes",
@@ -31,7 +31,7 @@ _WHY = {
 
 
 def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
-    """Show the table of the sealed `files`, and what was replaced in them."""
+    """Show a table of the sealed `files`, and tables of the values that were replaced and kept."""
     rows = []
     for name, data in sorted(files.items()):
         entry = contents.entries.get(name)
@@ -39,15 +39,18 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
         cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
         rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
     ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
-    replaced = [[it.token, it.what, str(it.places), ", ".join(it.files)] for it in contents.replaced()]
+    replaced = [
+        [replacement.token, replacement.what, str(replacement.places), ", ".join(replacement.files)]
+        for replacement in contents.replaced()
+    ]
     if replaced:
         ui.table("", ["token", "stands for", "places", "files"], replaced)
-    kept = [
+    kept_rows = [
         [kept_value.value, kept_value.kind, kept_value.origin, kept_value.reason]
         for kept_value in contents.kept_values()
     ]
-    if kept:
-        ui.table("", ["kept as it is", "what it is", "where from", "why"], kept)
+    if kept_rows:
+        ui.table("", ["kept as it is", "what it is", "where from", "why it goes in"], kept_rows)
 
 
-_SEALS = {MANIFEST: "lists the files and what is known of the failure", CHECKSUMS: "for sha256sum -c"}
+_SEALS = {MANIFEST: "lists the files, and describes the failure", CHECKSUMS: "for sha256sum -c"}

@@ -1,4 +1,4 @@
-"""What of the user's machine a `repro.py` needs that passes in a clean process: found by putting it back."""
+"""Find what a `repro.py` that passes in a clean process needs from the user's machine, by restoring it in parts."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from repro_kit.reduce.first import needed
 from repro_kit.reduce.flaky import ALIKE
 from repro_kit.runner.launch import PROBE
 
-HOME, DIRECTORY = "HOME", "PWD"  # what these stand for can be put back as well, each as a whole
+HOME, DIRECTORY = "HOME", "PWD"  # the home and the working directory, each restored as a whole
 
-#: What a run of its own must have of its own, and what would write to where the user looks.
+#: Variables that each run sets itself, and variables that would make it write to the user's files.
 _NEVER = re.compile(
     r"_|SHLVL|OLDPWD|TMP|TEMP|TMPDIR|\w+_CACHE_DIR|PYTHONDONTWRITEBYTECODE|PYTHONPYCACHEPREFIX|REPRO_\w+|"
     r"TORCH_D?TRACE|TORCH_LOGS_OUT|TORCH_COMPILE_DEBUG(_DIR)?|TORCH_COMPILE_DISABLE"
 )
-#: Those that have no effect once Python has begun, or belong to the machine.
+#: Variables that have no effect once Python has started, or that belong to the machine.
 _TOO_LATE = re.compile(r"PYTHON\w+|MALLOC_\w+|CC|CXX|RANK|WORLD_SIZE|LOCAL_RANK|CUDA_VISIBLE_DEVICES")
-_CONFIRMED = 3  # runs that must fail with what is named
-_PACKAGE = Path(__file__).resolve().parents[3]  # what makes `import repro_kit` work
+_CONFIRMED = 3  # runs that must fail with the needs that were found
+_PACKAGE = Path(__file__).resolve().parents[3]  # the directory on the path for `import repro_kit`
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Names of the variables that it needs; `HOME` and `DIRECTORY` stand for what lies there."""
+    """Names of the variables that `repro.py` needs. `HOME` and `DIRECTORY` stand for files in these directories."""
 
     names: tuple[str, ...]
-    sure: bool = True  # each was seen to be needed; otherwise it may be some of them only
+    sure: bool = True  # whether each name is needed; if not, only some may be
 
     def words(self, carried: Mapping[str, str]) -> tuple[str, ...]:
-        """Each need that is not among the `carried` variables, in words."""
-        left = [name for name in self.names if name not in carried]
-        if not self.sure and len(left) > 1:
-            return (f"some of what is in the environment variables {', '.join(left)}",)
-        return tuple(map(_word, left))
+        """The needs in words, without the `carried` variables."""
+        not_carried = [name for name in self.names if name not in carried]
+        if not self.sure and len(not_carried) > 1:
+            return (f"some of the environment variables {', '.join(not_carried)}",)
+        return tuple(map(_word, not_carried))
 
 
 def _word(name: str) -> str:
@@ -54,11 +54,11 @@ def _word(name: str) -> str:
 def find_needs(
     fails: Callable[[Mapping[str, str], Path | None], bool], variables: Mapping[str, str], directory: Path
 ) -> Needs | None:
-    """What of `variables` and `directory` it takes to fail; None where it does not fail with all of them either.
+    """Which of `variables` and `directory` `repro.py` needs to fail; None if it passes even with all of them.
 
-    `fails` runs `repro.py` with variables put back, and files of the directory (None: none) beside it. At most about
-    four times the logarithm of their number of questions are asked, and a few to tell a need from chance. No names:
-    it fails with nothing put back, since it comes and goes.
+    `fails` runs `repro.py` with variables restored, and with the files of a directory (or None) beside it. The search
+    asks about four times the logarithm of the number of variables, and a few times more to exclude chance. A result
+    without names means that `repro.py` fails with nothing restored, since its failure is flaky.
     """
     items = [*(name for name in sorted(variables) if _can_matter(name, variables)), DIRECTORY]
 
@@ -73,19 +73,19 @@ def find_needs(
         return None
     if any(ask([()])[0] for _ in range(ALIKE)):
         return Needs(())
-    for group in (_torchs(items), [items.index(it) for it in (HOME, DIRECTORY) if it in items]):
+    for group in (_torchs(items), [items.index(name) for name in (HOME, DIRECTORY) if name in items]):
         if group and ask([group])[0]:
             break
     else:
         group = list(range(len(items)))
-    kept, sure = needed(group, outcomes, budget=4 * math.ceil(math.log2(len(group) + 2)))
-    return Needs(tuple(items[at] for at in kept), sure) if all(ask([kept] * _CONFIRMED)) else None
+    needed_numbers, sure = needed(group, outcomes, budget=4 * math.ceil(math.log2(len(group) + 2)))
+    return Needs(tuple(items[at] for at in needed_numbers), sure) if all(ask([needed_numbers] * _CONFIRMED)) else None
 
 
 def carried(needs: Needs, variables: Mapping[str, str], redact: Callable[[str], str], *, late: bool) -> dict[str, str]:
     """The needed variables that `repro.py` may set itself: they concern the compiler, and hold nothing private.
 
-    `late`: it sets them in the process that compiles, where Python has begun already.
+    `late`: `repro.py` sets them in the process that compiles, after Python has started.
     """
     return {
         name: variables[name]
@@ -114,8 +114,8 @@ def _put_back(
 
 
 def _value(name: str, value: str) -> str:
-    """A variable's value without what makes repro-kit itself importable."""
+    """The value of a variable, without the directories of repro-kit in PYTHONPATH."""
     if name != "PYTHONPATH":
         return value
-    own = (_PACKAGE, PROBE.resolve())
-    return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own)
+    own_paths = (_PACKAGE, PROBE.resolve())
+    return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own_paths)

@@ -1,4 +1,4 @@
-"""An ablation as it goes into a bundle: short, with commands for people who have nothing else, no code unasked."""
+"""An ablation for the bundle: short, with commands that work with the bundle alone, without unasked-for code."""
 
 from __future__ import annotations
 
@@ -19,80 +19,83 @@ from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
 
-_PROGRAM = re.compile(r"[^\s'\"()]*\b(?:capture/program|minify/best)\.py")  # from wherever repro-kit was started
+_PROGRAM = re.compile(r"[^\s'\"()]*\b(?:capture/program|minify/best)\.py")  # with any path before it
 _LINE = 500  # characters of a message
-_IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)  # repro.py starts itself again for these: settings made before do not reach it
+#: repro.py runs these in a child process, which settings made before do not reach.
+_IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)
 
 
-def published(
-    ablation: Ablation, case: Case, candidate: ReproForm, shown: str, *, code: bool, words: Words = list
+def shareable_ablation(
+    ablation: Ablation, case: Case, form: ReproForm, bundled_code: str, *, code: bool, words: Words = list
 ) -> Ablation:
-    """`ablation` for the bundle of `candidate`; `shown` is the code that the bundle holds, `code`: more may go in.
+    """`ablation` for the bundle of `form`. `bundled_code`: the code in the bundle. `code`: more code may be shared.
 
-    `words` gives those of the user's command as they are shown.
+    `words` turns the words of the user's command into the words that the bundle shows.
     """
-    turned = _commands(case, candidate, words)
-    cells = tuple(_cell(cell, ablation.recipe, candidate, turned) for cell in ablation.cells)
+    turned = _commands(case, form, words)
+    cells = tuple(_cell(cell, ablation.recipe, form, turned) for cell in ablation.cells)
     of_cells = {old.repeat: new.repeat for old, new in zip(ablation.cells, cells, strict=True)}
 
     def repeat(command: str) -> str:
         return of_cells[command] if command in of_cells else turned(command)
 
-    # The reduced program has other applications than the captured one; the numbers are those of one of the two.
-    other_numbers = ablation.subject == "program" and candidate.reduced != (ablation.program == "reduced")
-    chain = ablation.chain and _chain(ablation.chain, repeat, None if code else shown, other_numbers=other_numbers)
+    # The applications of a subsystem have other numbers in the reduced program than in the captured one.
+    other_numbers = ablation.subject == "program" and form.reduced != (ablation.program == "reduced")
+    chain = ablation.chain and _chain(
+        ablation.chain, repeat, None if code else bundled_code, other_numbers=other_numbers
+    )
     return replace(ablation, cells=cells, chain=chain)
 
 
-def _commands(case: Case, candidate: ReproForm, words: Words) -> Callable[[str], str]:
-    """What turns a command of this machine into one of the bundle; empty where it has none."""
+def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]:
+    """A function that turns a command of this machine into a command for the bundle; "" if there is none."""
     subject = case.file.subject
     moved = (
-        subject.argv if candidate.program else sources_of(case).argv
-    )  # in the bundle, the user's files lie elsewhere
-    own = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
+        subject.argv if form.program else sources_of(case).argv
+    )  # the bundle has the user's files in another directory
+    moved_words = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
     typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
     python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
-    settings_reach = candidate.facts.signature.kind not in _IN_CHILD
+    settings_reach = form.facts.signature.kind not in _IN_CHILD
 
     def turned(command: str) -> str:
         if _PROGRAM.search(command):
-            if candidate.program is None or (" -c " in command and not settings_reach):
+            if form.program is None or (" -c " in command and not settings_reach):
                 return ""
             for program in ("capture/program.py", "minify/best.py"):
                 command = command.replace(str(case.path / program), "repro.py")
             command = _PROGRAM.sub("repro.py", command)
         command = command.replace(f" {typed}", f" {shown}") if typed else command
-        for old, new in own:
+        for old, new in moved_words:
             command = command.replace(old, new)
         return python.sub("python", command)
 
     return turned
 
 
-def _cell(cell: Cell, own: Recipe, candidate: ReproForm, repeat: Callable[[str], str]) -> Cell:
+def _cell(cell: Cell, own_recipe: Recipe, form: ReproForm, repeat: Callable[[str], str]) -> Cell:
     failure = cell.verdict.failure and _short(cell.verdict.failure)
     if cell.subject == "script":
         command = repeat(cell.repeat)
     else:
-        command = _of_program(cell, own) if candidate.program is not None and cell.repeat else ""
+        command = _of_program(cell, own_recipe) if form.program is not None and cell.repeat else ""
     return replace(cell, verdict=replace(cell.verdict, failure=failure), repeat=command)
 
 
 def _short(failure: Failure) -> Failure:
-    """`failure` in a few lines; its frames and whole text would show the user's code, too."""
+    """`failure` in a few lines, without frames and full text, which would show the user's code."""
     exceptions = tuple(
         ExceptionLink(exception.type, telling_line(exception.message)[:_LINE]) for exception in failure.exceptions
     )
     return replace(failure, exceptions=exceptions, text=telling_line(failure.text)[:_LINE], stack=(), origins=())
 
 
-def _of_program(cell: Cell, own: Recipe) -> str:
-    """The command that makes the cell's run of `repro.py`."""
+def _of_program(cell: Cell, own_recipe: Recipe) -> str:
+    """The command that runs the cell on `repro.py`."""
     if not cell.compiled:
         return "TORCH_COMPILE_DISABLE=1 python repro.py"
     changed = tuple(
-        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own, field.name)
+        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own_recipe, field.name)
     )
     plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
     command = "python repro.py"
@@ -107,23 +110,28 @@ def _of_program(cell: Cell, own: Recipe) -> str:
 
 
 def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, other_numbers: bool) -> Chain:
-    """`chain` for the bundle; `other_numbers`: the numbers of its applications are not those of `repro.py`."""
+    """`chain` for the bundle. `other_numbers`: the applications have other numbers in `repro.py`."""
 
-    def side(it: Side | None, *, numbered: bool) -> Side | None:
-        return it and replace(it, repeat="" if numbered and other_numbers else repeat(it.repeat))
+    def side(original: Side | None, *, numbered: bool) -> Side | None:
+        return original and replace(original, repeat="" if numbered and other_numbers else repeat(original.repeat))
 
-    def link(it: Link) -> Link:
-        numbered = it.step == "op"
-        where = it.where if _may_show(it.where, shown) else ""
-        return replace(it, good=side(it.good, numbered=numbered), bad=side(it.bad, numbered=numbered), where=where)
+    def link(original: Link) -> Link:
+        numbered = original.step == "op"
+        where = original.where if _may_show(original.where, shown) else ""
+        return replace(
+            original,
+            good=side(original.good, numbered=numbered),
+            bad=side(original.bad, numbered=numbered),
+            where=where,
+        )
 
-    def flip(it: Flip) -> Flip:
-        return replace(it, repeat=repeat(it.repeat))
+    def flip(original: Flip) -> Flip:
+        return replace(original, repeat=repeat(original.repeat))
 
     return replace(chain, links=tuple(map(link, chain.links)), flips=tuple(map(flip, chain.flips)))
 
 
 def _may_show(where: str, shown: str | None) -> bool:
-    """Whether the statement of `where` (``program.py:17: y = torch.relu(x)``) stands in what is shown."""
+    """Whether the statement in `where` (``program.py:17: y = torch.relu(x)``) is part of the `shown` code."""
     statement = re.sub(r"^\S*:\d+: ", "", where).strip()
     return shown is None or bool(statement and statement in shown)

@@ -1,4 +1,4 @@
-"""Bundle: render `repro.py`, prove it in a clean process, redact, describe and pack."""
+"""Bundle: render `repro.py`, check it in a clean process, redact, describe and pack."""
 
 from __future__ import annotations
 
@@ -25,54 +25,54 @@ from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
 from repro_kit.session.strangers.repro_run import Check, check_repro, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
-from repro_kit.stages.bundle.claims import earlier, held
+from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.consent import gate
-from repro_kit.stages.bundle.describe import Said, describe
+from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
-from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, known
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, results_of
 from repro_kit.stages.bundle.needs import carried, find_needs
 from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
 
 _PLACE = "bundle"
-_ROUNDS = 2  # a secret that shows only in the end may be in what was checked
-_MOST_TRIES = 5  # runs of a flaky failure for one question about what it needs
-_MOST_KEPT = 5  # values that are named in one sentence
+_ROUNDS = 2  # a secret that is learned late may be in files that were made before
+_MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
+_MOST_KEPT = 5  # values in one sentence
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A candidate with its files and what its check said."""
+    """A candidate with its files and its check."""
 
     candidate: ReproForm
     contents: Contents
     check: Check
     left_out: list[str]
-    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold of it
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
 
 
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
-    told = known(case)
+    results = results_of(case)
     passed = gate(case, options, ui)
-    recipe = told.capture.recipe if told.capture else Recipe()
+    recipe = results.capture.recipe if results.capture else Recipe()
     redactor = redactor_of(case, recipe, every_argument=not options.include_values)
     passed.teach(redactor)
     for _ in range(_ROUNDS):
-        chosen, reason = _choose(case, told, redactor, options, ui)
+        chosen, reason = _choose(case, results, redactor, options, ui)
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
         if passed.code:
-            ui.progress("pages about the trace")
+            ui.progress("writing pages about the trace")
             chosen.left_out.extend(add_pages(case, chosen.contents))
         describe(
             case,
-            told,
+            results,
             chosen.candidate,
             chosen.check,
             chosen.contents,
-            Said(tuple(chosen.left_out), reason, chosen.dropped),
+            BundleRemarks(tuple(chosen.left_out), reason, chosen.dropped),
             code=passed.code,
         )
         if not chosen.contents.settle():
@@ -82,11 +82,11 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     files = contents.seal(_about(case, chosen, reason))
     if options.dry_run:
         preview(contents, files, ui)
-        ui.note(f"It would be {_standing(chosen)}.")
+        ui.note(f"The bundle would be {_standing(chosen)}.")
         raise Stop(Exit.OK, f"Nothing was written: --dry-run. The bundle would be {output}.")
-    place = case.path / _PLACE
-    shutil.rmtree(place, ignore_errors=True)
-    write_files(files, place)
+    directory = case.path / _PLACE
+    shutil.rmtree(directory, ignore_errors=True)
+    write_files(files, directory)
     ui.progress(f"packing {output.name}")
     pack(output, files)
     verified = chosen.check.verified
@@ -108,103 +108,105 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     _conclude(chosen, output, reason, ui)
 
 
-def _choose(case: Case, told: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui) -> tuple[_Attempt, str]:
-    """The first candidate that is verified, else the first one; and why it is not a smaller or a verified one."""
-    chosen, reasons = _best(case, told, redactor, options, ui)
+def _choose(
+    case: Case, results: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
+) -> tuple[_Attempt, str]:
+    """The first verified candidate, else the first one; and why it is not smaller, or not verified."""
+    chosen, reasons = _best(case, results, redactor, options, ui)
     return chosen, "; ".join(dict.fromkeys(reasons))
 
 
 def _best(
-    case: Case, told: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
+    case: Case, results: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
 ) -> tuple[_Attempt, list[str]]:
     unverified: list[_Attempt] = []
     reasons: list[str] = []
-    work = _Checking(case, told, redactor, options, ui)
-    for candidate in candidates(case, told):
-        known = any(it.check.needs for it in unverified)
-        attempt = work.attempt(candidate) if known else work.with_needs(candidate)
+    work = _Checking(case, results, redactor, options, ui)
+    for candidate in candidates(case, results):
+        needs_known = any(attempt.check.needs for attempt in unverified)
+        attempt = work.attempt(candidate) if needs_known else work.with_needs(candidate)
         if attempt.check.verified:
-            return work.held(attempt), [*filter(None, [candidate.note]), *reasons]
+            return work.with_proven_claims(attempt), [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
         unverified.append(attempt)
-    # One that is known to fail with what it needs, else the smallest; the user's script always is a candidate.
-    chosen = next((it for it in unverified if it.check.needs), unverified[0])
-    return work.held(chosen), [*filter(None, [chosen.candidate.note]), *chosen.check.reasons]
+    # A candidate that fails with what it needs, else the smallest; the user's script is always a candidate.
+    chosen = next((attempt for attempt in unverified if attempt.check.needs), unverified[0])
+    return work.with_proven_claims(chosen), [*filter(None, [chosen.candidate.note]), *chosen.check.reasons]
 
 
 @dataclass(frozen=True)
 class _Checking:
-    """Makes and checks `repro.py` in its forms."""
+    """Writes and checks `repro.py` in its forms."""
 
     case: Case
-    told: CaseResults
+    results: CaseResults
     redactor: Redactor
     options: BundleOptions
     ui: Ui
 
-    def with_needs(self, candidate: ReproForm) -> _Attempt:
-        """`candidate`, checked; where it does not fail, holding what it needs of this machine as far as it may."""
-        attempt = self.attempt(candidate)
+    def with_needs(self, form: ReproForm) -> _Attempt:
+        """`form`, checked. If it passes, find what it needs, and let `repro.py` set the needed variables."""
+        attempt = self.attempt(form)
         if attempt.check.same:
             return attempt
-        with self._written(attempt.contents) as place:
-            needs = find_needs(self._fails(candidate, place), os.environ, Path(self.case.file.subject.cwd))
+        with self._written(attempt.contents) as directory:
+            needs = find_needs(self._fails(form, directory), os.environ, Path(self.case.file.subject.cwd))
         if needs is None:
             return attempt
         if not needs.names:
-            return self.attempt(candidate, Tally(1, len(attempt.check.runs) + 1))
-        held = carried(needs, os.environ, self.redactor, late=candidate.program is not None)
-        if held:
-            attempt = self.attempt(candidate.carrying(held))
-        words = needs.words(held)
+            return self.attempt(form, Tally(1, len(attempt.check.runs) + 1))
+        variables = carried(needs, os.environ, self.redactor, late=form.program is not None)
+        if variables:
+            attempt = self.attempt(form.carrying(variables))
+        words = needs.words(variables)
         if attempt.check.verified or not words:
             return attempt
-        reason = f"it fails as expected only with {' and '.join(words)} of this machine, which the bundle does not hold"
+        reason = f"repro.py fails as expected only with {' and '.join(words)} of this machine, which the bundle lacks"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
-    def attempt(self, candidate: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
-        """`candidate` with its files, run as a stranger would; `before`: runs that were made of it already."""
+    def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
+        """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
         contents = Contents(self.redactor, every_word=self.options.include_values)
-        left_out = fill(candidate, self.case, self.told, contents, include_values=self.options.include_values)
-        with self._written(contents) as place:
+        left_out = fill(form, self.case, self.results, contents, include_values=self.options.include_values)
+        with self._written(contents) as directory:
             check = check_repro(
                 self._python,
-                place,
-                candidate.facts.signature,
-                timeout=candidate.limit + _MARGIN,
-                earlier=earlier(candidate, self.told) + before,
+                directory,
+                form.facts.signature,
+                timeout=form.limit + _MARGIN,
+                earlier=earlier(form, self.results) + before,
                 on_tick=self.ui.progress,
             )
-        if candidate.program and candidate.program.stored and not self.options.include_values:
-            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values puts them in)"
+        if form.program and form.program.stored and not self.options.include_values:
+            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values includes them)"
             check = replace(check, reasons=(reason,))
-        return _Attempt(candidate, contents, check, left_out)
+        return _Attempt(form, contents, check, left_out)
 
-    def held(self, attempt: _Attempt) -> _Attempt:
-        """`attempt` with those claims of the stages before that hold of its `repro.py`."""
+    def with_proven_claims(self, attempt: _Attempt) -> _Attempt:
+        """`attempt` with the claims of earlier stages that hold for its `repro.py`."""
 
         def fails_with(backend: str) -> bool:
             self.ui.progress(f"running repro.py with backend {backend}")
-            with self._written(attempt.contents) as place:
-                fails = self._fails(attempt.candidate, place, attempt.check.repeats)
+            with self._written(attempt.contents) as directory:
+                fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
-        found = held(attempt.candidate, self.told, attempt.check, fails_with)
-        return replace(attempt, candidate=found.candidate, dropped=found.dropped)
+        checked_claims = check_claims(attempt.candidate, self.results, attempt.check, fails_with)
+        return replace(attempt, candidate=checked_claims.form, dropped=checked_claims.dropped)
 
     def _fails(
-        self, candidate: ReproForm, place: Path, repeats: int = 1
+        self, form: ReproForm, directory: Path, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
-        """Whether `repro.py` fails as expected with further variables, and files of a directory beside it."""
-        runs = max(repeats, min(_MOST_TRIES, earlier(candidate, self.told).repeats))
+        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected."""
+        runs = max(repeats, min(_MOST_TRIES, earlier(form, self.results).repeats))
 
         def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
             for _ in range(runs):
-                self.ui.progress("looking for what repro.py needs of this machine")
+                self.ui.progress("looking for what repro.py needs from this machine")
                 run = run_repro(
-                    self._python, place, timeout=candidate.limit + _MARGIN, variables=variables, beside=beside
+                    self._python, directory, timeout=form.limit + _MARGIN, variables=variables, beside=beside
                 )
-                outcome = outcome_of(run.verdict, candidate.facts.signature, Strength.REBASED)
+                outcome = outcome_of(run.verdict, form.facts.signature, Strength.REBASED)
                 if outcome is RunOutcome.FAILS_ALIKE:
                     return True
             return False
@@ -213,39 +215,39 @@ class _Checking:
 
     @property
     def _python(self) -> str:
-        return self.told.observation.python or self.case.file.subject.python
+        return self.results.observation.python or self.case.file.subject.python
 
     @contextmanager
     def _written(self, contents: Contents) -> Iterator[Path]:
-        """The files in a directory, removed afterwards."""
-        place = self.case.path / "bundle.part"
-        shutil.rmtree(place, ignore_errors=True)
+        """Write the files to a directory, which is removed afterwards."""
+        directory = self.case.path / "bundle.part"
+        shutil.rmtree(directory, ignore_errors=True)
         try:
-            contents.write(place)
-            yield place
+            contents.write(directory)
+            yield directory
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
-    """The manifest's own fields, redacted."""
-    candidate = chosen.candidate
-    env = candidate.facts.environment
+    """The fields of the manifest, redacted."""
+    form = chosen.candidate
+    env = form.facts.environment
     contents = chosen.contents
     return {
         "created": case.file.created,
-        "level": candidate.level,
+        "level": form.level,
         "verified": chosen.check.verified,
         "reason": contents.redact(reason),
         "runs": {"made": len(chosen.check.runs), "same": chosen.check.same},
-        "layer": candidate.facts.layer,
+        "layer": form.facts.layer,
         "torch": env.torch,
         "python": env.python,
         "platform": contents.redact(env.platform),
         "accelerator": env.accelerator,
-        "limit": candidate.limit,
+        "limit": form.limit,
         "values": any(entry.role == "values" for entry in contents.entries.values()),
-        "signature": to_data(contents.redact(candidate.facts.signature)),
+        "signature": to_data(contents.redact(form.facts.signature)),
         "flaky": chosen.check.rate,
         "repeats": chosen.check.repeats if chosen.check.flaky else 1,
         "needs": [contents.redact(need) for need in chosen.check.needs],
@@ -253,23 +255,27 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
 
 
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
-    """The stage's last words."""
-    check, candidate = chosen.check, chosen.candidate
+    """Print the remarks of the stage and its last line."""
+    check, form = chosen.check, chosen.candidate
     for sentence in chosen.left_out:
         ui.note(sentence)
     for sentence in chosen.dropped:
         ui.warn(f"Left out: {sentence}.")
-    kept = chosen.contents.kept_values()
-    if kept:
-        shown = ", ".join(dict.fromkeys(f"{it.value} ({it.origin or it.kind})" for it in kept[:_MOST_KEPT]))
-        more = f" and {len(kept) - _MOST_KEPT} more" if len(kept) > _MOST_KEPT else ""
-        ui.note(f"Kept as they are, since they are words of the report too: {shown}{more}; --dry-run lists them.")
+    kept_values = chosen.contents.kept_values()
+    if kept_values:
+        shown = ", ".join(
+            dict.fromkeys(f"{value.value} ({value.origin or value.kind})" for value in kept_values[:_MOST_KEPT])
+        )
+        more = f" and {len(kept_values) - _MOST_KEPT} more" if len(kept_values) > _MOST_KEPT else ""
+        ui.note(f"Not redacted, since they are also words of the report: {shown}{more}; --dry-run lists all.")
     if check.flaky:
-        ui.warn(f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass to call it gone.")
+        ui.warn(
+            f"The failure is not deterministic: {check.rate}; {check.repeats} runs must pass before it counts as gone."
+        )
     if not check.verified:
         ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
-    elif candidate.program is None:
-        ui.warn(f"The bundle is not minimized, it holds the user's own script: {reason}.")
+    elif form.program is None:
+        ui.warn(f"The bundle is not minimized, and holds the user's own script: {reason}.")
     ui.done(f"{output.name}, {_standing(chosen)}")
 
 

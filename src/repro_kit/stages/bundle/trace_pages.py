@@ -1,4 +1,4 @@
-"""Pages about the trace that go into a bundle beside it: tlparse's, and what `explain` found."""
+"""Pages about the trace for the bundle: those of tlparse, and the page of `explain`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _TRACE = "trace/"
 
 
 def add_pages(case: Case, contents: Contents) -> Iterator[str]:
-    """Add them to `contents`, which has the (redacted) trace; yields what could not be added, and why."""
+    """Add the pages to `contents`, which has the redacted trace; yields a sentence for pages that are left out."""
     explained = explained_before(case)
     if explained is not None:
-        told = explained.report(Path(case.file.subject.cwd))
-        contents.learn(told)
-        contents.add_made("explain.html", "explanation", lambda: page(contents.redact(told)))
+        report = explained.report(Path(case.file.subject.cwd))
+        contents.learn(report)
+        contents.add_made("explain.html", "explanation", lambda: page(contents.redact(report)))
     program = tlparse()
     if program is None:
-        yield "tlparse's pages are left out, since it is not installed: pip install 'repro-kit[tlparse]'."
+        yield "tlparse's pages are left out, since tlparse is not installed: pip install 'repro-kit[tlparse]'."
         return
     try:
         _add_tlparse(program, contents)
@@ -34,7 +34,7 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
 
 
 def _add_tlparse(program: str, contents: Contents) -> None:
-    """All files that tlparse writes; it reads the trace as it is packed, so that nothing private comes back."""
+    """Add all files that tlparse writes. It reads the redacted trace, so that its pages hold nothing private."""
     with scratch() as directory:
         logs = []
         for name, entry in contents.entries.items():
@@ -45,6 +45,6 @@ def _add_tlparse(program: str, contents: Contents) -> None:
                 logs.append(log)
         pages = Path(directory, "pages")
         write_html(program, logs, pages)
-        for path in sorted(it for it in pages.rglob("*") if it.is_file()):
+        for path in sorted(page_path for page_path in pages.rglob("*") if page_path.is_file()):
             text = path.read_text(encoding="utf-8", errors="replace")
             contents.add_text(f"tlparse/{path.relative_to(pages).as_posix()}", text, "tlparse")

@@ -1,1 +1,1 @@
-"""Capture: find the recorded graph that fails like the subject when it runs alone."""
+"""Capture: find the recorded graph that fails like the subject when the graph runs alone."""

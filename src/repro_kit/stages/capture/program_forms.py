@@ -1,4 +1,4 @@
-"""The ways to write a recorded graph down as a program, most faithful first."""
+"""The ways to write a recorded graph as a program; the most faithful way comes first."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from repro_kit.program.graph_record import GraphRecord, InputRecord
 from repro_kit.program.slice import customisations, definitions
 from repro_kit.runner.recorded import Recorded
 
-#: torch.compile sets these itself for the time of a compilation with `dynamic=`.
+#: Settings that torch.compile changes itself while it compiles with `dynamic=`.
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
 
-#: Operators that torch brings; any other namespace below torch.ops is the user's.
+#: Namespaces of torch's own operators; every other namespace of torch.ops is the user's.
 _TORCHS_OPS = {
     "aten", "prims", "prim", "higher_order", "inductor", "quantized", "mkldnn", "mkl", "onednn", "c10d",
     "_c10d_functional", "c10d_functional", "fsdp", "quantized_decomposed", "rngprims", "debugprims", "profiler", "sym",
@@ -35,7 +35,7 @@ _TORCHS_OPS = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """A program's text and what is special about it, in words."""
+    """The text of a program, with its recipe, its graph, and in words how it was made."""
 
     text: str
     recipe: Recipe
@@ -44,9 +44,9 @@ class Attempt:
 
 
 class Variants:
-    """Builds the attempts for one recorded process; `files` are the user's own Python files.
+    """Builds the attempts for one recorded process. `files`: the user's own Python files.
 
-    `tolerance`: (rtol, atol) to judge wrong results by; None for the usual one.
+    `tolerance`: (rtol, atol) for wrong results; None for the default.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Variants:
         self.extras = self._customisations()
 
     def attempts(self, graph: GraphRecord) -> Iterator[Attempt]:
-        """All ways for `graph`; raises ReproKitError when there is none, saying why."""
+        """All attempts for `graph`. Raises ReproKitError, with the reason, when there are none."""
         if graph.problem:
             raise StageError(f"Graph {graph.compile_id} could not be recorded: {graph.problem}.")
         needed = self._needed(graph)
@@ -69,7 +69,9 @@ class Variants:
         yield from _written(graph, shapes, preambles)
         contexts, preamble = self._surroundings(graph)
         if contexts:
-            shapes = [(it.with_(contexts=it.contexts + contexts), variant, how) for it, variant, how in shapes]
+            shapes = [
+                (recipe.with_(contexts=recipe.contexts + contexts), variant, how) for recipe, variant, how in shapes
+            ]
             preambles = [(preamble, "in the script's contexts")]
             yield from _written(graph, shapes, preambles)
         if self._compiled_before(graph):
@@ -78,32 +80,32 @@ class Variants:
             yield from _written(graph, [warm], preambles)
 
     def _surroundings(self, graph: GraphRecord) -> tuple[tuple[str, ...], str]:
-        """The ``with`` items around the call that concern torch, and the preamble with all that they need."""
+        """The ``with`` items around the call that use torch, and a preamble with the definitions that they need."""
         contexts = []
-        wanted: dict[Path, set[str]] = {}
+        wanted_names: dict[Path, set[str]] = {}
         if self._is_users(graph):
-            wanted[Path(graph.backend.file or "")] = {graph.backend.qualname or ""}
+            wanted_names[Path(graph.backend.file or "")] = {graph.backend.qualname or ""}
         for region in graph.recipe.get("regions", ()):
-            names = self._homes(region)
-            texts = [definitions(self.sources[file], its) for file, its in names.items()]
+            homes = self._homes(region)
+            texts = [definitions(self.sources[file], names) for file, names in homes.items()]
             if all(texts) and "torch" in "".join([region["expression"], *texts]):
                 contexts.append(region["expression"])
-                for file, its in names.items():
-                    wanted.setdefault(file, set()).update(its)
-        return tuple(contexts), self._customisations(wanted)
+                for file, names in homes.items():
+                    wanted_names.setdefault(file, set()).update(names)
+        return tuple(contexts), self._customisations(wanted_names)
 
     def _homes(self, region: Region) -> dict[Path, set[str]]:
-        """The names that a region needs, by the user's file that defines them, or imports them from elsewhere."""
+        """The names that a region needs, by the user's file that defines or imports them."""
         homes: dict[Path, set[str]] = {}
         for name, file in region["names"].items():
             home = Path(file) if Path(file) in self.sources else Path(region["file"])
-            if home in self.sources and name != "torch":  # which every program imports
+            if home in self.sources and name != "torch":  # every program imports torch
                 homes.setdefault(home, set()).add(name)
         return homes
 
     def _compiled_before(self, graph: GraphRecord) -> bool:
-        """Whether the process had compiled the same graph already, so that it may have come from a cache."""
-        return any(one.code == graph.code and one.number < graph.number for one in self.recorded.graphs)
+        """Whether the process compiled the same graph before, so that this graph may come from a cache."""
+        return any(earlier.code == graph.code and earlier.number < graph.number for earlier in self.recorded.graphs)
 
     def _shapes(self, graph: GraphRecord) -> Iterator[tuple[Recipe, Variant, str]]:
         recipe = self.recipe(graph)
@@ -119,26 +121,26 @@ class Variants:
                 Variant(sizes="arguments", calls=calls),
                 f"{len(calls)} calls, static first",
             )
-        if graph.recipe.get("fullgraph") is False:  # it also decides which scalars are captured
+        if graph.recipe.get("fullgraph") is False:  # fullgraph also decides which scalars are captured
             yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
 
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
-        """Calls of all graphs of the same frame that `graph` could take too, in order."""
+        """The recorded calls of all graphs of the same frame whose inputs fit `graph`, in order."""
         frame = graph.compile_id.split("/")[0]
-        family = [one for one in self.recorded.graphs if one.compile_id.split("/")[0] == frame]
-        calls = self.recorded.calls_of([one.number for one in family])
-        own = [len(record.shape) for record in _tensors(graph.inputs)]
+        family = [member for member in self.recorded.graphs if member.compile_id.split("/")[0] == frame]
+        calls = self.recorded.calls_of([member.number for member in family])
+        own_ranks = [len(record.shape) for record in _tensors(graph.inputs)]
         tensors = [_tensors(inputs) for _, inputs in calls]
         return tuple(
-            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own
+            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own_ranks
         )
 
     def recipe(self, graph: GraphRecord) -> Recipe:
-        """How the graph was compiled and run."""
-        seen, backend = graph.recipe, graph.backend
-        autocast = seen.get("autocast")
-        threads = seen.get("threads")
-        dtype = seen.get("default_dtype")
+        """The recipe: how the graph was compiled and run."""
+        recorded, backend = graph.recipe, graph.backend
+        autocast = recorded.get("autocast")
+        threads = recorded.get("threads")
+        dtype = recorded.get("default_dtype")
         plain_ints = any(input_.symbolic and not _carried(input_, graph) for input_ in graph.inputs)
         return Recipe(
             backend=self._backend(graph),
@@ -147,14 +149,14 @@ class Variants:
             dynamic=True if plain_ints else backend.dynamic,
             fullgraph=True,
             backward=self._backward(graph),
-            grad_mode=seen.get("grad_mode", "enabled"),
+            grad_mode=recorded.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
-            contexts=(f"torch.device({seen['device']!r})",) if seen.get("device") else (),
+            contexts=(f"torch.device({recorded['device']!r})",) if recorded.get("device") else (),
             compiled_autograd=self._compiles_autograd(graph),
             threads=threads,
             memory=self._memory(graph),
             default_dtype=None if dtype == "torch.float32" else dtype,
-            config=_own_config(seen.get("config", {}), backend.dynamic),
+            config=_own_config(recorded.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
             rtol=self.tolerance[0] if self.tolerance else None,
             atol=self.tolerance[1] if self.tolerance else None,
@@ -164,7 +166,7 @@ class Variants:
         return graph.backend.qualname or "" if self._is_users(graph) else graph.backend.name or "inductor"
 
     def _is_users(self, graph: GraphRecord) -> bool:
-        """Whether the backend is a callable of the user's own file."""
+        """Whether the backend is a callable that a file of the user's defines."""
         file = graph.backend.file
         return graph.backend.name not in LADDER and file is not None and Path(file) in self.sources
 
@@ -176,21 +178,21 @@ class Variants:
         return "sum" if event.uniform else "randn"
 
     def _memory(self, graph: GraphRecord) -> int | None:
-        """The limit that an allocation on the host ran into: the process's own, else what the machine has.
+        """The memory limit that an allocation on the host exceeded: that of the process, else that of the machine.
 
-        With it, the failure is the same on a machine that has more, however small the program gets.
+        The limit keeps the failure the same on a machine with more memory, however small the program gets.
         """
         if self.kind is not Kind.OOM or any(tensor.device != "cpu" for tensor in _tensors(graph.inputs)):
             return None
         return graph.recipe.get("memory") or psutil.virtual_memory().total
 
     def _compiles_autograd(self, graph: GraphRecord) -> bool:
-        """Whether compiled autograd was on when the graph was compiled, or made a graph of its own."""
-        made = any(one.compile_id.startswith("!") for one in self.recorded.graphs)
-        return made or bool(graph.recipe.get("compiled_autograd"))
+        """Whether compiled autograd was on when the graph was compiled, or compiled a graph itself."""
+        made_a_graph = any(record.compile_id.startswith("!") for record in self.recorded.graphs)
+        return made_a_graph or bool(graph.recipe.get("compiled_autograd"))
 
     def _needed(self, graph: GraphRecord) -> str:
-        """Definitions without which the program cannot start: a callable backend, operators of the user's."""
+        """Definitions that the program needs to start: a callable backend, and operators of the user's."""
         pieces = []
         if self._is_users(graph):
             source = self.sources[Path(graph.backend.file or "")]
@@ -202,13 +204,13 @@ class Variants:
             pieces.append(self.extras)
         return "\n\n".join(dict.fromkeys(filter(None, pieces)))
 
-    def _customisations(self, wanted: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
-        """What the user's files do to the compiler, and define of the `wanted` names, by file."""
+    def _customisations(self, wanted_names: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
+        """The statements of the user's files that change the compiler or define `wanted_names`."""
         texts = []
         for path, source in self.sources.items():
             try:
-                texts.append(customisations(source, wanted.get(path, ())))
-            except SyntaxError:  # a template or Python 2 file that only lies there
+                texts.append(customisations(source, wanted_names.get(path, ())))
+            except SyntaxError:  # a template or a Python 2 file, which the program does not import
                 continue
         return "\n\n".join(filter(None, texts))
 
@@ -216,7 +218,7 @@ class Variants:
 def _written(
     graph: GraphRecord, shapes: Sequence[tuple[Recipe, Variant, str]], preambles: Sequence[tuple[str, str]]
 ) -> Iterator[Attempt]:
-    """Each shape with each preamble, preceded by what holds for the whole process; and how that is said in words."""
+    """Each shape with each preamble, preceded by the settings of the whole process."""
     switches = "\n".join(graph.recipe.get("switches", ()))
     for recipe, variant, how in shapes:
         for preamble, words in preambles:
@@ -234,7 +236,10 @@ def _own_operators(graph: GraphRecord) -> set[str]:
 
 
 def _own_config(config: dict[str, Any], dynamic: bool | None) -> dict[str, Any]:
-    not_own = ("dynamo.compiled_autograd", *(() if dynamic is None else _SET_BY_DYNAMIC))  # the first is a field
+    not_own = (
+        "dynamo.compiled_autograd",
+        *(() if dynamic is None else _SET_BY_DYNAMIC),
+    )  # compiled_autograd is a field of the recipe
     return {key: value for key, value in config.items() if key not in not_own}
 
 
@@ -247,11 +252,11 @@ def _tensors(inputs: tuple[InputRecord, ...]) -> list[InputRecord]:
 
 
 def _fill(placeholders: tuple[InputRecord, ...], tensors: list[InputRecord]) -> tuple[InputRecord, ...]:
-    """One call's arguments in the order of `placeholders`; sizes are taken from the call's own tensors."""
-    left = iter(tensors)
+    """The arguments of one call in the order of `placeholders`, with the sizes of the call's own tensors."""
+    remaining = iter(tensors)
     filled: list[InputRecord] = []
     for placeholder in placeholders:
-        filled.append(next(left) if placeholder.kind == "tensor" else placeholder)
+        filled.append(next(remaining) if placeholder.kind == "tensor" else placeholder)
     sizes = {
         symbol: size
         for placeholder, record in zip(placeholders, filled, strict=True)

@@ -1,4 +1,4 @@
-"""Where the graphs of the subject are recorded: in the observed run, or, where that will not do, in one run more."""
+"""The recorded graphs of the subject: from the observed run, or from another run if that is not enough."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program.graph_record import InputRecord
 from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.session.script import watched
+from repro_kit.session.script import watched_recording
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.ui import Ui
 
 
 @dataclass(frozen=True)
-class Recording:
-    """The recorded processes, the directory of the probe's files, and the user's own Python files."""
+class RecordedGraphs:
+    """The directory of the probe's files, the recorded processes, and the user's own Python files."""
 
     directory: Path
     processes: tuple[Recorded, ...]
@@ -28,7 +28,7 @@ class Recording:
 
     @property
     def inputs(self) -> Path:
-        """Where stored values lie."""
+        """The directory of the stored values."""
         return self.directory / INPUTS
 
     @property
@@ -38,12 +38,12 @@ class Recording:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with damaged records, which are left out."""
+        """What is wrong with the damaged records, which are left out."""
         return tuple(problem for process in self.processes for problem in process.problems)
 
     @property
     def lacks_values(self) -> bool:
-        """Whether values of inputs were left out, since they are large."""
+        """Whether values of inputs were left out because they are large."""
         return any(
             _is_left_out(record) for process in self.processes for graph in process.graphs for record in graph.inputs
         )
@@ -53,20 +53,20 @@ def _is_left_out(record: InputRecord) -> bool:
     return record.kind == "tensor" and record.file is None and 0 not in record.shape
 
 
-def of_observed_run(case: Case, observation: Observation) -> Recording | None:
-    """What was recorded while the subject was observed, or by `repro_kit.watch`; None where nothing was."""
-    if watched.is_watched(case.path):
+def of_observed_run(case: Case, observation: Observation) -> RecordedGraphs | None:
+    """The graphs recorded in the observed run, or by `repro_kit.watch`; None if none were."""
+    if watched_recording.is_watched(case.path):
         directory = case.path / "capture" / "record"
         shutil.rmtree(directory, ignore_errors=True)
-        return _read(case, directory, watched.lay_out(case, directory), own=())
+        return _read(case, directory, watched_recording.lay_out(case, directory), own=())
     directory = case.path / "observe" / "probe"
     if not observation.recorded or not directory.is_dir():
         return None
     return _read(case, directory, read_findings(directory), own=_named(case))
 
 
-def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> Recording:
-    """Run the subject once more and record its graphs, with all values that fit on the probe's larger limit."""
+def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGraphs:
+    """Run the subject once more and record its graphs, with all values within the probe's larger limit."""
     directory = case.path / "capture" / "record"
     shutil.rmtree(directory, ignore_errors=True)
     run_subject(
@@ -84,9 +84,9 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> Recording:
     return _read(case, directory, findings, own=_named(case))
 
 
-def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) -> Recording:
+def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) -> RecordedGraphs:
     files = tuple(dict.fromkeys([*own, *map(Path, findings.modules)]))
-    return Recording(directory, tuple(read_recorded(directory)), files)
+    return RecordedGraphs(directory, tuple(read_recorded(directory)), files)
 
 
 def _named(case: Case) -> list[Path]:

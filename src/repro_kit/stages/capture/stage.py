@@ -1,4 +1,4 @@
-"""Capture: find the recorded graph that fails like the subject when run alone."""
+"""Capture: find the recorded graph that fails like the subject when the graph runs alone."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import needs_fresh
-from repro_kit.session.script import watched
+from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import settle
+from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants
-from repro_kit.stages.capture.recording import Recording, of_another_run, of_observed_run
-from repro_kit.stages.capture.search import Search
+from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
 from repro_kit.ui import Ui
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
-    """Write `capture/program.py` and `capture.json`; a case without a program stays with the script, and says why."""
+    """Write `capture/program.py` and `capture.json`. If no graph fails alone, record why, and go on with the script."""
     observation = case.load(OBSERVATION)
     for name in ("inputs", "record"):
         shutil.rmtree(case.path / "capture" / name, ignore_errors=True)
@@ -42,60 +42,63 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         recording = of_another_run(case, options.timeout, ui, "the graphs of the observed run were not recorded")
     for problem in recording.problems:
         ui.warn(f"A record of the probe is damaged and left out: {problem}.")
-    found = _searched(case, options, ui, observation, recording)
-    if found.attempt is None and recording.lacks_values and not watched.is_watched(case.path):
+    searched = _searched(case, options, ui, observation, recording)
+    if searched.attempt is None and recording.lacks_values and not watched_recording.is_watched(case.path):
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
-        found = _searched(case, options, ui, observation, recording)
-    if found.attempt is None:
-        _stay_with_script(case, ui, options, recording.graphs, found.reasons)
+        searched = _searched(case, options, ui, observation, recording)
+    if searched.attempt is None:
+        _stay_with_script(case, ui, options, recording.graphs, searched.reasons)
         return
-    _keep(case, found.attempt, found.search, recording.graphs, found.border, ui)
+    _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
     settle.by_program(case)
     if observation.eager is None and not observation.settled:
-        ui.detail("The script was not run without torch.compile: the graph alone passes there.")
+        ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """What came of trying the graphs of one recording."""
+    """The result of trying the graphs of one recording."""
 
-    search: Search
+    search: GraphSearch
     attempt: Attempt | None
     border: str
     reasons: list[str]
 
 
-def _searched(case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: Recording) -> _Searched:
-    """Try the graphs of `recording`, those of Dynamo first, then Inductor's, then the first ones afresh."""
+def _searched(
+    case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
+) -> _Searched:
+    """Try the graphs of `recording`: Dynamo's, then Inductor's, then Dynamo's first ones in fresh interpreters."""
     kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
-    search = Search(case, options, ui, case.file.signature, kind, recording.inputs)
+    search = GraphSearch(case, options, ui, case.file.signature, kind, recording.inputs)
     healthy = case.file.signature is None and observation.compared > 0
     reasons: list[str] = []
     for tolerance in _tolerances(observation, case.file.failure_index, kind):
         attempts = _attempts(recording.processes, kind, recording.files, tolerance, plainest=healthy)
-        found, more = search.first(attempts)
+        attempt, more = search.first(attempts)
         reasons += more
-        if found is not None:
-            return _Searched(search, found, "dynamo", reasons)
-    if healthy:  # the script's own calls agree with eager: one form a graph is enough
+        if attempt is not None:
+            return _Searched(search, attempt, "dynamo", reasons)
+    if healthy:  # the script's own calls agree with eager: one form of each graph is enough
         return _Searched(search, None, "dynamo", reasons)
     if _runnables(case, observation):
         first = next(iter(recording.processes), None)
         changes = Variants(first, kind, recording.files).extras if first else ""
-        found, more = search.first(_runnable_attempts(case, observation, kind, changes))
+        attempt, more = search.first(_runnable_attempts(case, observation, kind, changes))
         reasons += more
-        if found is not None:
-            return _Searched(search, found, "aot", reasons)
+        if attempt is not None:
+            return _Searched(search, attempt, "aot", reasons)
     if search.tried and not needs_fresh(case):
         return _Searched(search, search.first_afresh(reasons), "dynamo", reasons)
     return _Searched(search, None, "dynamo", reasons)
 
 
 def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:
-    """What to judge wrong results by, in the order to try: the usual tolerance (None), and the user's own.
+    """The tolerances for wrong results, in the order to try: the default one (None), and the user's own.
 
-    By a looser one a smaller difference is no failure; by a tighter one rounding may be, which is left for last.
+    A looser one of the user's comes first, since it ignores small differences. A tighter one comes last, since with it
+    rounding alone may count as a failure.
     """
     stated = observation.failures[at].failure.tolerance if at < len(observation.failures) else None
     if kind is not Kind.ACCURACY or stated is None:
@@ -111,16 +114,16 @@ def _attempts(
     *,
     plainest: bool,
 ) -> Iterator[Attempt | str]:
-    """Every way to write every graph, suspects first; a sentence where there is none. `plainest`: one way each."""
+    """All attempts for all graphs, suspects first; a sentence for a graph without one. `plainest`: one attempt each."""
     later: list[Iterator[Attempt | str]] = []
-    for one in recorded:
-        variants = Variants(one, kind, files, tolerance)
-        suspects = one.suspects()
+    for process in recorded:
+        variants = Variants(process, kind, files, tolerance)
+        suspects = process.suspects()
         for number in suspects:
-            graph = one.graph(number)
+            graph = process.graph(number)
             if graph is not None:
                 yield from _of(variants, graph)
-        rest = [graph for graph in one.graphs if graph.number not in suspects]
+        rest = [graph for graph in process.graphs if graph.number not in suspects]
         later += [_of(variants, graph) for graph in rest]
     # First the plainest form of every other graph, then their other forms.
     for attempts in later:
@@ -139,14 +142,14 @@ def _of(variants: Variants, graph: GraphRecord) -> Iterator[Attempt | str]:
 
 
 def _runnables(case: Case, observation: Observation) -> list[Artifact]:
-    """The `fx_graph_runnable` of the failing compile id; of all, where the failure names none."""
+    """The `fx_graph_runnable` artifacts of the failing compile id; all artifacts if the failure names none."""
     failure = observation.failures[case.file.failure_index].failure if observation.failures else None
-    wanted = failure.compile_id if failure else None
-    return [artifact for artifact in observation.artifacts if wanted is None or artifact.compile_id == wanted]
+    compile_id = failure.compile_id if failure else None
+    return [artifact for artifact in observation.artifacts if compile_id is None or artifact.compile_id == compile_id]
 
 
 def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:
-    """Each artifact as it is, and with the script's `changes` to the compiler."""
+    """Each artifact, without and with the script's `changes` to the compiler."""
     for artifact in _runnables(case, observation):
         try:
             program = from_runnable(read_text(case.path / artifact.path))
@@ -165,29 +168,29 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
-    if watched.is_watched(case.path):
-        raise watched.nothing_alone(case, note.capitalize())
+    if watched_recording.is_watched(case.path):
+        raise watched_recording.nothing_alone(case, note.capitalize())
     settle.by_runs(case, options.timeout, ui)
     if case.file.signature is None:
-        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and {options.check} is right: {note}.")
+        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and --check {options.check} found nothing: {note}.")
     ui.done(f"{note}; going on with the script")
 
 
-def _with_values(text: str, recorded: Path, kept: Path) -> str:
-    """`text` with the stored values that it loads, which go to `kept`, numbered in order.
+def _with_values(text: str, recorded: Path, target: Path) -> str:
+    """`text` with the stored values that it loads renamed by number; the values are copied to `target`.
 
-    Where they were recorded their names have the number of a process, which is another one in each run.
+    The recorded names contain the id of a process, which differs in each run.
     """
-    kept.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(parse(text).stored):
-        link_or_copy(recorded / name, kept / f"values_{number}.pt")
+        link_or_copy(recorded / name, target / f"values_{number}.pt")
         text = text.replace(f'"{name}"', f'"values_{number}.pt"')
     return text
 
 
-def _keep(case: Case, found: Attempt, search: Search, graphs: int, border: str, ui: Ui) -> None:
+def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border: str, ui: Ui) -> None:
     inputs = case.path / "capture" / "inputs"
-    program = parse(_with_values(found.text, search.inputs, inputs))
+    program = parse(_with_values(attempt.text, search.inputs, inputs))
     if search.verdict.fallback_random:
         program = with_random(program)
     write_atomic(case.path / "capture" / "program.py", render(program).encode())
@@ -196,17 +199,17 @@ def _keep(case: Case, found: Attempt, search: Search, graphs: int, border: str, 
         subject="program",
         border="aot" if border == "aot" else "dynamo",
         graphs=graphs,
-        graph=found.graph.compile_id,
+        graph=attempt.graph.compile_id,
         statements=statements,
         verdict=replace(brief(search.verdict), fallback_random=False),
         signature=search.signature,
         recipe=program.recipe,
         fresh=search.fresh,
-        note=found.how,
+        note=attempt.how,
     )
     case.store(CAPTURE, capture)
     if case.file.signature is None:
         case.update(signature=search.signature)
-    words = [found.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
+    words = [attempt.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
     how = f" ({', '.join(filter(None, words))})" if any(words) else ""
-    ui.done(f"graph {found.graph.compile_id} of {graphs} fails alone{how}: {statements} statements")
+    ui.done(f"graph {attempt.graph.compile_id} of {graphs} fails alone{how}: {statements} statements")

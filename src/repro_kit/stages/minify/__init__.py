@@ -1,1 +1,1 @@
-"""Minify: reduce the captured program while it fails alike."""
+"""Minify: reduce the captured program to a smaller one that fails alike."""

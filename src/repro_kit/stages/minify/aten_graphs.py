@@ -1,4 +1,4 @@
-"""The aten border: the graphs that Inductor gets of a program, as programs of their own."""
+"""The aten border: the graphs of a program that Inductor compiles, as programs of their own."""
 
 from __future__ import annotations
 
@@ -18,31 +18,36 @@ from repro_kit.trace.runnables import artifacts
 
 
 def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeout: float) -> Iterator[Program]:
-    """Each `fx_graph_runnable` that a run of `program` leaves in its trace; those that cannot be carried are left out.
+    """The `fx_graph_runnable` artifacts in the trace of a run of `program`; unusable artifacts are left out.
 
-    A backward becomes a forward. Values are not in a trace: floats are random. `inputs`: where stored values lie;
-    `timeout`: seconds for the run.
+    A backward graph becomes a forward graph. A trace has no values, so floats are random. `inputs`: the directory of
+    the stored values. `timeout`: seconds for the run.
     """
-    with scratch() as place:
-        (place / "program.py").write_text(render(program), encoding="utf-8")
-        (place / "inputs").symlink_to(inputs.resolve())
+    with scratch() as directory:
+        (directory / "program.py").write_text(render(program), encoding="utf-8")
+        (directory / "inputs").symlink_to(inputs.resolve())
         plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}
-        give_probes(python, place / "cache")
+        give_probes(python, directory / "cache")
         launch(
-            [python, str(place / "program.py")],
-            cwd=place,
-            env={**plain, "TORCH_TRACE": str(place / "trace"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache")},
+            [python, str(directory / "program.py")],
+            cwd=directory,
+            env={**plain, "TORCH_TRACE": str(directory / "trace"), "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache")},
             timeout=timeout,
-            stdout=place / "stdout.txt",
-            stderr=place / "stderr.txt",
+            stdout=directory / "stdout.txt",
+            stderr=directory / "stderr.txt",
         )
-        found = artifacts(read(place / "trace")) if (place / "trace").is_dir() else []
+        runnables = artifacts(read(directory / "trace")) if (directory / "trace").is_dir() else []
     recipe = program.recipe
-    for artifact in found:
+    for artifact in runnables:
         try:
             aten = from_runnable(artifact.text)
         except ReproKitError:
             continue
-        kept = {"check": kind is Kind.ACCURACY, "threads": recipe.threads, "env": recipe.env, "memory": recipe.memory}
+        carried = {
+            "check": kind is Kind.ACCURACY,
+            "threads": recipe.threads,
+            "env": recipe.env,
+            "memory": recipe.memory,
+        }
         imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
-        yield aten.with_(recipe=aten.recipe.with_(**kept), imports=imports, preamble=program.preamble)
+        yield aten.with_(recipe=aten.recipe.with_(**carried), imports=imports, preamble=program.preamble)

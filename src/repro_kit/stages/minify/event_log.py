@@ -1,4 +1,4 @@
-"""The events of a reduction as JSON lines, for whoever watches or plots it."""
+"""The events of a reduction as JSON lines, to watch or plot."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Listener = Callable[[Event], None]
 
 @contextmanager
 def events_to(path: str | None, also: Listener) -> Iterator[Listener]:
-    """A listener that passes events on to `also`, and appends each to the file at `path`, if any.
+    """A listener that passes events to `also`, and appends each event to the file `path`, if given.
 
-    A line: ``{"time", "kind", "pass", "statements", "queries"}``, time in seconds since the epoch; of a query also
-    ``"outcome"``, ``"seconds"`` and ``"note"``, of the end ``"stopped"``.
+    A line has ``{"time", "kind", "pass", "statements", "queries"}``, with the time in seconds since the epoch. A query
+    adds ``"outcome"``, ``"seconds"`` and ``"note"``; the end adds ``"stopped"``.
     Raises ReproKitError when the file cannot be written.
     """
     if path is None:
         yield also
         return
     try:
-        file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - only failing to open it is the user's mistake
+        file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - only an error of open is the user's mistake
     except OSError as error:
         raise UsageError(f"Cannot write the events to {path}: {error.strerror}.") from error
     with file:

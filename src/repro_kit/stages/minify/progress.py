@@ -1,4 +1,4 @@
-"""A reduction in one line, as it goes."""
+"""The progress of a reduction in one line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from repro_kit.reduce import Event
 from repro_kit.ui import Ui
 
-_WINDOW = 30.0  # seconds over which the rate is taken
-_SHORTEST = 1.0  # seconds without which there is none
+_WINDOW = 30.0  # seconds over which the rate is measured
+_SHORTEST = 1.0  # seconds before a rate is shown
 
 
 def shown(ui: Ui, deadline: float, clock: Callable[[], float] = time.monotonic) -> Callable[[Event], None]:
-    """What shows a search that may take `deadline` seconds: the terminal's live line, or a plain line now and then."""
+    """A listener that shows the progress of a reduction that may take `deadline` seconds."""
     started = clock()
     answered: deque[float] = deque()
     accepted = 0
@@ -39,7 +39,7 @@ def shown(ui: Ui, deadline: float, clock: Callable[[], float] = time.monotonic) 
 
 
 def _time(seconds: float) -> str:
-    """The time left, at most: most searches end before their deadline."""
+    """The time until the deadline; most reductions end before."""
     if seconds < 1:
         return "no time left"
     return f"≤ {seconds / 60:.0f} min left" if seconds >= 90 else f"≤ {seconds:.0f} s left"

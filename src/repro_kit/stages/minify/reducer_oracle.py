@@ -1,4 +1,4 @@
-"""The reducer's oracle: what runs candidates, and what counts as the same failure."""
+"""The reducer's oracle: runs candidates, and decides what counts as the same failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 1 << 30  # bytes of intermediate values that are stored
 
 
 class ReducerOracle:
-    """The reducer's oracle: runs candidates, and holds their failures against the original's signature."""
+    """The reducer's oracle: runs candidates, and compares their failures with the signature of the original."""
 
     def __init__(
         self,
@@ -44,100 +44,104 @@ class ReducerOracle:
 
     @property
     def about(self) -> str:
-        """What its answers depend on beside the program, in short."""
+        """A digest of everything that the answers depend on, except the program."""
         parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python)
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
-        """One answer a program, in order; closing the iterator kills what is under way."""
+        """One answer for each program, in order. Closing the iterator kills the running programs."""
         texts = [render(program) for program in programs]
         yield from map(self.answer, self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until))
 
     def answer(self, verdict: Verdict) -> Answer:
-        """What a verdict means for the reduction."""
-        # A compile that takes exponential time is found in another place each time it is looked at.
+        """The answer to the reducer for a verdict."""
+        # The stack of a compilation that takes exponential time differs each time.
         hangs = self._signature.kind is Kind.TIMEOUT
         outcome = outcome_of(verdict, self._signature, Strength.REBASED if hangs else Strength.STRICT)
         if verdict.failure is None or outcome is RunOutcome.PASSES:
             return Answer(outcome, verdict.seconds, verdict.note)
-        seen = signature_of(focused(verdict.failure, self._signature))
+        seen_signature = signature_of(focused(verdict.failure, self._signature))
         if verdict.fallback_random and verdict.status is Status.FAIL:
-            # As it stands, the program would differ from eager without the bug too.
-            return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen.summary()}, with fallback_random on")
-        rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen, Strength.REBASED)
-        equivalent = to_data(seen) if rebased and seen.kind is not Kind.ACCURACY else None
-        return Answer(outcome, verdict.seconds, seen.summary(), equivalent)
+            # Without fallback_random, the program would differ from eager even without the bug.
+            return Answer(
+                RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen_signature.summary()}, with fallback_random on"
+            )
+        rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen_signature, Strength.REBASED)
+        equivalent = to_data(seen_signature) if rebased and seen_signature.kind is not Kind.ACCURACY else None
+        return Answer(outcome, verdict.seconds, seen_signature.summary(), equivalent)
 
     def adopt(self, answer: Answer) -> None:
-        """Go on with the signature of an equivalent answer."""
+        """Replace the signature by that of an equivalent answer."""
         self._signature = from_data(answer.failure, Signature)
 
     def record(self, program: Program) -> Metadata:
-        """Metadata of every value; the values themselves are stored where they are small enough in all."""
+        """The metadata of every value; values are stored as well, as long as they fit the limit."""
         text = render(program)
         verdict, calls = self._oracle.record(text, self._inputs, timeout=self._timeout)
         if not calls:
-            self._ui.warn(f"The graph's values could not be recorded, so none can become an input ({_told(verdict)}).")
+            self._ui.warn(
+                f"The graph's values could not be recorded, so none can become an input ({_verdict_words(verdict)})."
+            )
             return {}
-        known = records(calls[0])
-        names = _affordable(program, known)
+        metadata = records(calls[0])
+        names = _affordable(program, metadata)
         if names:
             _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
-        return records(calls[0]) if calls else known
+        return records(calls[0]) if calls else metadata
 
     def hints(self, program: Program, failure: Failure | None) -> list[str]:
-        """What the failure tells to start from; for a wrong result, the values where it begins."""
+        """Names in the failure from which to start; for a wrong result, the values where it begins."""
         if failure is None or failure.kind is not Kind.ACCURACY:
             return _hints(failure)
         self._ui.progress("looking where the values begin to differ")
         return self._oracle.diverge(render(program), self._inputs, timeout=self._timeout)
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
-        """Whether each runs in eager, judged with fake tensors."""
+        """Whether each program runs in eager, tested with fake tensors."""
         return self._oracle.fake([render(program) for program in programs], self._inputs)
 
 
 def until(verdict: Verdict, signature: Signature, program: Program) -> Until | None:
-    """Where to stop when the failure is raised by Inductor's own Python code while the only graph is compiled.
+    """The step at which queries may stop, if Inductor's own Python code raises the failure in the only graph.
 
-    A candidate that gets as far as the C++ or Triton compiler has then passed, and its slowest step can be left out.
+    A candidate that reaches the C++ or Triton compiler has passed then, so that its slowest step can be left out.
     """
     failure = verdict.failure
     if failure is None or failure.kind is not Kind.COMPILE_ERROR or len(program.calls) > 1 or program.bodies:
         return None
-    if not signature.frames:  # the message of a native compiler has none, only an exception of Python code
+    if not signature.frames:  # only exceptions of Python code have frames, messages of a native compiler do not
         return None
     if program.recipe.backward == "none":
         return "native" if failure.phase is Phase.COMPILE else None
     return "native_backward" if failure.phase is Phase.BACKWARD else None
 
 
-def _affordable(program: Program, known: Metadata) -> list[str]:
-    """Values worth storing, the smallest first, until they fill the limit; none in the place of a stored input."""
+def _affordable(program: Program, metadata: Metadata) -> list[str]:
+    """The values to store, the smallest first, up to the limit; values that are stored inputs are left out."""
     targets = {statement.target for statement in program.graph.statements if statement.target}
     targets -= {name.removesuffix(".pt") for name in program.stored}
     sized = []
     for name in targets:
-        value = known.get(name)
+        value = metadata.get(name)
         parts = value if isinstance(value, tuple) else (value,)
         tensors = [part for part in parts if isinstance(part, TensorRecord)]
         if tensors:
             sized.append((sum(part.elements * 8 for part in tensors), name))
-    names, left = [], _LARGEST
+    names, room = [], _LARGEST
     for size, name in sorted(sized):
-        left -= size
-        if left < 0:
+        room -= size
+        if room < 0:
             break
         names.append(name)
     return names
 
 
-def _told(verdict: Verdict) -> str:
+def _verdict_words(verdict: Verdict) -> str:
     return signature_of(verdict.failure).summary() if verdict.failure else verdict.note or str(verdict.status)
 
 
 def _hints(failure: Failure | None) -> list[str]:
-    """What the failure tells: values that the compiler was at work on, an operator, kernels in its message."""
+    """Names in the failure: values that the compiler worked on, an operator, kernels in the message."""
     if failure is None:
         return []
     words = [failure.op] if failure.op else []

@@ -1,4 +1,4 @@
-"""What a reduction leaves in the case."""
+"""Write the results of a reduction to the case."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ def _outcome(removal: Removal) -> str:
 def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
     if twin is None:
         return None
-    fails, passes = (render(it, footer=False).splitlines() for it in (program, twin.program))
+    fails, passes = (render(version, footer=False).splitlines() for version in (program, twin.program))
     diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
     return TwinFound(twin.what, "\n".join(diff))
 
 
 def _note(result: Result) -> str:
-    """How often a flaky failure was seen, and what that means for the result; empty for one that always came."""
+    """How often a flaky failure occurred, and what that means for the result; empty if it occurred in every run."""
     if result.failed == result.runs:
         return ""
     return (
         f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
-        f"{result.repeats} times, so that one which fails as often was missed with a chance of {result.missed:.0%}"
+        f"{result.repeats} times, so that one that fails as often was missed with a probability of {result.missed:.0%}"
     )
 
 
 def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
-    """Write `minify/`: the smallest program, its stored inputs, the steps, other failures, the neighbours, the numbers.
+    """Write `minify/`: the smallest program, its inputs, the steps, other failures, the neighbours, the statistics.
 
-    `failure`: how the smallest program was seen to fail alike in a fresh interpreter.
+    `failure`: the failure of the smallest program in a fresh interpreter; None if it did not fail alike there.
     """
-    place = case.path / "minify"
-    (place / "minify.json").unlink(missing_ok=True)  # it speaks of the files below, and is written when all are there
+    directory = case.path / "minify"
+    (directory / "minify.json").unlink(missing_ok=True)  # minify.json describes the files below, so it is written last
     for name in ("history", "also"):
-        shutil.rmtree(place / name, ignore_errors=True)
-    write_atomic(place / "best.py", render(result.program).encode())
-    kept = set(result.program.stored)
-    for file in (place / "inputs").glob("*.pt"):
-        if file.name not in kept:
+        shutil.rmtree(directory / name, ignore_errors=True)
+    write_atomic(directory / "best.py", render(result.program).encode())
+    stored = set(result.program.stored)
+    for file in (directory / "inputs").glob("*.pt"):
+        if file.name not in stored:
             file.unlink()
     steps = []
     for number, step in enumerate(result.history):
         script = f"history/{number:03d}.py"
-        write_atomic(place / script, render(step.program).encode())
+        write_atomic(directory / script, render(step.program).encode())
         steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
-        write_atomic(place / "also" / f"{number:03d}.py", render(program).encode())
+        write_atomic(directory / "also" / f"{number:03d}.py", render(program).encode())
     neighbours = result.neighbours
-    (place / "twin.py").unlink(missing_ok=True)
+    (directory / "twin.py").unlink(missing_ok=True)
     if neighbours.twin is not None:
-        write_atomic(place / "twin.py", render(neighbours.twin.program).encode())
+        write_atomic(directory / "twin.py", render(neighbours.twin.program).encode())
     reduction = Reduction(
         statements_before=result.statements_before,
         statements_after=result.statements_after,
         queries=result.queries,
         seconds=round(result.seconds, 1),
         verified=failure is not None,
-        self_contained=not kept,
+        self_contained=not stored,
         steps=tuple(steps),
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
@@ -82,5 +82,5 @@ def write_reduction(case: Case, result: Result, failure: Failure | None) -> None
         failed=result.failed,
         runs=result.runs,
     )
-    write_atomic(place / "curve.svg", curve(reduction).encode())
+    write_atomic(directory / "curve.svg", curve(reduction).encode())
     case.store(REDUCTION, reduction)

@@ -1,4 +1,4 @@
-"""Minify: reduce the captured program while it fails alike, and check the result in a fresh interpreter."""
+"""Minify: reduce the captured program to a smaller one that fails alike, and check it in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
-_OF_HANGS = 100.0  # seconds of the search, for a hang, unless the user says otherwise
-_CHECKS = 3  # of the result, when it does not fail at once
-_TOLD = 5  # other failures that are named
-_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception is the same every time
+_OF_HANGS = 100.0  # most seconds of the reduction of a hang, unless the user gives a deadline
+_CHECKS = 3  # most checks of the result, if it does not fail at once
+_MOST_NAMED = 5  # other failures that are named
+_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
 
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
-    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and other failures met."""
+    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures."""
     capture = case.load(CAPTURE)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise StageError("There is no captured program to reduce; run capture first.")
     program = parse(read_text(case.path / "capture" / "program.py"))
-    place = case.path / "minify"
-    _stock_inputs(case.path / "capture" / "inputs", place / "inputs")
+    directory = case.path / "minify"
+    _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
         options = _with_deadline(options, capture.signature.kind)
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
-        work = _Work(oracle, afresh, place, options, ui, on_event, query_timeout(options, capture.signature.kind))
+        work = _Work(oracle, afresh, directory, options, ui, on_event, query_timeout(options, capture.signature.kind))
         result, failure = work.reduced(program, capture.signature, capture.verdict)
         if options.border != "dynamo" and capture.border == "dynamo":
             result, failure = work.at_aten(case, result, failure, capture.signature)
     write_reduction(case, result, failure)
-    for number, (note, _) in enumerate(result.others[:_TOLD]):
-        ui.note(f"Another failure met on the way, kept in minify/also/{number:03d}.py: {note}")
+    for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
+        ui.note(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
@@ -71,11 +71,11 @@ def _with_deadline(options: MinifyOptions, kind: Kind) -> MinifyOptions:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a reduction works with; `timeout` for one query."""
+    """What a reduction needs. `timeout`: seconds for one query."""
 
     oracle: ProgramOracle
     afresh: ProgramOracle
-    place: Path
+    directory: Path
     options: MinifyOptions
     ui: Ui
     on_event: Callable[[Event], None]
@@ -84,8 +84,8 @@ class _Work:
     def reduced(
         self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
     ) -> tuple[Result, Failure | None]:
-        """(the reduction, how its end fails alike in a fresh interpreter); `verdict` is the program's own."""
-        inputs = self.place / "inputs"
+        """Reduce `program`, whose verdict is `verdict`; returns the result, and its failure in a fresh interpreter."""
+        inputs = self.directory / "inputs"
         early = until(verdict, signature, program)
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         result = minify(
@@ -93,7 +93,7 @@ class _Work:
             judge,
             hints=judge.hints(program, verdict.failure),
             before=[judge.answer(verdict)],
-            journal=Journal(self.place / journal, about=judge.about),
+            journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,
             deadline=self.options.deadline,
             on_event=self.on_event,
@@ -106,11 +106,11 @@ class _Work:
     def at_aten(
         self, case: Case, result: Result, failure: Failure | None, signature: Signature
     ) -> tuple[Result, Failure | None]:
-        """`result` carried on at the aten border, where a graph of Inductor's fails alike and ends smaller.
+        """`result`, reduced further as an aten graph, if a graph of Inductor's fails alike and ends smaller.
 
-        With the border ``aot`` asked for, smaller or not.
+        With the option ``--border aot``, the aten graph is taken even if it is not smaller.
         """
-        inputs, python = self.place / "inputs", case.file.subject.python
+        inputs, python = self.directory / "inputs", case.file.subject.python
         self.ui.progress("looking for the aten graph that fails")
         graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
         for number, aten in enumerate(graphs):
@@ -119,15 +119,19 @@ class _Work:
             if outcome is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
                 continue
             try:
-                own = signature_of(focused(verdict.failure, signature))
-                lower, lower_failure = self.reduced(aten, own, verdict, f"journal-aten-{number}.jsonl")
+                aten_signature = signature_of(focused(verdict.failure, signature))
+                lower, lower_failure = self.reduced(aten, aten_signature, verdict, f"journal-aten-{number}.jsonl")
             except CannotReduce:
                 continue
             smaller = _measured(lower.program) < _measured(result.program)
             if lower_failure and (smaller or self.options.border == "aot"):
-                self.ui.note(f"The aten graph is taken, {size(lower.program)} of its {size(aten)} statements.")
+                self.ui.note(
+                    f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} statements."
+                )
                 return _joined(result, lower, aten), lower_failure
-        self.ui.note("The aten graphs of the result are not smaller, or do not fail alike alone; Dynamo's stays.")
+        self.ui.note(
+            "No aten graph of the result is smaller and fails alike alone, so the result stays Dynamo's graph."
+        )
         return result, failure
 
 
@@ -136,10 +140,11 @@ def _measured(program: Program) -> tuple[int, ...]:
 
 
 def _joined(first: Result, second: Result, aten: Program) -> Result:
-    """Two reductions as one: the second goes on from the aten graph of the first one's end."""
+    """Two reductions as one: the second starts from an aten graph of the first result."""
     border = Accepted("aten_border", aten, size(aten), first.queries, first.seconds)
     later = [
-        replace(it, queries=it.queries + first.queries, seconds=it.seconds + first.seconds) for it in second.history
+        replace(step, queries=step.queries + first.queries, seconds=step.seconds + first.seconds)
+        for step in second.history
     ]
     return replace(
         second,
@@ -153,7 +158,7 @@ def _joined(first: Result, second: Result, aten: Program) -> Result:
 
 
 def _stock_inputs(source: Path, target: Path) -> None:
-    """The captured values where candidates look for them, and nothing else; linked, since they may be large."""
+    """Link (or copy) the captured values to the directory where candidates look for them; delete other values."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for file in source.glob("*.pt"):
@@ -163,19 +168,22 @@ def _stock_inputs(source: Path, target: Path) -> None:
 def verified(
     oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
 ) -> tuple[Program, Failure | None]:
-    """(the result, how it fails alike in a fresh interpreter); with a tolerance where the usual is too tight."""
+    """Check `program` in a fresh interpreter; returns it, with a tolerance if it needs one, and its failure."""
     failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
     if failure is None:
         return program, None
-    stated = with_tolerance(program, failure)
-    kept = stated is program or _fails_afresh(oracle, stated, signature, inputs, timeout, runs) is not None
-    return stated if kept else program, failure
+    with_stated_tolerance = with_tolerance(program, failure)
+    fails_with_tolerance = (
+        with_stated_tolerance is program
+        or _fails_afresh(oracle, with_stated_tolerance, signature, inputs, timeout, runs) is not None
+    )
+    return with_stated_tolerance if fails_with_tolerance else program, failure
 
 
 def _fails_afresh(
     oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
 ) -> Failure | None:
-    """The failure of the result in a fresh interpreter with an empty cache, of one of `runs`, when it is alike."""
+    """The first failure that is alike, in up to `runs` runs of a fresh interpreter with an empty cache."""
     for _ in range(runs):
         (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
         alike = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE

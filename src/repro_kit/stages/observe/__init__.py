@@ -1,1 +1,1 @@
-"""Observe: run the subject once, and say what failed."""
+"""Observe: run the subject once, and report what failed."""

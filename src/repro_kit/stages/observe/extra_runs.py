@@ -1,4 +1,4 @@
-"""Further runs of the subject, to collect what the user asks for."""
+"""More runs of the subject, to collect logs and artifacts that the user asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.ui import Ui
 
-#: Values of --logs that stand for several of TORCH_LOGS' options.
+#: Values of --logs that stand for several options of TORCH_LOGS.
 PRESETS = {
     "dynamo": "+dynamo,graph_breaks,guards,recompiles,trace_source,trace_bytecode,bytecode",
     "aot": "+aot,aot_graphs,aot_joint_graph",
@@ -19,11 +19,11 @@ PRESETS = {
 
 
 def runs(case: Case, options: ObserveOptions, ui: Ui) -> None:
-    """Make the further runs that are called for; each leaves its files below `observe/`."""
+    """Make the runs that the options ask for; their files go below `observe/`."""
     if options.logs or options.debug_artifacts or options.function:
         ui.progress("running again to collect more")
         ended = _run(case, options, "extra", _wanted(case, options))
-        ui.note(f"Further logs are in {case.path / 'observe' / 'extra'} ({ended}).")
+        ui.note(f"More logs are in {case.path / 'observe' / 'extra'} ({ended}).")
 
 
 def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
@@ -38,6 +38,8 @@ def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
     return env
 
 
-def _run(case: Case, options: ObserveOptions, name: str, wanted: dict[str, str]) -> str:
-    place = case.path / "observe" / name
-    return exit_name(run_subject(case, place, why="further logs were asked for", timeout=options.timeout, env=wanted))
+def _run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
+    directory = case.path / "observe" / name
+    return exit_name(
+        run_subject(case, directory, why="further logs were asked for", timeout=options.timeout, env=variables)
+    )

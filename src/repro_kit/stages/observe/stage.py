@@ -1,4 +1,4 @@
-"""Observe: run the subject once, as it is, and say what failed."""
+"""Observe: run the unchanged subject once, and report what failed."""
 
 from __future__ import annotations
 
@@ -19,113 +19,113 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.subject import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.environment import environment
+from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, failures, symptoms
+from repro_kit.session.verdicts import blame, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 _LOGS = "graph_breaks,recompiles"
-_RECORDED = 512 << 20  # bytes of tensor values that are recorded of one process
-_LARGEST_CACHE = 2 << 30  # bytes of the user's cache that are copied for a second look
+_RECORDED = 512 << 20  # bytes of tensor values that one process records
+_LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied for a second run
 
 
 def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
-    """Run the subject, keep what it left, classify; raises Stop when nothing failed or eager fails too."""
+    """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
     users_logs.check()
-    left = leftovers.warnings()
-    for sentence in left:
+    leftover_sentences = leftovers.warnings()
+    for sentence in leftover_sentences:
         ui.warn(sentence)
-    symptom = symptoms.wanted(options)
+    symptom = symptoms.requested(options)
     ui.progress("running " + " ".join(command(case.file.subject)))
     observed, findings, summary = observe_once(case, options, ui, symptom)
-    found = failures.found_in(case.path / "observe", observed, findings, summary)
-    measured = symptoms.looked_for(case, options, ui, observed, findings, summary)
-    found = [*measured.found, *found]
+    failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
+    measured = symptoms.look_for(case, options, ui, observed, findings, summary)
+    failures = [*measured.failures, *failures]
     cache: Path | None = None
-    if not found and symptom is None:
+    if not failures and symptom is None:
         with_cache = _with_users_cache(case, options, ui)
         if with_cache is not None:
-            observed, findings, summary, found, cache = with_cache
-    told = Blame(None, tuple(found))
-    if found:
-        told = symptoms.compare_with_eager(case, options, ui, found, observed, cache)
-    warnings = [*_warnings(case, findings), *left, *told.warnings, *filter(None, [told.nobody])]
-    _write(case, observed, findings, summary, told, warnings)
-    if told.nobody:
-        raise Stop(Exit.FAILED, f"Nobody is blamed: {told.nobody}.")
+            observed, findings, summary, failures, cache = with_cache
+    blamed = Blame(None, tuple(failures))
+    if failures:
+        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
+    warnings = [*_warnings(case, findings), *leftover_sentences, *blamed.warnings, *filter(None, [blamed.nobody])]
+    _write(case, observed, findings, summary, blamed, warnings)
+    if blamed.nobody:
+        raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
-    _conclude(case, options, ui, observed, told, measured.words)
+    _conclude(case, options, ui, observed, blamed, measured.words)
 
 
 def observe_once(
     case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom | None = None, copy_of: Path | None = None
 ) -> tuple[Run, Findings, TraceSummary]:
-    """One run under the probe: its output, trace, logs and graphs go below `observe/`.
+    """Run the subject once under the probe. Output, trace, logs and graphs go below `observe/`.
 
-    Graphs are not recorded beside a `symptom` that is measured: recording would be measured with it.
+    With a `symptom` to measure, no graphs are recorded: recording would change the measurement.
     """
-    place = case.path / "observe"
+    directory = case.path / "observe"
     for name in ("probe", "trace", "logs", "artifacts"):
-        shutil.rmtree(place / name, ignore_errors=True)
+        shutil.rmtree(directory / name, ignore_errors=True)
     for name in ("trace", "logs"):
-        (place / name).mkdir(parents=True)
-    watch = CompileWatch(place, ui, decides=not options.patient)
+        (directory / name).mkdir(parents=True)
+    watch = CompileWatch(directory, ui, decides=not options.patient)
     observed = run_subject(
         case,
-        place,
+        directory,
         why="observe: what fails?" if copy_of is None else "observe: does it fail with the user's compiler cache?",
         timeout=options.timeout,
         **_probed(symptom),
-        env=_logging(place),
+        env=_logging(directory),
         copy_of=copy_of,
         on_tick=watch.tick,
         on_interrupt=watch.interrupted,
     )
     if watch.reason:
         ui.warn(watch.reason)
-    users_logs.give_back(place, ui)
-    return observed, read_findings(place / "probe"), summarise(place / "trace")
+    users_logs.give_back(directory, ui)
+    return observed, read_findings(directory / "probe"), summarise(directory / "trace")
 
 
 def _probed(symptom: Symptom | None) -> dict[str, Any]:
     """The probe's mode and options for the observed run."""
     if symptom is None:
         return {"mode": "capture", "probe": {"limit": _RECORDED}}
-    if symptom.kind is Kind.ACCURACY:  # the calls are held against eager in the same run
+    if symptom.kind is Kind.ACCURACY:  # the same run compares the calls with eager
         return {"mode": "override", "probe": {"measure": ["accuracy"], "record": True, "limit": _RECORDED}}
     return {"mode": "observe"}
 
 
-def _logging(place: Path) -> dict[str, str]:
-    """Trace and logs to the case, merged with what the user asked for."""
+def _logging(directory: Path) -> dict[str, str]:
+    """Variables that send trace and logs to the case, with the user's own log options."""
     logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), _LOGS]))
     return {
-        "TORCH_TRACE": str(place.absolute() / "trace"),
+        "TORCH_TRACE": str(directory.absolute() / "trace"),
         "TORCH_LOGS": logs,
-        "TORCH_LOGS_OUT": str(place.absolute() / "logs" / "torch.txt"),
+        "TORCH_LOGS_OUT": str(directory.absolute() / "logs" / "torch.txt"),
     }
 
 
 def _with_users_cache(
     case: Case, options: ObserveOptions, ui: Ui
 ) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure], Path] | None:
-    """Nothing failed with an empty cache: look again with a copy of the user's (the path), which can be the bug."""
+    """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
     cache = leftovers.users_cache(os.environ)
     size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")
     observed, findings, summary = observe_once(case, options, ui, copy_of=cache)
-    found = failures.found_in(case.path / "observe", observed, findings, summary)
-    if not found:
+    failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
+    if not failures:
         return None
-    ui.warn(f"It fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
-    return observed, findings, summary, found, cache
+    ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
+    return observed, findings, summary, failures, cache
 
 
 def _warnings(case: Case, findings: Findings) -> list[str]:
@@ -142,7 +142,7 @@ def _write(
     observed: Run,
     findings: Findings,
     summary: TraceSummary,
-    told: Blame,
+    blamed: Blame,
     warnings: list[str],
 ) -> None:
     first = next(iter(findings.processes), None)
@@ -160,28 +160,28 @@ def _write(
         peak_memory=observed.peak_memory,
         python=first.executable if first else None,
         torch=first.torch if first else None,
-        failures=told.found,
+        failures=blamed.failures,
         artifacts=write_artifacts(case, summary),
         graphs=len(summary.compile_ids),
         last_step=summary.open_step,
-        eager=told.eager,
+        eager=blamed.eager,
         warnings=tuple(warnings),
-        settled=told.settled,
+        settled=blamed.settled,
         recorded=any((case.path / "observe" / "probe").glob("events-*.jsonl")),
         compared=sum(call.compared for call in findings.compiled),
     )
     case.store(OBSERVATION, observation)
-    if told.found:
-        case.store(FAILURE, told.found[0])
+    if blamed.failures:
+        case.store(FAILURE, blamed.failures[0])
 
 
 def _with_findings(env: Environment, findings: Findings) -> Environment:
     return replace(env, config=findings.config, threads=findings.threads or env.threads)
 
 
-def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, told: Blame, measured: str) -> None:
-    """The stage's last words; `measured` is what was measured of the symptom that was asked for."""
-    if not told.found:
+def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
+    """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
+    if not blamed.failures:
         if options.check == str(Kind.ACCURACY):
             if measured:
                 ui.note(measured)
@@ -190,24 +190,26 @@ def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, told: 
         ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
         if measured:
             raise Stop(Exit.NOTHING_FAILED, f"{ended}. {measured}.")
-        raise Stop(Exit.NOTHING_FAILED, f"{ended}. To look for what raises nothing, use --check with {FORMS}.")
+        raise Stop(
+            Exit.NOTHING_FAILED, f"{ended}. To look for a problem that raises no exception, use --check with {FORMS}."
+        )
     if measured:
         ui.note(measured)
-    found = list(told.found)
-    index = failures.index_of(options.failure, found)
-    chosen = found[index]
-    if told.eager == Status.FAIL:
+    failures = list(blamed.failures)
+    index = observed_failures.index_of(options.failure, failures)
+    chosen = failures[index]
+    if blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
-            f"It fails without torch.compile too, so the compiler is not to blame: {chosen.signature.summary()}"
-            f"\n{failures.excerpt(chosen.failure)}",
+            "The program fails without torch.compile too, so the compiler is not to blame: "
+            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
         )
-    if not told.settled:  # what a graph must show, if one is to settle it
+    if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)
     ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
-    for at, other in enumerate(found):
-        if at != index:
-            ui.note(f"Also failed: {other.signature.summary()} (take it with --failure {at})")
+    for number, failure in enumerate(failures):
+        if number != index:
+            ui.note(f"Also failed: {failure.signature.summary()} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
-        ui.note(f"It was in this compile step: {chosen.failure.step}")
+        ui.note(f"The program was in this compile step: {chosen.failure.step}")

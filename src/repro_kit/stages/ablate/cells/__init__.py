@@ -1,1 +1,1 @@
-"""Cells: one way to compile the subject each, judged once."""
+"""Cells: each cell is one way to compile the subject, with a verdict."""

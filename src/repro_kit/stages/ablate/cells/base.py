@@ -1,4 +1,4 @@
-"""Cells: ways to compile the subject, judged once; `program_cells.py` and `script_cells.py` try them."""
+"""The base class of what runs cells; `program_cells.py` and `script_cells.py` have the implementations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Until = Callable[[Sequence[Cell]], bool]
 
 
 def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
-    """`cells` with their failures' signatures, and whether these are the one that is looked for."""
+    """`cells` with the signatures of their failures, and whether these match the expected signature."""
     return [_judged(cell, target) for cell in cells]
 
 
@@ -41,7 +41,7 @@ def _judged(cell: Cell, target: Signature | None) -> Cell:
 
 
 class Cells(ABC):
-    """Runs the cells of a matrix on one subject; what the case's journal knows is not run again."""
+    """Runs the cells of a matrix on one subject. A cell that is in the journal of the case is not run again."""
 
     subject: Literal["script", "program"]
 
@@ -52,85 +52,85 @@ class Cells(ABC):
 
     @abstractmethod
     def recipe(self) -> Recipe:
-        """The subject's own."""
+        """The recipe of the subject itself."""
 
     @abstractmethod
     def usual(self) -> float:
-        """Seconds that a cell is expected to take."""
+        """The expected time of a cell, in seconds."""
 
     def uses_custom_operators(self) -> bool:
-        """Whether the subject's text names operators that are not torch's own, or makes some."""
+        """Whether the text of the subject uses or defines operators that are not torch's own."""
         return any(_CUSTOM.search(text) for text in self._texts())
 
     @abstractmethod
     def _texts(self) -> list[str]:
-        """The subject's text, as far as it is known."""
+        """The texts of the subject, as far as they are known."""
 
     @abstractmethod
     def about(self) -> list[object]:
-        """What the cells depend on beside their own recipes."""
+        """Everything that the cells depend on, except their recipes."""
 
     @abstractmethod
-    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
-        """The cell of a plan that has a verdict."""
+    def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
+        """The cell for a plan and its verdict."""
 
     @abstractmethod
     def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
-        """The cells of `plans`, judged, in any order; `done` are those that are known already."""
+        """Run the cells of `plans`; yields them in any order. `done`: the cells that are known already."""
 
     def run(self, plans: Sequence[CellPlan], until: Until | None = None) -> list[Cell]:
-        """The cells of `plans`, in their order; once `until` is true of those there are, the rest is left out."""
-        found: dict[int, Cell] = {}
-        for at, it in enumerate(plans):
-            cell = self.settled(it)
+        """The cells of `plans`, in order. Once `until` is true for the cells so far, the other cells are not run."""
+        cells: dict[int, Cell] = {}
+        for number, plan in enumerate(plans):
+            cell = self.settled(plan)
             if cell is not None:
-                found[at] = cell
-        rest = [(at, it) for at, it in enumerate(plans) if at not in found]
-        running = self._run(rest, list(found.values()))
+                cells[number] = cell
+        rest = [(number, plan) for number, plan in enumerate(plans) if number not in cells]
+        running = self._run(rest, list(cells.values()))
         try:
-            for count, (at, cell) in enumerate(running, start=1):
-                found[at] = cell
+            for count, (number, cell) in enumerate(running, start=1):
+                cells[number] = cell
                 if not cell.inferred:
-                    self.keep(plans[at], cell)
+                    self.keep(plans[number], cell)
                 self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
-                if until is not None and until(list(found.values())):
+                if until is not None and until(list(cells.values())):
                     break
         finally:
             if isinstance(running, Iterator) and hasattr(running, "close"):
                 running.close()
         left_out = Verdict(Status.NOT_RUN, note=STOPPED)
-        return [found.get(at) or self._cell(it, left_out) for at, it in enumerate(plans)]
+        return [cells.get(number) or self._cell(plan, left_out) for number, plan in enumerate(plans)]
 
-    def settled(self, it: CellPlan) -> Cell | None:
-        """The cell of a plan that need not be run: it changes nothing, or it was judged before."""
-        if it.no_effect:
-            return self._cell(it, Verdict(Status.NOT_RUN))
-        cell = self.cache.find(self._parts(it))
-        return _judged(replace(cell, name=it.name), self.target) if cell else None
+    def settled(self, plan: CellPlan) -> Cell | None:
+        """The cell of a plan that need not run, because the plan has no effect or has run before; else None."""
+        if plan.no_effect:
+            return self._cell(plan, Verdict(Status.NOT_RUN))
+        cell = self.cache.find(self._parts(plan))
+        return _judged(replace(cell, name=plan.name), self.target) if cell else None
 
-    def keep(self, it: CellPlan, cell: Cell) -> None:
-        """Write down that this cell came of the plan."""
-        self.cache.add(self._parts(it), cell)
+    def keep(self, plan: CellPlan, cell: Cell) -> None:
+        """Record `cell` as the result of `plan`."""
+        self.cache.add(self._parts(plan), cell)
 
-    def _parts(self, it: CellPlan) -> list[object]:
-        return [it.recipe, it.compiled, dict(it.axes), it.setup, self.options.repeat]
+    def _parts(self, plan: CellPlan) -> list[object]:
+        return [plan.recipe, plan.compiled, dict(plan.axes), plan.setup, self.options.repeat]
 
-    def _made(self, it: CellPlan, verdict: Verdict, repeat: str) -> Cell:
+    def _made(self, plan: CellPlan, verdict: Verdict, repeat: str) -> Cell:
         cell = Cell(
-            it.name,
-            it.compiled,
-            it.recipe,
+            plan.name,
+            plan.compiled,
+            plan.recipe,
             verdict,
-            no_effect=it.no_effect,
+            no_effect=plan.no_effect,
             repeat=repeat,
             subject=self.subject,
-            changed=dict(it.axes),
-            setup=it.setup,
+            changed=dict(plan.axes),
+            setup=plan.setup,
         )
         return _judged(cell, self.target)
 
 
 def interpreter(case: Case) -> list[object]:
-    """What tells the interpreter and torch of a case from others."""
+    """What identifies the interpreter and the torch of a case."""
     env = case.load(ENVIRONMENT)
     return [case.file.subject.python, env.torch, env.torch_git]

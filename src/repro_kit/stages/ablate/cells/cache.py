@@ -1,4 +1,4 @@
-"""Cells that were judged before: a journal in the case, so that none is run again."""
+"""The cells of earlier runs, in a journal of the case, so that no cell is run again."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _JOURNAL = "ablate/cells.jsonl"
 
 
 class CellCache:
-    """The judged cells of one case. A cell counts under the key that it was written with."""
+    """The cells of one case, by key."""
 
     def __init__(self, case: Path, about: Iterable[object]) -> None:
-        """`about`: all that the cells depend on beside their own recipes."""
+        """`about`: everything that the cells depend on, except their recipes."""
         self._about = list(about)
         self._journal = JsonLinesJournal(
             case / _JOURNAL, lambda entry: from_data(entry["cell"], Cell), lambda cell: {"cell": to_data(cell)}
         )
 
     def find(self, parts: Iterable[object]) -> Cell | None:
-        """The cell that was written with the same `parts`, which tell what was run."""
+        """The cell that was recorded with the same `parts`, which identify the run; None if there is none."""
         return self._journal.get(self._key(parts))
 
     def add(self, parts: Iterable[object], cell: Cell) -> None:
-        """Write `cell` down, unless its run could not be made."""
+        """Record `cell`, unless it did not run or has no verdict."""
         if cell.verdict.status not in (Status.CANNOT_TELL, Status.NOT_RUN):
             self._journal.put(self._key(parts), cell)
 

@@ -1,4 +1,4 @@
-"""Cells on a program, the reduced or the captured one, through the oracle."""
+"""Cells on a program, the reduced or the captured one, run by the oracle."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.ui import Ui
 
-_USUAL = 3.0  # seconds that a cell of a small program takes, about
-_PATIENCE = 3  # times the limit, for a cell that ran into it and is asked again, alone
+_USUAL = 3.0  # approximate seconds of a cell of a small program
+_PATIENCE = 3  # times the limit, for a cell that is run again alone since it ran into the limit
 
 
-#: A step of a reduction that went on from Dynamo's graph to Inductor's: backends before Inductor never see that.
+#: A step of a reduction that continued on Inductor's graph, which backends before Inductor never see.
 _ATEN = "aten_border"
 
 
 def reduced_program(case: Case) -> Path | None:
-    """The reduced program, where it was seen to fail alike in a fresh interpreter, and every backend compiles it."""
+    """The reduced program, if it failed alike in a fresh interpreter and every backend can compile it; else None."""
     reduction = case.current(REDUCTION)
     if reduction is None or not reduction.verified or any(step.name == _ATEN for step in reduction.steps):
         return None
@@ -40,7 +40,7 @@ def reduced_program(case: Case) -> Path | None:
 
 
 class OnProgram(Cells):
-    """Cells on a program, through the oracle: the reduced one, unless there is none or `captured` asks for that."""
+    """Cells on a program: the reduced program, or the captured one if `captured`, or if there is no reduced one."""
 
     subject = "program"
 
@@ -58,11 +58,11 @@ class OnProgram(Cells):
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
-        """The program's own."""
+        """The recipe of the program."""
         return self.program.recipe
 
     def usual(self) -> float:
-        """What the last cell took; before the first one, what the captured program took."""
+        """The time of the last cell; before the first cell, the time of the captured program."""
         if self.target is not None and self.target.kind is Kind.TIMEOUT:
             return self.timeout
         verdict = self.case.load(CAPTURE).verdict
@@ -74,7 +74,7 @@ class OnProgram(Cells):
         return [self.text]
 
     def about(self) -> list[object]:
-        """The program's text and values, and this torch."""
+        """The text and values of the program, the time limit, and this torch."""
         inputs = sorted((path.name, path.stat().st_size) for path in (self.path.parent / "inputs").glob("*.pt"))
         return [self.text, inputs, self.timeout, *interpreter(self.case)]
 
@@ -83,50 +83,53 @@ class OnProgram(Cells):
             return
         inputs = self.path.parent / "inputs"
         with open_oracle(self.case, self.options.jobs) as oracle:
-            for at, it in plans:
-                if not it.compiled:
-                    texts = [self._text(it)] * self.options.repeat
+            for at, plan in plans:
+                if not plan.compiled:
+                    texts = [self._text(plan)] * self.options.repeat
                     verdicts = list(oracle.eager(texts, inputs, timeout=self.timeout))
-                    verdict = next((one for one in verdicts if one.status is not Status.PASS), verdicts[0])
-                    yield at, replace(self._cell(it, verdict), runs=len(verdicts))
-            waiting = [(at, it) for at, it in plans if it.compiled]
+                    verdict = next(
+                        (verdict_of_run for verdict_of_run in verdicts if verdict_of_run.status is not Status.PASS),
+                        verdicts[0],
+                    )
+                    yield at, replace(self._cell(plan, verdict), runs=len(verdicts))
+            waiting = [(at, plan) for at, plan in plans if plan.compiled]
             slow: list[tuple[int, CellPlan, int]] = []
             for runs in range(1, self.options.repeat + 1):
-                texts = [self._text(it) for _, it in waiting]
+                texts = [self._text(plan) for _, plan in waiting]
                 again = []
-                for (at, it), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
+                for (at, plan), verdict in zip(waiting, oracle.check(texts, inputs, timeout=self.timeout), strict=True):
                     self._seconds = verdict.seconds
-                    cell = replace(self._cell(it, verdict), runs=runs)
+                    cell = replace(self._cell(plan, verdict), runs=runs)
                     if self._ran_into_limit(verdict):
-                        slow.append((at, it, runs))
+                        slow.append((at, plan, runs))
                     elif cell.same or runs == self.options.repeat:
                         yield at, cell
                     else:
-                        again.append((at, it))
+                        again.append((at, plan))
                 waiting = again
-            for at, it, runs in slow:
-                (verdict,) = oracle.check([self._text(it)], inputs, timeout=_PATIENCE * self.timeout)
-                yield at, replace(self._cell(it, self._no_verdict(verdict)), runs=runs + 1)
+            for at, plan, runs in slow:
+                (verdict,) = oracle.check([self._text(plan)], inputs, timeout=_PATIENCE * self.timeout)
+                yield at, replace(self._cell(plan, self._no_verdict(verdict)), runs=runs + 1)
 
     def _ran_into_limit(self, verdict: Verdict) -> bool:
-        """Whether a cell was ended for its time, where the failure that is looked for is no hang."""
+        """Whether a cell ran into the time limit, although the expected failure is not a hang."""
         ended = verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
         return ended and (self.target is None or self.target.kind is not Kind.TIMEOUT)
 
     def _no_verdict(self, verdict: Verdict) -> Verdict:
-        """`verdict`; none where it was ended for its time once more: that is no evidence of anything."""
+        """`verdict`, or CANNOT_TELL if the cell ran into the longer limit too, which is no evidence."""
         if not self._ran_into_limit(verdict):
             return verdict
         note = f"no end after {_PATIENCE * self.timeout:.0f} s"
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=note)
 
-    def _text(self, it: CellPlan) -> str:
-        preamble = f"{it.setup}\n{self.program.preamble}" if it.setup else self.program.preamble
-        program: Program = replace(self.program, recipe=it.recipe, preamble=preamble)
-        return render(without_marks(program) if it.recipe.dynamic is False else program)
+    def _text(self, plan: CellPlan) -> str:
+        preamble = f"{plan.setup}\n{self.program.preamble}" if plan.setup else self.program.preamble
+        program: Program = replace(self.program, recipe=plan.recipe, preamble=preamble)
+        return render(without_marks(program) if plan.recipe.dynamic is False else program)
 
-    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
-        changes = ", ".join(f"{name}={getattr(it.recipe, name)!r}" for name in it.overridden)
-        eager = "" if it.compiled else "TORCH_COMPILE_DISABLE=1 "
+    def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
+        changes = ", ".join(f"{name}={getattr(plan.recipe, name)!r}" for name in plan.overridden)
+        eager = "" if plan.compiled else "TORCH_COMPILE_DISABLE=1 "
         repeat = f"{eager}python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
-        return self._made(it, verdict, repeat + setup_words(it))
+        return self._made(plan, verdict, repeat + setup_words(plan))

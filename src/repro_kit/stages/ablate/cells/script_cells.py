@@ -28,7 +28,7 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject import command
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import eager, failures, symptoms, user_oracle
+from repro_kit.session.verdicts import eager_run, observed_failures, symptoms, user_oracle
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
@@ -39,7 +39,7 @@ _HANG = 120.0  # seconds for a cell of a script that hangs
 
 
 class Abandoned(Exception):
-    """Nobody waits for the cell any more."""
+    """Raised in the thread of a cell that nobody waits for any more."""
 
 
 class OnScript(Cells):
@@ -48,21 +48,21 @@ class OnScript(Cells):
     subject = "script"
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, *, infer: bool = False) -> None:
-        """`infer`: a backend is not tried where one before it in the ladder fails alike."""
+        """`infer`: a backend is not run if an earlier backend of the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
-        self.symptom = symptoms.known(case)
+        self.symptom = symptoms.case_symptom(case)
         if self.symptom is not None and self.symptom.timed:
-            options = replace(options, jobs=1)  # nothing may run beside what is timed
-        # What a backend costs is not in the one that does more: it may cost less.
+            options = replace(options, jobs=1)  # nothing else may run while a cell is timed
+        # Costs cannot be inferred: a backend that does more may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
         super().__init__(case, options, ui)
 
     def recipe(self) -> Recipe:
-        """The script's own settings: those of its first `torch.compile`; Inductor is the default."""
+        """The settings of the script's first `torch.compile`; by default, Inductor's."""
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
-        places = ["observe/probe", *of_capture, "observe/eager/probe"]
-        for recorded in [one for place in places for one in read_recorded(self.case.path / place)]:
+        directories = ["observe/probe", *of_capture, "observe/eager/probe"]
+        for recorded in [process for directory in directories for process in read_recorded(self.case.path / directory)]:
             settings = recorded.compile_settings()
             if settings:
                 return Recipe(
@@ -74,14 +74,14 @@ class OnScript(Cells):
         return Recipe()
 
     def usual(self) -> float:
-        """What the command took when it was observed."""
+        """The time of the observed run of the command."""
         return self.observation.seconds
 
     def _texts(self) -> list[str]:
         return texts(self.case)
 
     def about(self) -> list[object]:
-        """The command, its files, and this torch."""
+        """The command, its files, the expected failure, and this torch."""
         from repro_kit.case.fingerprint import command_files
 
         subject = self.case.file.subject
@@ -95,28 +95,28 @@ class OnScript(Cells):
         ]
 
     def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
-        known = list(done)
+        cells = list(done)
         waiting, running = deque(plans), dict[Future[Cell], int]()
         jobs = max(1, self.options.jobs)
         with self.threads(jobs) as pool:
             while waiting or running:
                 while waiting and len(running) < jobs:
-                    at, it = waiting.popleft()
-                    cell = self._inferred(it, known)
+                    at, plan = waiting.popleft()
+                    cell = self._inferred(plan, cells)
                     if cell is None:
-                        running[pool.submit(self._one, it)] = at
+                        running[pool.submit(self._one, plan)] = at
                         continue
-                    known.append(cell)
+                    cells.append(cell)
                     yield at, cell
                 ended = wait(running, return_when=FIRST_COMPLETED).done if running else set()
                 for future in ended:
                     cell = future.result()
-                    known.append(cell)
+                    cells.append(cell)
                     yield running.pop(future), cell
 
     @contextmanager
     def threads(self, jobs: int) -> Iterator[ThreadPoolExecutor]:
-        """Threads that run scripts; where they are left early, the scripts are killed."""
+        """Threads that run scripts. Leaving the block with an exception kills the scripts."""
         try:
             with ThreadPoolExecutor(jobs) as pool:
                 try:
@@ -131,65 +131,65 @@ class OnScript(Cells):
         if self._abandoned.is_set():
             raise Abandoned
 
-    def _inferred(self, it: CellPlan, known: Iterable[Cell]) -> Cell | None:
-        """What follows from a known cell, with that one's outcome; the subject's own is always run."""
-        if not it.compiled or not it.axes or it.setup:
+    def _inferred(self, plan: CellPlan, cells: Iterable[Cell]) -> Cell | None:
+        """The cell of `plan`, if its outcome follows from one of `cells`. The subject's own cell always runs."""
+        if not plan.compiled or not plan.axes or plan.setup:
             return None
-        for cell in known:
-            if cell.compiled and not cell.inferred and (self._is_static(it, cell) or self._does_more(it, cell)):
-                same = replace(self._cell(it, cell.verdict), signature=cell.signature, same=cell.same)
+        for cell in cells:
+            if cell.compiled and not cell.inferred and (self._is_static(plan, cell) or self._does_more(plan, cell)):
+                same = replace(self._cell(plan, cell.verdict), signature=cell.signature, same=cell.same)
                 return replace(same, inferred=cell.name, runs=cell.runs)
         return None
 
-    def _is_static(self, it: CellPlan, cell: Cell) -> bool:
-        """Whether dynamic=False leaves nothing to change of `cell`: dynamic=None made no size symbolic there."""
-        asked = cell.static and cell.recipe.dynamic is None and it.recipe.dynamic is False
-        return asked and cell.recipe.with_(dynamic=False) == it.recipe
+    def _is_static(self, plan: CellPlan, cell: Cell) -> bool:
+        """Whether dynamic=False changes nothing in `cell`, since dynamic=None made no size symbolic there."""
+        may_be_static = cell.static and cell.recipe.dynamic is None and plan.recipe.dynamic is False
+        return may_be_static and cell.recipe.with_(dynamic=False) == plan.recipe
 
-    def _does_more(self, it: CellPlan, cell: Cell) -> bool:
-        """Whether the backend does all that another one does which fails alike."""
-        backend, before = it.recipe.backend, cell.recipe.backend
-        if not self._infer or backend not in LADDER or it.recipe.mode is not None or not cell.same:
+    def _does_more(self, plan: CellPlan, cell: Cell) -> bool:
+        """Whether the backend of `plan` does all that the backend of `cell`, which fails alike, does."""
+        backend, before = plan.recipe.backend, cell.recipe.backend
+        if not self._infer or backend not in LADDER or plan.recipe.mode is not None or not cell.same:
             return False
-        return before in LADDER[: LADDER.index(backend)] and cell.recipe == it.recipe.with_(backend=before)
+        return before in LADDER[: LADDER.index(backend)] and cell.recipe == plan.recipe.with_(backend=before)
 
-    def _one(self, it: CellPlan) -> Cell:
+    def _one(self, plan: CellPlan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
-            verdict, static = self.run_once(it) if it.compiled or runs == 1 else (self._eager_again(it), False)
-            cell = replace(self._cell(it, verdict), runs=runs, static=static)
+            verdict, static = self.run_once(plan) if plan.compiled or runs == 1 else (self._eager_again(plan), False)
+            cell = replace(self._cell(plan, verdict), runs=runs, static=static)
             if cell.same:
                 break
         return cell
 
-    def run_once(self, it: CellPlan) -> tuple[Verdict, bool]:
-        """One run of the plan: its verdict, and whether no size became symbolic in it."""
-        if not it.compiled and self.observation.eager is None:
-            return self._eager_again(it), False
-        if not it.compiled:
+    def run_once(self, plan: CellPlan) -> tuple[Verdict, bool]:
+        """Run the plan once; returns the verdict, and whether no size became symbolic."""
+        if not plan.compiled and self.observation.eager is None:
+            return self._eager_again(plan), False
+        if not plan.compiled:
             return Verdict(self.observation.eager or Status.CANNOT_TELL), False
-        env = it.recipe.env if "env" in it.overridden else {}
-        place = self.case.path / "ablate" / slug(it.name)
-        verdict = self.verdict(overrides(it), place.name, env)
-        return verdict, summarise(place / "trace").static
+        env = plan.recipe.env if "env" in plan.overridden else {}
+        directory = self.case.path / "ablate" / slug(plan.name)
+        verdict = self.verdict(overrides(plan), directory.name, env)
+        return verdict, summarise(directory / "trace").static
 
-    def _eager_again(self, it: CellPlan) -> Verdict:
-        """A run without torch.compile, beside the one that observe may have made."""
-        verdict = self.verdict(eager.PROBE, slug(it.name), eager.VARIABLES)
-        doubt = eager.doubt(self.case.path / "ablate" / slug(it.name) / "probe")
+    def _eager_again(self, plan: CellPlan) -> Verdict:
+        """Run the script once more without torch.compile."""
+        verdict = self.verdict(eager_run.PROBE, slug(plan.name), eager_run.VARIABLES)
+        doubt = eager_run.doubt(self.case.path / "ablate" / slug(plan.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
-    def _cell(self, it: CellPlan, verdict: Verdict) -> Cell:
+    def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
         repeat = shlex.join(command(self.case.file.subject))
-        changed = overrides(it)
-        if not it.compiled:
+        changed = overrides(plan)
+        if not plan.compiled:
             repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
-        elif it.overridden == ("backend",) and it.recipe.backend in LADDER:
-            repeat = f"TORCH_BISECT_BACKEND={it.recipe.backend} {repeat}"
+        elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER:
+            repeat = f"TORCH_BISECT_BACKEND={plan.recipe.backend} {repeat}"
         elif changed.keys() - {"setup"}:
             repeat += f"  # with {by_hand(changed)}"
-        if "env" in it.overridden:
-            repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in it.recipe.env.items()), repeat])
-        return self._made(it, verdict, repeat + setup_words(it))
+        if "env" in plan.overridden:
+            repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in plan.recipe.env.items()), repeat])
+        return self._made(plan, verdict, repeat + setup_words(plan))
 
     def verdict(
         self,
@@ -199,23 +199,23 @@ class OnScript(Cells):
         without: Sequence[str] = (),
         measure: Sequence[Measure] = (),
     ) -> Verdict:
-        """Run the script with `torch.compile`'s arguments, settings (`config`) and variables changed from outside.
+        """Run the script with the arguments of `torch.compile`, settings (`config`) and variables changed.
 
-        `without` names variables of the user's that it does not get, `measure` what to measure beside the symptom.
-        What it leaves goes to `ablate/NAME` of the case.
+        `without`: variables of the user's to remove. `measure`: what to measure in addition to the symptom. The files
+        of the run go to `ablate/NAME` of the case.
         """
         kind = self.case.file.signature.kind if self.case.file.signature else None
         timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
-        place = self.case.path / "ablate" / name
-        shutil.rmtree(place, ignore_errors=True)  # what an earlier run left would be read as this one's
+        directory = self.case.path / "ablate" / name
+        shutil.rmtree(directory, ignore_errors=True)  # files of an earlier run would be read as files of this run
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
         changed: Override = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
-            verdict = user_oracle.ask(self.case, self.symptom, place, changed, timeout, env, without)
+            verdict = user_oracle.ask(self.case, self.symptom, directory, changed, timeout, env, without)
         else:
-            ran = run_overridden(
+            ended = run_overridden(
                 self.case,
-                place,
+                directory,
                 changed,
                 why=f"a cell on the script: {name}",
                 timeout=timeout,
@@ -223,23 +223,27 @@ class OnScript(Cells):
                 without=without,
                 on_tick=self._tick,
             )
-            verdict = self._judged(place, ran)
-        failed = probe_failure(place / "probe")
+            verdict = self._judged(directory, ended)
+        failed = probe_failure(directory / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
 
-    def _judged(self, place: Path, ran: Run) -> Verdict:
-        summary = summarise(place / "trace")
-        findings = read_findings(place / "probe")
-        found = failures.found_in(place, ran, findings, summary)
-        if ran.ok and self.symptom is not None:
-            return symptoms.of_run(self.symptom, ran, findings, summary)
-        if not found:
-            return Verdict(Status.PASS, seconds=ran.seconds)
+    def _judged(self, directory: Path, ended: Run) -> Verdict:
+        summary = summarise(directory / "trace")
+        findings = read_findings(directory / "probe")
+        failures_found = observed_failures.found_in(directory, ended, findings, summary)
+        if ended.ok and self.symptom is not None:
+            return symptoms.of_run(self.symptom, ended, findings, summary)
+        if not failures_found:
+            return Verdict(Status.PASS, seconds=ended.seconds)
         if self.observation.eager in (Status.PASS, None):
-            found = [as_wrong_result(seen) for seen in found]
-        like = [one for one in found if self.target and self.target.matches(one.signature, Strength.REBASED)]
-        seen = (like or found)[0]
-        if seen.nature is Nature.MACHINE:
-            note = f"an error of the machine: {seen.signature.summary()}"
-            return Verdict(Status.CANNOT_TELL, seconds=ran.seconds, note=note)
-        return Verdict(Status.FAIL, seen.failure, ran.seconds)
+            failures_found = [as_wrong_result(failure) for failure in failures_found]
+        like = [
+            observed
+            for observed in failures_found
+            if self.target and self.target.matches(observed.signature, Strength.REBASED)
+        ]
+        failure = (like or failures_found)[0]
+        if failure.nature is Nature.MACHINE:
+            note = f"an error of the machine: {failure.signature.summary()}"
+            return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=note)
+        return Verdict(Status.FAIL, failure.failure, ended.seconds)

@@ -1,4 +1,4 @@
-"""Where a script under the eager backend parts from one without torch.compile: in results, or in what they leave."""
+"""Find the first difference between a script with the backend 'eager' and the script without torch.compile."""
 
 from __future__ import annotations
 
@@ -19,42 +19,49 @@ from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.session.verdicts import eager
+from repro_kit.session.verdicts import eager_run
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 
 def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
-    """The cell that tells, in its remark; none where Dynamo is not at fault, or what it compiled before is."""
+    """A cell whose note names the difference; none if Dynamo is not at fault, or fails only with cached code."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
-    guards = any(it.changed.get("contrast") == AFRESH and it.outcome is RunOutcome.PASSES for it in cells)
-    if layer is not Layer.DYNAMO or failing is None or failure is None or failure.kind is not Kind.ACCURACY or guards:
+    afresh_passes = any(cell.changed.get("contrast") == AFRESH and cell.outcome is RunOutcome.PASSES for cell in cells)
+    if (
+        layer is not Layer.DYNAMO
+        or failing is None
+        or failure is None
+        or failure.kind is not Kind.ACCURACY
+        or afresh_passes
+    ):
         return []
     axes = {**failing.changed, "contrast": WITNESS}
     plan = CellPlan("eager beside no torch.compile", failing.recipe, overridden=("backend",), axes=axes)
-    known = script.settled(plan)
-    if known is not None:
-        return [known]
+    cached = script.settled(plan)
+    if cached is not None:
+        return [cached]
     calls = [
-        _calls(script, "witness-plain", eager.PROBE, eager.VARIABLES),
+        _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
-    found = parting(*calls)
-    what = found.what if found else "none"
+    difference = parting(*calls)
+    difference_kind = difference.what if difference else "none"
     verdict = replace(
-        failing.verdict, note=str(found) if found else "no difference was seen in what calls return or leave"
+        failing.verdict,
+        note=str(difference) if difference else "no difference was seen in the results and side effects of the calls",
     )
-    cell = replace(failing, name=plan.name, verdict=verdict, changed={**axes, "parting": what})
+    cell = replace(failing, name=plan.name, verdict=verdict, changed={**axes, "parting": difference_kind})
     script.keep(plan, cell)
     return [cell]
 
 
 def _calls(script: OnScript, name: str, override: Override, env: dict[str, str]) -> list[WitnessedCall]:
-    """The calls of the process that made most of them."""
+    """The calls of the process with the most calls."""
     script.verdict({**override, "witness": True}, name, env)
-    found = sorted((script.case.path / "ablate" / name / "probe").glob(finding(WITNESS_FILE, "*")))
-    return max(map(_read, found), key=len, default=[])
+    files = sorted((script.case.path / "ablate" / name / "probe").glob(finding(WITNESS_FILE, "*")))
+    return max(map(_read, files), key=len, default=[])
 
 
 def _read(path: Path) -> list[WitnessedCall]:

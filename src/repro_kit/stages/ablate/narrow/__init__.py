@@ -1,1 +1,1 @@
-"""Narrow: from the failing cell to graph, subsystem, operator and setting."""
+"""Narrow: from the failing cell to the graph, the subsystem, the operator and the setting at fault."""

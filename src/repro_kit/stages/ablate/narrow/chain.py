@@ -1,4 +1,4 @@
-"""Narrow: from the cell that fails to graph, subsystem, operator and settings, as a chain of evidence."""
+"""Narrow: from the failing cell to graph, subsystem, operator and settings, as a chain of evidence."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
 from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.failing_graph import which_graph
 from repro_kit.stages.ablate.narrow.flips import flips, needs
-from repro_kit.stages.ablate.narrow.graphs import which_graph
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
 from repro_kit.ui import Ui
 
-#: Runs that a step takes, about, and seconds that it may take where it was not asked for.
+#: The approximate number of runs of a step.
 _RUNS = {"graph": 6, "subsystem": 12, "flips": 25, "needs": 4}
-_AFFORDABLE = {"auto": 300.0, None: 60.0}  # seconds of a step that nobody asked for; None: in a longer pipeline
+_AFFORDABLE = {
+    "auto": 300.0,
+    None: 60.0,
+}  # most seconds of a step that the user did not name; None: in a longer pipeline
 _CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
 
 
 def steps_of(options: AblateOptions) -> tuple[Step, ...]:
-    """The steps that are asked for, in order."""
+    """The steps that the options ask for, in order."""
     if options.narrow in (None, "auto"):
         return STEPS[1:] if options.narrow else _CHEAP
     return tuple(step for step in STEPS[1:] if step in (options.narrow or "").split(","))
@@ -37,45 +40,47 @@ def steps_of(options: AblateOptions) -> tuple[Step, ...]:
 def narrow(
     runner: Cells, cells: Sequence[Cell], recipe: Recipe, target: Signature, steps: Sequence[Step], ui: Ui
 ) -> Chain:
-    """The chain for the cell that names the layer; `recipe` is the subject's own."""
+    """The chain of evidence for the cell that names the layer. `recipe`: of the subject."""
     started = time.monotonic()
     cell = deciding(cells, recipe)
     if cell is None:
-        why = "no cell of the matrix fails in the way the subject did"
+        why = "no cell of the matrix fails like the subject"
         return Chain(runner.subject, untried=(Untried("backend", why),))
     experiments = Experiments(runner_for(runner, cell, target))
-    found = _Found([_backend(cells, cell, recipe)])
-    levers = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
-    taken: dict[Step, Callable[[], None]] = {
-        "graph": lambda: found.add(*which_graph(experiments, ui)),
-        "subsystem": lambda: found.add(*subsystem_and_op(experiments, levers.get("subsystems"), ui, op="op" in steps)),
-        "flips": lambda: found.flip(*flips(experiments, levers.get("settings") or (), ui)),
-        "needs": lambda: found.need(*needs(experiments, ui)),
+    parts = _ChainParts([_backend(cells, cell, recipe)])
+    capabilities = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
+    step_functions: dict[Step, Callable[[], None]] = {
+        "graph": lambda: parts.add(*which_graph(experiments, ui)),
+        "subsystem": lambda: parts.add(
+            *subsystem_and_op(experiments, capabilities.get("subsystems"), ui, op="op" in steps)
+        ),
+        "flips": lambda: parts.flip(*flips(experiments, capabilities.get("settings") or (), ui)),
+        "needs": lambda: parts.need(*needs(experiments, ui)),
     }
-    if "op" in steps:  # it takes the subsystem with it
+    if "op" in steps:  # the operator needs the subsystem
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
-    for step, take in taken.items():
+    for step, take in step_functions.items():
         if step not in steps:
             continue
         why = _too_long(runner, step)
         if why:
-            found.untried.append(Untried(step, why))
+            parts.untried.append(Untried(step, why))
         else:
             take()
     seconds = round(time.monotonic() - started, 1)
     return Chain(
         runner.subject,
-        tuple(found.links),
-        tuple(found.untried),
-        tuple(found.flips),
-        found.needs,
+        tuple(parts.links),
+        tuple(parts.untried),
+        tuple(parts.flips),
+        parts.needs,
         runs=experiments.runs,
         seconds=seconds,
     )
 
 
-class _Found:
-    """What the steps have found so far."""
+class _ChainParts:
+    """The parts of the chain that the steps have found so far."""
 
     def __init__(self, links: list[Link]) -> None:
         self.links = links
@@ -87,25 +92,25 @@ class _Found:
         self.links += links
         self.untried += untried
 
-    def flip(self, links: Sequence[Link], found: Sequence[Flip], untried: Sequence[Untried]) -> None:
+    def flip(self, links: Sequence[Link], flips: Sequence[Flip], untried: Sequence[Untried]) -> None:
         self.add(links, untried)
-        self.flips += found
+        self.flips += flips
 
-    def need(self, links: Sequence[Link], found: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
+    def need(self, links: Sequence[Link], needs: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
         self.add(links, untried)
-        self.needs = found
+        self.needs = needs
 
 
 def _too_long(runner: Cells, step: Step) -> str:
-    """Why a step is left out that nobody asked for: on a script, it may take as long as the script, many times."""
+    """Why a step that the user did not name takes too long; "" if it does not. A step may run the script many times."""
     seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
     if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
         return ""
-    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; ask for it with repro-kit ablate --narrow {step}"
+    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; to run this step, use repro-kit ablate --narrow {step}"
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
-    """The cell that names the layer; else the first that fails alike and differs in what a experiment can take over."""
+    """The cell that names the layer; else the first failing cell whose changes an experiment can repeat."""
     failing = (
         cell
         for cell in cells
@@ -115,26 +120,39 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
-    """The first link: what the matrix has shown already."""
-    own = {it.recipe.backend: it for it in cells if is_own(it, recipe) and it.outcome is RunOutcome.PASSES}
+    """The first link of the chain, from the cells of the matrix."""
+    passing_cells = {
+        passing_cell.recipe.backend: passing_cell
+        for passing_cell in cells
+        if is_own(passing_cell, recipe) and passing_cell.outcome is RunOutcome.PASSES
+    }
     name = cell.recipe.backend
     before = LADDER[: LADDER.index(name)] if name in LADDER else LADDER
-    good = next((own[it] for it in reversed(before) if it in own), None)
-    plain = next((it for it in cells if not it.compiled and it.outcome is RunOutcome.PASSES), None)
+    good = next(
+        (passing_cells[passing_cell] for passing_cell in reversed(before) if passing_cell in passing_cells), None
+    )
+    plain = next(
+        (
+            passing_cell
+            for passing_cell in cells
+            if not passing_cell.compiled and passing_cell.outcome is RunOutcome.PASSES
+        ),
+        None,
+    )
     passing = good or plain
     bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
     if passing is None:
         return Link("backend", name, f"Backend {name!r} fails.", bad=bad)
-    what = f"backend {passing.recipe.backend!r}" if passing.compiled else passing.name
-    good_side = Side(what, "passes", passing.repeat)
-    return Link("backend", name, f"Backend {name!r} fails, {what} passes.", good_side, bad)
+    passing_words = f"backend {passing.recipe.backend!r}" if passing.compiled else passing.name
+    good_side = Side(passing_words, "passes", passing.repeat)
+    return Link("backend", name, f"Backend {name!r} fails, {passing_words} passes.", good_side, bad)
 
 
 def show(chain: Chain, ui: Ui) -> None:
-    """The chain, a line a link."""
+    """Print the chain, one line for each link."""
     for link in chain.links[1:]:
         ui.note(f"{'also: ' if link.beside else '→ '}{link.sentence}")
-    for it in chain.untried:
-        ui.note(f"no {it.step} named: {it.why}")
+    for untried in chain.untried:
+        ui.note(f"no {untried.step} named: {untried.why}")
     if len(chain.links) > 1:
         ui.note(f"Chain of evidence: {in_one_line(chain)} ({chain.runs} runs, {chain.seconds:.0f} s)")

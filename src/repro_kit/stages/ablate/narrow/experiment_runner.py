@@ -1,4 +1,4 @@
-"""Run a variation of the failing cell: on the captured program through the oracle, or on the script from outside."""
+"""Run variations of the failing cell, on the captured program through the oracle, or on the script."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
-#: Of a recipe, what the probe can change in a script from outside.
+#: The fields of a recipe that the probe can change in a script.
 OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
 
 
 @dataclass(frozen=True)
 class Variation:
-    """What an experiment changes of the failing cell.
+    """The changes of an experiment to the failing cell.
 
-    `switch` is a request of `repro_probe/change/subsystem_switches.py`, None without the probe's part in it.
+    `switch`: a request of `repro_probe/change/subsystem_switches.py`; None without a request.
     """
 
     switch: Switch | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    unset: tuple[str, ...] = ()  # of the user's own settings and variables, back to their defaults
-    eager: str = ""  # on a script only: graphs that eager runs, as TORCH_COMPILE_OVERRIDE_BACKENDS names them: ">=3"
+    unset: tuple[str, ...] = ()  # the user's own settings and variables to reset to their defaults
+    eager: str = ""  # on a script only: graphs to run in eager, in the syntax of TORCH_COMPILE_OVERRIDE_BACKENDS: ">=3"
 
     @property
     def key(self) -> str:
-        """The same for equal variations."""
+        """A key that is the same for equal variations."""
         return json.dumps([self.switch, self.config, self.unset, self.eager], sort_keys=True, default=repr)
 
 
 @dataclass(frozen=True)
 class Applied:
-    """One application of a subsystem, as a run made it."""
+    """One application of a subsystem in a run."""
 
     backend: str
     subsystem: str
     name: str = ""
-    line: str = ""  # of the user's code, where torch knows it
+    line: str = ""  # the line of the user's code, if torch knows it
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What came of a variation; `what` says why an outcome other than passing or failing alike tells nothing."""
+    """The result of a variation. `what`: the reason, if the outcome is neither passing nor failing alike."""
 
     outcome: RunOutcome
     what: str = ""
@@ -68,12 +68,12 @@ class Experiment:
 
     @property
     def fails(self) -> bool:
-        """Whether the failure is still there."""
+        """Whether the run fails alike."""
         return self.outcome is RunOutcome.FAILS_ALIKE
 
     @property
     def passes(self) -> bool:
-        """Whether the failure is gone, and nothing else failed."""
+        """Whether the run passes."""
         return self.outcome is RunOutcome.PASSES
 
     @property
@@ -83,73 +83,73 @@ class Experiment:
 
 
 class ExperimentRunner(ABC):
-    """Runs variations of `cell`, which fails with `target`."""
+    """Runs variations of `cell`, which fails with the signature `target`."""
 
     def __init__(self, cells: Cells, cell: Cell, target: Signature) -> None:
         self.cells, self.cell, self.target = cells, cell, target
 
     @abstractmethod
     def run(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """What came of each, in order."""
+        """The results of the variations, in order."""
 
     @abstractmethod
     def capabilities(self) -> Levers:
-        """What this torch lets one switch."""
+        """The subsystems and settings that this torch can switch."""
 
     @property
     @abstractmethod
     def subject(self) -> Subject:
-        """What a command to repeat an experiment by hand runs."""
+        """The subject of a command that repeats an experiment by hand."""
 
     @property
     @abstractmethod
     def users_config(self) -> Mapping[str, Any]:
-        """Settings of torch that the user has changed."""
+        """The settings of torch that the user changed."""
 
     @property
     @abstractmethod
     def users_variables(self) -> Mapping[str, str]:
-        """Environment variables that the user has set."""
+        """The environment variables that the user set."""
 
     @property
     def capture(self) -> Capture | None:
-        """What is known of the captured graph, where that is what runs."""
+        """The capture, if the experiments run on the captured program; else None."""
         return None
 
     def _experiment(self, verdict: Verdict, applied: Sequence[Application]) -> Experiment:
         applications = tuple(Applied(*words) for words in applied)
-        outcome, what = outcome_of(verdict, self.target, Strength.REBASED), ""
+        outcome, reason = outcome_of(verdict, self.target, Strength.REBASED), ""
         if outcome not in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
             failure = verdict.failure and signature_of(focused(verdict.failure, self.target)).summary()
-            what = f"fails otherwise: {failure}" if failure else verdict.note or str(verdict.status)
-        return Experiment(outcome, what, verdict.seconds, applications)
+            reason = f"fails otherwise: {failure}" if failure else verdict.note or str(verdict.status)
+        return Experiment(outcome, reason, verdict.seconds, applications)
 
 
 class ProgramExperiments(ExperimentRunner):
-    """On the captured program."""
+    """Experiments on the captured program."""
 
     def __init__(self, cells: OnProgram, cell: Cell, target: Signature) -> None:
         super().__init__(cells, cell, target)
         self._program = cells
 
     def run(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """Ask the oracle for each variation of the program's recipe."""
+        """Ask the oracle about each variation of the program's recipe."""
         runner = self._program
-        asked = [(self._text(variation), variation.switch) for variation in variations]
+        requests = [(self._text(variation), variation.switch) for variation in variations]
         with open_oracle(runner.case, runner.options.jobs) as oracle:
-            answers = oracle.switched(asked, runner.path.parent / "inputs", timeout=runner.timeout)
+            answers = oracle.switched(requests, runner.path.parent / "inputs", timeout=runner.timeout)
             return [self._experiment(verdict, applied) for verdict, applied in answers]
 
     def _text(self, variation: Variation) -> str:
         recipe = self.cell.recipe
-        own = {name: value for name, value in recipe.config.items() if name not in variation.unset}
+        config = {name: value for name, value in recipe.config.items() if name not in variation.unset}
         env = {name: value for name, value in recipe.env.items() if name not in variation.unset}
-        recipe = recipe.with_(config={**own, **variation.config}, env=env)
+        recipe = recipe.with_(config={**config, **variation.config}, env=env)
         program = replace(self._program.program, recipe=recipe)
         return render(without_marks(program) if recipe.dynamic is False else program)
 
     def capabilities(self) -> Levers:
-        """Asked of the oracle that runs the programs."""
+        """Ask the oracle that runs the programs."""
         with open_oracle(self.cells.case, self.cells.options.jobs) as oracle:
             return oracle.levers()
 
@@ -160,29 +160,29 @@ class ProgramExperiments(ExperimentRunner):
 
     @property
     def users_config(self) -> Mapping[str, Any]:
-        """The captured settings."""
+        """The settings in the recipe of the cell."""
         return self.cell.recipe.config
 
     @property
     def users_variables(self) -> Mapping[str, str]:
-        """The captured variables."""
+        """The variables in the recipe of the cell."""
         return self.cell.recipe.env
 
     @property
     def capture(self) -> Capture | None:
-        """What capture wrote down."""
+        """The result of the capture."""
         return self.cells.case.load(CAPTURE)
 
 
 class ScriptExperiments(ExperimentRunner):
-    """On the user's command, changed from outside by the probe."""
+    """Experiments on the user's command, which the probe changes from outside."""
 
     def __init__(self, cells: OnScript, cell: Cell, target: Signature) -> None:
         super().__init__(cells, cell, target)
         self._script = cells
 
     def run(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """Start the command once for each variation, several at the same time where `--jobs` allows."""
+        """Run the command once for each variation, in parallel if `--jobs` allows it."""
         with self._script.threads(max(1, self.cells.options.jobs)) as pool:
             return list(pool.map(self._run_one, variations))
 
@@ -198,9 +198,9 @@ class ScriptExperiments(ExperimentRunner):
         return self._experiment(verdict, applied)
 
     def _override(self, variation: Variation) -> Override:
-        own = self._script.recipe()
+        own_recipe = self._script.recipe()
         changed = {name: getattr(self.cell.recipe, name) for name in OVERRIDABLE}
-        arguments = {name: value for name, value in changed.items() if value != getattr(own, name)}
+        arguments = {name: value for name, value in changed.items() if value != getattr(own_recipe, name)}
         override = cast(Override, arguments)
         override["config"] = dict(variation.config)
         override["defaults"] = [name for name in variation.unset if "." in name]
@@ -211,7 +211,7 @@ class ScriptExperiments(ExperimentRunner):
         return override
 
     def capabilities(self) -> Levers:
-        """Asked of a fresh interpreter."""
+        """Ask a fresh interpreter."""
         with fresh_oracle(self.cells.case) as fresh:
             return fresh.levers()
 
@@ -222,7 +222,7 @@ class ScriptExperiments(ExperimentRunner):
 
     @property
     def users_config(self) -> Mapping[str, Any]:
-        """Settings that the script was seen to change."""
+        """The settings that the script changed in the observed run."""
         return self._environment.config
 
     @property
@@ -236,7 +236,7 @@ class ScriptExperiments(ExperimentRunner):
 
 
 def runner_for(cells: Cells, cell: Cell, target: Signature) -> ExperimentRunner:
-    """The runner for what `cells` run on."""
+    """The experiment runner for the subject of `cells`."""
     if isinstance(cells, OnProgram):
         return ProgramExperiments(cells, cell, target)
     assert isinstance(cells, OnScript)

@@ -1,4 +1,4 @@
-"""Experiments: variations of the failing cell; each is run once, and its answer kept in the case."""
+"""Experiments: variations of the failing cell. Each runs once, and the case keeps its result."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _JOURNAL = "ablate/trials.jsonl"
 
 
 class Experiments:
-    """Asks `runner` for what is not known, and remembers the answers in `ablate/trials.jsonl` of the case."""
+    """Runs variations that have no result yet, and records the results in `ablate/trials.jsonl` of the case."""
 
     def __init__(self, runner: ExperimentRunner) -> None:
         self.runner = runner
-        self.runs = 0  # made now, not those of an earlier run
+        self.runs = 0  # the number of runs, without those of earlier processes
         self.seconds = 0.0
         self._journal = JsonLinesJournal(
             runner.cells.case.path / _JOURNAL,
@@ -34,11 +34,11 @@ class Experiments:
 
     @property
     def jobs(self) -> int:
-        """Experiments at the same time."""
+        """The number of parallel experiments."""
         return max(1, self.runner.cells.options.jobs)
 
     def ask(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """What came of `variations`, in order."""
+        """The results of `variations`, in order."""
         keys = [variation.key for variation in variations]
         new = {key: variation for key, variation in zip(keys, variations, strict=True) if not self._journal.get(key)}
         if new:
@@ -50,7 +50,7 @@ class Experiments:
         return [answer for answer in answers if answer is not None]
 
     def _repeated(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """What came of each; what passes is run as often as a cell that passes."""
+        """The results of the variations; a passing one is run as often as a passing cell."""
         experiments = self._run(variations)
         for _ in range(self.runner.cells.options.repeat - 1):
             passing = [at for at, experiment in enumerate(experiments) if experiment.passes]
@@ -62,24 +62,24 @@ class Experiments:
         self.runs += len(variations)
         return self.runner.run(variations) if variations else []
 
-    def side(self, what: str, variation: Variation, experiment: Experiment | None = None) -> Side:
-        """`variation` as one side of a link."""
-        return Side(what, (experiment or self.ask([variation])[0]).words, self.repeat(variation))
+    def side(self, label: str, variation: Variation, experiment: Experiment | None = None) -> Side:
+        """The result of `variation` as one side of a link."""
+        return Side(label, (experiment or self.ask([variation])[0]).words, self.repeat(variation))
 
     def repeat(self, variation: Variation) -> str:
-        """The command that makes this experiment by hand; empty where there is none."""
+        """The command that repeats this experiment by hand; "" if there is none."""
         return repeat_command(self.runner, variation)
 
     def spent(self) -> tuple[int, float]:
-        """Runs and seconds so far."""
+        """The runs and seconds so far."""
         return self.runs, self.seconds
 
     def costed(self, link: Link, before: tuple[int, float]) -> Link:
-        """`link` with what was spent since `before`."""
+        """`link` with the runs and seconds since `before`."""
         return replace(link, runs=self.runs - before[0], seconds=round(self.seconds - before[1], 1))
 
     def _about(self) -> str:
-        """What the answers depend on beside the variation."""
+        """A digest of everything that the results depend on, except the variation."""
         cells = self.runner.cells
         about = (cells.subject, cells.about(), self.runner.cell.recipe, self.runner.target)
         repeat = [cells.options.repeat] if cells.options.repeat > 1 else []

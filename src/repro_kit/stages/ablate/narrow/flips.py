@@ -1,4 +1,4 @@
-"""Which setting of torch makes the failure go away, and which of the user's own it needs."""
+"""Find the settings of torch that make the failure go away, and those of the user's that it needs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from repro_kit.stages.ablate.narrow.experiment_runner import Variation
 from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.ui import Ui
 
-_GROUP = 24  # settings that are flipped together
-_BUDGET = 120  # runs
+_GROUP = 24  # settings that one run flips together
+_BUDGET = 120  # most runs of one search
 
-#: Variables by which a user sets how torch compiles; not those that only tell it where to write.
+#: Prefixes of variables that change how torch compiles; variables with a word of `_PLACES` only name paths.
 _VARIABLES = ("TORCH", "PYTORCH", "OMP_", "MKL_", "TRITON_")
 _PLACES = ("TRACE", "LOGS", "CACHE", "DIR", "HOME", "BISECT", "OVERRIDE")
 
@@ -25,13 +25,13 @@ _PLACES = ("TRACE", "LOGS", "CACHE", "DIR", "HOME", "BISECT", "OVERRIDE")
 def flips(
     experiments: Experiments, settings: Sequence[Setting], ui: Ui
 ) -> tuple[list[Link], list[Flip], list[Untried]]:
-    """Settings whose other value alone makes it pass, each seen to; `settings` as torch told them."""
+    """Find the settings that make the subject pass with one flipped value. `settings`: those that torch lists."""
     env = experiments.runner.cells.case.load(ENVIRONMENT)
     tried = candidates(settings, experiments.runner.cell.recipe.backend, bool(env.accelerator))
-    own = {**experiments.runner.cell.recipe.config, **experiments.runner.users_config}
-    tried = [it for it in tried if own.get(it.name) != it.value]
+    own_settings = {**experiments.runner.cell.recipe.config, **experiments.runner.users_config}
+    tried = [candidate for candidate in tried if own_settings.get(candidate.name) != candidate.value]
     if not tried:
-        return [], [], [Untried("flips", "this torch tells no settings that could be flipped")]
+        return [], [], [Untried("flips", "this torch lists no settings that could be flipped")]
     before = experiments.spent()
 
     def change(numbers: Sequence[int]) -> Variation:
@@ -42,26 +42,27 @@ def flips(
         return [experiment.outcome for experiment in experiments.ask([change(set_) for set_ in sets])]
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
-    found = [_flip(experiments, tried[at], change([at])) for at in numbers]
-    found.sort(key=lambda it: bool(it.limits))
-    untried = [] if whole else [Untried("flips", f"the search was ended after {_BUDGET} runs")]
-    if not found:
-        why = f"none of {len(tried)} settings makes it pass by its other value alone"
+    working = [_flip(experiments, tried[at], change([at])) for at in numbers]
+    working.sort(key=lambda candidate: bool(candidate.limits))
+    untried = [] if whole else [Untried("flips", f"the search stopped after {_BUDGET} runs")]
+    if not working:
+        why = f"none of {len(tried)} settings alone makes the subject pass with its other value"
         return [], [], [*untried, Untried("flips", why)]
-    first = found[0]
-    claim = f"It is gone with {_listed(found)} ({'each ' if len(found) > 1 else ''}alone; {len(tried)} were tried)."
+    first = working[0]
+    alone = f"{'each ' if len(working) > 1 else ''}alone; {len(tried)} were tried"
+    claim = f"The failure is gone with {_listed(working)} ({alone})."
     good = experiments.side(_assigned(first.name, first.value), Variation(config={first.name: first.value}))
-    bad = experiments.side(f"{_assigned(first.name, first.before)}, as it was", Variation())
+    bad = experiments.side(f"{_assigned(first.name, first.before)}, unchanged", Variation())
     name = f"gone with {_assigned(first.name, first.value)}"
-    return [experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], found, untried
+    return [experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], working, untried
 
 
-def _flip(experiments: Experiments, it: FlipCandidate, change: Variation) -> Flip:
-    return Flip(it.name, it.value, it.before, experiments.repeat(change), it.limits)
+def _flip(experiments: Experiments, candidate: FlipCandidate, change: Variation) -> Flip:
+    return Flip(candidate.name, candidate.value, candidate.before, experiments.repeat(change), candidate.limits)
 
 
-def _listed(found: Sequence[Flip]) -> str:
-    words = [_assigned(it.name, it.value) + (f" (which {it.limits})" if it.limits else "") for it in found]
+def _listed(working: Sequence[Flip]) -> str:
+    words = [_assigned(flip.name, flip.value) + (f" (which {flip.limits})" if flip.limits else "") for flip in working]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
@@ -70,41 +71,43 @@ def _assigned(name: str, value: object) -> str:
 
 
 def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...] | None, list[Untried]]:
-    """Which of the user's own settings the failure needs; none of them at all is an answer too."""
-    own = _own(experiments)
-    if not own:
+    """Find which of the user's own settings the failure needs; it may need none."""
+    own_settings = _own(experiments)
+    if not own_settings:
         return [], (), []
-    ui.progress(f"narrowing: which of your {len(own)} settings it needs")
+    ui.progress(f"narrowing: which of your {len(own_settings)} settings the failure needs")
     before = experiments.spent()
-    names = list(own)
+    names = list(own_settings)
 
-    def change(kept: Sequence[int]) -> Variation:
-        return Variation(unset=tuple(name for at, name in enumerate(names) if at not in kept))
+    def change(kept_numbers: Sequence[int]) -> Variation:
+        return Variation(unset=tuple(name for at, name in enumerate(names) if at not in kept_numbers))
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        return [experiment.outcome for experiment in experiments.ask([change(kept) for kept in sets])]
+        return [experiment.outcome for experiment in experiments.ask([change(kept_numbers) for kept_numbers in sets])]
 
-    kept, sure = needed(range(len(names)), ask, experiments.jobs, _BUDGET)
-    told = tuple(names[at] for at in kept)
-    bad = experiments.side("the others unset", change(kept))
-    untried = [] if sure else [Untried("needs", f"the search was ended after {_BUDGET} runs")]
-    if not told:
-        claim = f"It needs none of your own settings ({', '.join(names)})."
+    needed_numbers, sure = needed(range(len(names)), ask, experiments.jobs, _BUDGET)
+    needed_names = tuple(names[at] for at in needed_numbers)
+    bad = experiments.side("the other settings unset", change(needed_numbers))
+    untried = [] if sure else [Untried("needs", f"the search stopped after {_BUDGET} runs")]
+    if not needed_names:
+        claim = f"The failure needs none of your own settings ({', '.join(names)})."
         return (
             [experiments.costed(Link("needs", "no settings of your own", claim, None, bad, beside=True), before)],
-            told,
+            needed_names,
             untried,
         )
-    words = ", ".join(own[name] for name in told)
-    claim = f"Of your own settings it needs {words}" + (f", of {len(names)}." if len(names) > len(told) else ".")
-    good = experiments.side("these unset too", change([]))
-    return [experiments.costed(Link("needs", f"needs {words}", claim, good, bad), before)], told, untried
+    words = ", ".join(own_settings[name] for name in needed_names)
+    claim = f"Of your own settings, the failure needs {words}" + (
+        f", of {len(names)}." if len(names) > len(needed_names) else "."
+    )
+    good = experiments.side("these settings unset too", change([]))
+    return [experiments.costed(Link("needs", f"needs {words}", claim, good, bad), before)], needed_names, untried
 
 
 def _own(experiments: Experiments) -> dict[str, str]:
-    """The user's settings that are not at their defaults, and variables: name -> as people write it."""
-    found = {name: _assigned(name, value) for name, value in experiments.runner.users_config.items()}
+    """The user's changed settings and variables: the assignment as text, by name."""
+    settings = {name: _assigned(name, value) for name, value in experiments.runner.users_config.items()}
     for name, value in experiments.runner.users_variables.items():
         if name.startswith(_VARIABLES) and not any(word in name for word in _PLACES):
-            found[name] = f"{name}={value}"
-    return found
+            settings[name] = f"{name}={value}"
+    return settings

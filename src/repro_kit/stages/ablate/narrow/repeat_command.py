@@ -1,4 +1,4 @@
-"""The command that makes an experiment by hand, for a report."""
+"""The command that repeats an experiment by hand, for reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, Experi
 
 
 def repeat_command(runner: ExperimentRunner, variation: Variation) -> str:
-    """A shell command; empty where there is none."""
+    """A shell command that repeats the experiment; "" if there is none."""
     recipe = runner.cell.recipe
     env = {"TORCH_BISECT_BACKEND": recipe.backend} if recipe.backend in LADDER else {}
     imports = code = ""
@@ -33,7 +33,7 @@ def repeat_command(runner: ExperimentRunner, variation: Variation) -> str:
 
 
 def _remark(variation: Variation, recipe: Recipe, own: Recipe) -> str:
-    """What a command line cannot say: a comment at its end."""
+    """A comment for the end of the command, with the changes that the command itself cannot make."""
     remarks = [f"{name} not set" for name in variation.unset if "." in name]
     for name in OVERRIDABLE[1:]:
         value = getattr(recipe, name)

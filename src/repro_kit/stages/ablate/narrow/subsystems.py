@@ -1,4 +1,4 @@
-"""Which subsystem of a backend the failure goes away without, and which of its applications."""
+"""Find the subsystem of a backend without which the failure goes away, and the application at fault."""
 
 from __future__ import annotations
 
@@ -14,45 +14,47 @@ from repro_kit.stages.ablate.narrow.experiment_runner import Applied, Experiment
 from repro_kit.stages.ablate.narrow.experiments import Experiments
 from repro_kit.ui import Ui
 
-_WHOLE = 40  # runs that finding all operators of a fusion may take
-_OFF = -1  # after this number, all applications are off
+_WHOLE = 40  # most runs of the search for all operators of a fusion
+_OFF = -1  # all applications after this number are off, so all are
 
 
 def subsystem_and_op(
     experiments: Experiments, subsystems: Mapping[str, Sequence[Subsystem]] | None, ui: Ui, *, op: bool
 ) -> tuple[list[Link], list[Untried]]:
-    """Links for the subsystem and for one of its applications; `subsystems` by backend, as torch told them."""
+    """Links for the subsystem and one of its applications. `subsystems`: those that torch lists, by backend."""
     backend = experiments.runner.cell.recipe.backend
     if not subsystems:
         return [], [Untried("subsystem", "this torch has no CompilerBisector to switch subsystems with")]
-    known = subsystems.get(backend)
-    if not known:
+    of_backend = subsystems.get(backend)
+    if not of_backend:
         return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
-    ui.progress("narrowing: once more, noting what each subsystem does")
+    ui.progress("narrowing: one more run, to list what each subsystem does")
     (base,) = experiments.ask([Variation(switch={})])
     if not base.fails:
-        return [], [Untried("subsystem", f"with code that comes from no cache it {base.words}")]
-    applied = {it["name"]: _of(base, backend, it["name"]) for it in known}
-    # Without lowerings, what the passes made is run by eager's kernels: a wrong pass stays wrong then. So lowerings
-    # come first; a pass that the failure also goes away without only made what is lowered wrongly.
-    found = sorted((it for it in known if "setting" in it or applied[it["name"]]), key=_rank)
+        return [], [Untried("subsystem", f"with empty caches the subject {base.words}")]
+    applied = {subsystem["name"]: _of(base, backend, subsystem["name"]) for subsystem in of_backend}
+    # Without lowerings, eager's kernels run the output of the passes, and a wrong pass stays wrong. So lowerings come
+    # first: if the failure goes away without them, a pass can only have made what is then lowered wrongly.
+    ordered = sorted(
+        (subsystem for subsystem in of_backend if "setting" in subsystem or applied[subsystem["name"]]), key=_rank
+    )
     answers: list[tuple[str, Experiment]] = []
-    for rank in sorted(set(map(_rank, found))):
-        tried = [it for it in found if _rank(it) == rank]
-        ui.progress(f"narrowing: {backend} without {', '.join(it['name'] for it in tried)}")
+    for rank in sorted(set(map(_rank, ordered))):
+        tried = [subsystem for subsystem in ordered if _rank(subsystem) == rank]
+        ui.progress(f"narrowing: {backend} without {', '.join(subsystem['name'] for subsystem in tried)}")
         before = experiments.spent()
-        answers_off = experiments.ask([_off(backend, it) for it in tried])
-        answers += [(it["name"], experiment) for it, experiment in zip(tried, answers_off, strict=True)]
-        gone = [it for it, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
+        answers_off = experiments.ask([_off(backend, subsystem) for subsystem in tried])
+        answers += [(subsystem["name"], experiment) for subsystem, experiment in zip(tried, answers_off, strict=True)]
+        gone = [subsystem for subsystem, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
         if gone:
             return _links(experiments, backend, gone, applied, base, before, ui, op=op)
-    others = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
-    words = f" ({'; '.join(others)})" if others else ""
-    return [], [Untried("op", f"it fails without each of {len(answers)} subsystems too{words}")]
+    still_passing = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
+    words = f" ({'; '.join(still_passing)})" if still_passing else ""
+    return [], [Untried("op", f"the failure does not go away without any one of {len(answers)} subsystems{words}")]
 
 
-def _rank(it: Subsystem) -> int:
-    return 2 if "setting" in it else 0 if it["name"] in ("lowerings", "decomposition") else 1
+def _rank(subsystem: Subsystem) -> int:
+    return 2 if "setting" in subsystem else 0 if subsystem["name"] in ("lowerings", "decomposition") else 1
 
 
 def _links(
@@ -66,28 +68,32 @@ def _links(
     *,
     op: bool,
 ) -> tuple[list[Link], list[Untried]]:
-    """Those of the subsystems without which it is gone, the first of them the one that is named."""
+    """Links for the subsystems without which the failure is gone; the first is the one to name."""
     links: list[Link] = []
     untried: list[Untried] = []
-    for number, it in enumerate(gone):
+    for number, subsystem in enumerate(gone):
         beside = number > 0
-        link = _subsystem_link(experiments, backend, it, len(applied[it["name"]]), base, beside=beside)
+        link = _subsystem_link(experiments, backend, subsystem, len(applied[subsystem["name"]]), base, beside=beside)
         links.append(experiments.costed(link, before) if not beside else link)
-        if op and "setting" not in it:
-            found, missing = _op(experiments, backend, it["name"], applied[it["name"]], ui)
-            links += [replace(one, beside=one.beside or beside) for one in found]
+        if op and "setting" not in subsystem:
+            op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
+            links += [replace(link, beside=link.beside or beside) for link in op_links]
             untried += missing
     return links, untried
 
 
 def _of(experiment: Experiment, backend: str, subsystem: str) -> list[Applied]:
-    return [it for it in experiment.applied if (it.backend, it.subsystem) == (backend, subsystem)]
+    return [
+        application
+        for application in experiment.applied
+        if (application.backend, application.subsystem) == (backend, subsystem)
+    ]
 
 
-def _off(backend: str, it: Subsystem) -> Variation:
-    if "setting" in it:
-        return Variation(config={it["setting"]: it["value"]})
-    return _until(backend, it["name"], _OFF)
+def _off(backend: str, subsystem: Subsystem) -> Variation:
+    if "setting" in subsystem:
+        return Variation(config={subsystem["setting"]: subsystem["value"]})
+    return _until(backend, subsystem["name"], _OFF)
 
 
 def _until(backend: str, subsystem: str, last: int) -> Variation:
@@ -95,22 +101,24 @@ def _until(backend: str, subsystem: str, last: int) -> Variation:
 
 
 def _subsystem_link(
-    experiments: Experiments, backend: str, it: Subsystem, count: int, base: Experiment, *, beside: bool
+    experiments: Experiments, backend: str, subsystem: Subsystem, count: int, base: Experiment, *, beside: bool
 ) -> Link:
-    change = _off(backend, it)
-    if "setting" in it:
-        name = f"{it['setting']}={it['value']!r}"
-        return Link("subsystem", name, f"It is gone with {name}.", good=experiments.side(name, change), beside=beside)
-    claim = f"It is gone with {it['name']} off ({count} of them ran)."
-    good = experiments.side(f"all {count} {it['name']} off", change)
-    bad = experiments.side("all on", _until(backend, it["name"], count), base)
-    return Link("subsystem", it["name"], claim, good, bad, beside=beside)
+    change = _off(backend, subsystem)
+    if "setting" in subsystem:
+        name = f"{subsystem['setting']}={subsystem['value']!r}"
+        return Link(
+            "subsystem", name, f"The failure is gone with {name}.", good=experiments.side(name, change), beside=beside
+        )
+    claim = f"The failure is gone with {subsystem['name']} off ({count} of them ran)."
+    good = experiments.side(f"all {count} {subsystem['name']} off", change)
+    bad = experiments.side("all on", _until(backend, subsystem["name"], count), base)
+    return Link("subsystem", subsystem["name"], claim, good, bad, beside=beside)
 
 
 def _op(
     experiments: Experiments, backend: str, subsystem: str, applied: Sequence[Applied], ui: Ui
 ) -> tuple[list[Link], list[Untried]]:
-    """The first application with which it fails, those before it on and those after it off."""
+    """The first application that must be on for the failure, with all later applications off."""
     before = experiments.spent()
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
@@ -124,7 +132,7 @@ def _op(
     link = experiments.costed(Link("op", name, claim, good, bad, where=applied[border.bad].line), before)
     if border.sharp:
         return [link, _alone(experiments, backend, subsystem, border.bad, applied)], []
-    why = f"between #{border.good} and #{border.bad} of {subsystem} nothing told anything"
+    why = f"no run between #{border.good} and #{border.bad} of {subsystem} gave an answer"
     return [link], [Untried("op", why)]
 
 
@@ -133,13 +141,13 @@ def _named(subsystem: str, applied: Sequence[Applied], border: Boundary) -> tupl
     name = f"#{border.bad} {last.name}".rstrip()
     if border.sharp:
         whose = ", a pass that your own code gave to torch" if _is_custom(last.name) else ""
-        return name, f"It begins with application {name} of {len(applied)} {subsystem}{whose}."
+        return name, f"The failure begins with application {name} of {len(applied)} {subsystem}{whose}."
     first = border.good + 1
-    return f"#{first}-{name[1:]}", f"It begins with one of applications #{first} to {name} of {subsystem}."
+    return f"#{first}-{name[1:]}", f"The failure begins with one of applications #{first} to {name} of {subsystem}."
 
 
 def _is_custom(name: str) -> bool:
-    """Whether it is one of the places for passes of one's own in torch/_inductor/config.py."""
+    """Whether `name` is a setting for the user's own passes in torch/_inductor/config.py."""
     return name.endswith("_pass") and "_custom_" in name
 
 
@@ -148,12 +156,12 @@ def _up_to(subsystem: str, last: int) -> str:
 
 
 def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, applied: Sequence[Applied]) -> Link:
-    """What is known of that application without the others, and of the others without it."""
+    """A link for application `number` alone: the result with only it off, and with only it on."""
     switch: Switch = {"backend": backend, "subsystem": subsystem}
     before = experiments.spent()
     off, on = Variation(switch={**switch, "without": [number]}), Variation(switch={**switch, "only": [number]})
     without, only = experiments.ask([off, on])
-    claim = f"With #{number} alone off it {without.words}; with #{number} alone on it {only.words}"
+    claim = f"With #{number} alone off the subject {without.words}; with #{number} alone on the subject {only.words}"
     if only.passes:
         claim += _together(experiments, switch, number, applied)
     mended = without.passes
@@ -170,7 +178,7 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
 
 
 def _together(experiments: Experiments, switch: Switch, number: int, applied: Sequence[Applied]) -> str:
-    """Which others it needs, where it does not fail alone."""
+    """The other applications that the failure needs, in words, if application `number` alone does not fail."""
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         changes = [Variation(switch={**switch, "only": [*kept, number]}) for kept in sets]
@@ -178,9 +186,9 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
 
     if number == 0 or ask([list(range(number))])[0] is not RunOutcome.FAILS_ALIKE:
         return ""
-    others, sure = needed(list(range(number)), ask, experiments.jobs, _WHOLE)
-    if not others:
+    companions, sure = needed(list(range(number)), ask, experiments.jobs, _WHOLE)
+    if not companions:
         return ""
-    named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in others[:8])
-    more = f" and {len(others) - 8} more" if len(others) > 8 else ""
-    return f": it needs {'' if sure else 'no more than '}{named}{more} beside it"
+    named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in companions[:8])
+    more = f" and {len(companions) - 8} more" if len(companions) > 8 else ""
+    return f": the failure needs {'' if sure else 'no more than '}{named}{more} beside it"

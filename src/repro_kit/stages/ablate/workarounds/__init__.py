@@ -1,1 +1,1 @@
-"""Workarounds: what makes the script work now."""
+"""Workarounds: changes with which the script works."""

@@ -1,4 +1,4 @@
-"""The functions of the user's that a failure comes from, the likeliest first: what to leave to eager."""
+"""The user's functions that a failure may come from, the likeliest first: candidates to leave to eager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_kit.trace.user_code import UserCode
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function as its code object names it; `whole`: it is a frame that torch.compile was given, not a part of it."""
+    """A function as its code object names it. `whole`: it is a whole frame that torch.compile got, not a part."""
 
     name: str
     file: str
@@ -25,16 +25,16 @@ class UserFunction:
 
 
 def suspects(failure: Failure, code: UserCode) -> list[UserFunction]:
-    """Functions whose compiled code fails, innermost and likeliest first, then the frames that hold them."""
+    """The functions whose compiled code may fail, innermost and likeliest first, then the frames around them."""
     inner = [*_of_breaks(failure, code), *_of_traceback(failure), *_of_graphs(failure, code)]
     frames = _frames(failure, code)
-    found: dict[tuple[str, str, int], UserFunction] = {}
+    functions: dict[tuple[str, str, int], UserFunction] = {}
     whole = {(frame.name, frame.file, frame.line) for frame in frames}
-    for it in (*inner, *frames):
-        key = (it.name, it.file, it.line)
-        found.setdefault(key, UserFunction(*key, whole=key in whole))
-    own = [it for it in found.values() if not torch_path(it.file)]
-    return sorted(own, key=lambda it: it.whole)
+    for function in (*inner, *frames):
+        key = (function.name, function.file, function.line)
+        functions.setdefault(key, UserFunction(*key, whole=key in whole))
+    users_own = [function for function in functions.values() if not torch_path(function.file)]
+    return sorted(users_own, key=lambda function: function.whole)
 
 
 def _of_breaks(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
@@ -44,7 +44,7 @@ def _of_breaks(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
 
 
 def _of_traceback(failure: Failure) -> Iterator[UserFunction]:
-    """Those that the exception names, innermost first; outside of the compiler such frames only called it."""
+    """The functions that the exception messages name, innermost first."""
     for link in reversed(failure.exceptions):
         stated = re.findall(r'^\s*File "(.+)", line (\d+), in ', link.message, re.MULTILINE)
         for file, line in reversed(stated):
@@ -52,33 +52,33 @@ def _of_traceback(failure: Failure) -> Iterator[UserFunction]:
 
 
 def _of_graphs(failure: Failure, code: UserCode) -> Iterator[UserFunction]:
-    """Those that the failing graph's statements come from: first of the operator that the failure names."""
+    """The functions of the failing graph's statements; those with the operator of the failure come first."""
     if failure.measured is not None:
         return
-    origins = [it for it in code.origins if failure.compile_id in (None, it.compile_id)]
+    origins = [origin for origin in code.origins if failure.compile_id in (None, origin.compile_id)]
     words = [
         re.escape(word.split(".")[1] if "." in word else word) for word in (failure.op or "", *failure.origins) if word
     ]
-    told = re.compile("|".join(rf"(?<![a-z]){word}(?![a-z])" for word in words)) if words else None
-    named = [it for it in origins if told is not None and told.search(it.statement)]
+    named_words = re.compile("|".join(rf"(?<![a-z]){word}(?![a-z])" for word in words)) if words else None
+    named = [origin for origin in origins if named_words is not None and named_words.search(origin.statement)]
     for origin in (*named, *reversed(origins)):
         yield from _around(origin.file, origin.line)
 
 
 def _frames(failure: Failure, code: UserCode) -> list[UserFunction]:
-    """Frames that Dynamo compiled: the failing one, those that recompile, those that take longest."""
+    """The frames that Dynamo compiled: the failing one, or those that recompile most or take longest."""
     frames = [frame for frame in code.frames if failure.compile_id in (None, frame.compile_id)]
     weights: Counter[UserFunction] = Counter()
-    for it in frames:
-        weight = 1 if failure.kind is Kind.RECOMPILES else round(it.seconds * 1e3)
-        weights[UserFunction(it.name, it.file, it.first_line)] += weight
+    for frame in frames:
+        weight = 1 if failure.kind is Kind.RECOMPILES else round(frame.seconds * 1e3)
+        weights[UserFunction(frame.name, frame.file, frame.first_line)] += weight
     if failure.kind in (Kind.RECOMPILES, Kind.COMPILE_TIME):
-        return [it for it, _ in weights.most_common()]
+        return [frame for frame, _ in weights.most_common()]
     return list(weights)
 
 
 def _around(file: str, line: int) -> Iterator[UserFunction]:
-    """The innermost function definition that holds a line; nothing where the file cannot be read."""
+    """The innermost function definition around a line; nothing if the file cannot be parsed."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -90,4 +90,6 @@ def _around(file: str, line: int) -> Iterator[UserFunction]:
     ]
     if holding:
         node = max(holding, key=lambda node: node.lineno)
-        yield UserFunction(node.name, file, min([node.lineno, *(it.lineno for it in node.decorator_list)]))
+        yield UserFunction(
+            node.name, file, min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        )

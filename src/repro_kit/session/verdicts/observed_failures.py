@@ -1,4 +1,4 @@
-"""From what a run left behind to its distinct failures, the one that matters first."""
+"""The distinct failures of a run, from the files that it left; the most important failure comes first."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
 from repro_kit.trace import TraceSummary
 
-_TAIL = 1_000_000  # characters of output that are looked through; one C++ error can fill 100,000
+_TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000
 _EXCERPT = 12  # lines
-#: Raised by who waits for a process: torchrun, torch.multiprocessing.spawn, subprocess.
+#: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
 _REPORTS = ("ChildFailedError", "ProcessExitedException", "CalledProcessError")
 
 
-def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
-    """The distinct failures of a run, how it ended before what it swallowed; empty when nothing failed.
+def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
+    """The distinct failures of a run: first the one that ended it, then the ones that the program caught.
 
-    An exit status alone tells less than what was swallowed, which it most often is about, and comes last.
+    A bare exit status comes last: it says less than a caught failure, which is most often its cause.
     """
-    output = tail(place / "stderr.txt")
-    ended = _ending(place, observed, findings, summary, output)
+    output = tail(directory / "stderr.txt")
+    ended = _ending(directory, observed, findings, summary, output)
     swallowed = []
     for failed in summary.failures:
         failure = failure_from_text(failed.text) or Failure(Kind.COMPILE_ERROR, text=failed.reason)
@@ -44,13 +44,16 @@ def found_in(place: Path, observed: Run, findings: Findings, summary: TraceSumma
         swallowed.append(
             ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank, nature=Nature.COMPILER)
         )
-    mute = any(one.failure.exit_status is not None for one in ended)
-    found = [*swallowed, *ended] if mute else [*ended, *swallowed]
-    return [replace(one, failure=brief_failure(one.failure)) for one in _distinct(found)]
+    mute = any(failed_observed.failure.exit_status is not None for failed_observed in ended)
+    failures = [*swallowed, *ended] if mute else [*ended, *swallowed]
+    return [
+        replace(failed_observed, failure=brief_failure(failed_observed.failure))
+        for failed_observed in _distinct(failures)
+    ]
 
 
 def _ending(
-    place: Path, observed: Run, findings: Findings, summary: TraceSummary, output: str
+    directory: Path, observed: Run, findings: Findings, summary: TraceSummary, output: str
 ) -> list[ObservedFailure]:
     stack = faulthandler_stack(next(iter(findings.stacks), ""))
     if observed.timed_out:
@@ -59,12 +62,12 @@ def _ending(
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
-    found = _own([_seen(exception) for exception in findings.exceptions])
-    if observed.ok or found:
-        return found
-    told = failure_from_text(output) or failure_from_text(tail(place / "stdout.txt"))
-    if told is not None:
-        return [ObservedFailure(told, signature_of(told), source="output", nature=nature_of(told))]
+    exceptions = _own([_seen(exception) for exception in findings.exceptions])
+    if observed.ok or exceptions:
+        return exceptions
+    printed = failure_from_text(output) or failure_from_text(tail(directory / "stdout.txt"))
+    if printed is not None:
+        return [ObservedFailure(printed, signature_of(printed), source="output", nature=nature_of(printed))]
     return [_of_exit(Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:]))]
 
 
@@ -80,35 +83,39 @@ def _seen(uncaught: Uncaught) -> ObservedFailure:
 
 
 def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
-    """Without those that only report that another process failed, where that process has told it itself."""
-    own = [it for it in uncaught if not (it.failure.exceptions and short(it.failure.exceptions[0].type) in _REPORTS)]
-    return own or uncaught
+    """`uncaught` without reports about a failed child process, if the child's own failure is there too."""
+    causes = [
+        observed
+        for observed in uncaught
+        if not (observed.failure.exceptions and short(observed.failure.exceptions[0].type) in _REPORTS)
+    ]
+    return causes or uncaught
 
 
-def _distinct(found: list[ObservedFailure]) -> list[ObservedFailure]:
-    """Merge what is one failure seen twice; the trace adds the compile id to an exception."""
+def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:
+    """Merge failures that are the same; the trace adds the compile id to an exception."""
     distinct: list[ObservedFailure] = []
-    for one in found:
-        for at, known in enumerate(distinct):
-            if known.signature.matches(one.signature, Strength.REBASED):
-                failure = replace(known.failure, compile_id=known.failure.compile_id or one.failure.compile_id)
-                again = known.count + (known.source == one.source)
-                distinct[at] = replace(known, failure=failure, count=again)
+    for observed in failures:
+        for number, earlier in enumerate(distinct):
+            if earlier.signature.matches(observed.signature, Strength.REBASED):
+                failure = replace(earlier.failure, compile_id=earlier.failure.compile_id or observed.failure.compile_id)
+                again = earlier.count + (earlier.source == observed.source)
+                distinct[number] = replace(earlier, failure=failure, count=again)
                 break
         else:
-            distinct.append(one)
+            distinct.append(observed)
     return distinct
 
 
-def index_of(number: int, found: list[ObservedFailure]) -> int:
-    """The failure that the user chose; raises ReproKitError when there are not so many."""
-    if number >= len(found):
-        raise UsageError(f"--failure {number}: only {len(found)} distinct failures were seen, counted from 0.")
+def index_of(number: int, failures: list[ObservedFailure]) -> int:
+    """The index of the failure that the user chose. Raises ReproKitError when there are fewer failures."""
+    if number >= len(failures):
+        raise UsageError(f"--failure {number}: only {len(failures)} distinct failures were seen, counted from 0.")
     return number
 
 
 def excerpt(failure: Failure) -> str:
-    """The end of a failure's traceback, for people."""
+    """The end of the traceback of a failure, for a message."""
     if not failure.exceptions:
         return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
     root = failure.exceptions[-1]
@@ -117,7 +124,7 @@ def excerpt(failure: Failure) -> str:
 
 
 def tail(path: Path) -> str:
-    """The end of a text file; empty when there is none."""
+    """The end of a text file; empty if the file does not exist."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Tell the story of a bundle: gather it from what the stages left, and add the texts that are made of it."""
+"""Write the story of a bundle from the results of the stages, and add the texts that are made from it."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, sources_of
-from repro_kit.stages.bundle.shareable_ablation import published
+from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
-_ERROR_LINES = 4  # of torch.testing's message: what, how many, the greatest differences
+_ERROR_LINES = 4  # of the message of torch.testing: the kind, the count, the greatest differences
 _NAMING_OPS, _LONGEST_NAME = 3, 70
 _FILES = {
     "repro.py": "run this",
-    "test_repro.py": "the same as a test for PyTorch's own suite (needs expecttest and numpy)",
+    "test_repro.py": "the same as a test for PyTorch's own test suite (needs expecttest and numpy)",
     "issue.md": "to paste into the bug form",
     "report.html": "the whole story as a page: open it in a browser",
     "recipe.toml": "how the program is compiled and run",
-    "env.json": "versions, settings and packages where it was seen",
+    "env.json": "versions, settings and packages where the failure occurred",
     "ablation.json": "which backend, mode and dynamic setting fails",
     "explain.html": "graph breaks, recompiles, specializations and guards in the trace",
-    STORY: "what the texts tell, for programs; `repro-kit show` and `diff` read it",
-    REDACTIONS: "what was replaced by which token, without originals",
+    STORY: "the content of the texts, for programs; `repro-kit show` and `diff` read it",
+    REDACTIONS: "which tokens replace private values, without the values",
     MANIFEST: "every file with size, sha256, role and redactions; the failure's signature",
     CHECKSUMS: "for `sha256sum -c`",
 }
@@ -64,45 +64,52 @@ _DIRECTORIES = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """What the stage has to say of a bundle, in sentences: what is missing, why it is not better, what was dropped."""
+class BundleRemarks:
+    """Remarks of the stage about a bundle, as sentences."""
 
-    left_out: tuple[str, ...] = ()
-    reason: str = ""  # why it is not verified, or not minimized
-    dropped: tuple[str, ...] = ()  # claims of earlier stages that could not be shown of this repro.py, and why
+    left_out: tuple[str, ...] = ()  # what the bundle lacks
+    reason: str = ""  # why the bundle is not verified, or not minimized
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
 
 
-_NOTHING = Said()
+_NO_REMARKS = BundleRemarks()
 
 
 def describe(
-    case: Case, told: CaseResults, candidate: ReproForm, check: Check, contents: Contents, said: Said, *, code: bool
+    case: Case,
+    results: CaseResults,
+    form: ReproForm,
+    check: Check,
+    contents: Contents,
+    remarks: BundleRemarks,
+    *,
+    code: bool,
 ) -> None:
-    """Add the data files, the issue, the report and the README; `code`: what shows the user's code may go in."""
-    facts = without_private(candidate.facts, contents.redactor)
-    contents.learn((facts.environment, candidate.recipe))
+    """Add the data files, the issue, the report and the README. `code`: files may show the user's code."""
+    facts = without_private(form.facts, contents.redactor)
+    contents.learn((facts.environment, form.recipe))
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
-    if candidate.program is not None:
-        contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(candidate.recipe)))
-    if candidate.program is not None and candidate.recipe.memory is None:  # a limit would hold for the whole suite
-        name = _test_name(facts.signature.kind, candidate.program)
-        test = render_test(candidate.source, facts, name, check.repeats if check.flaky else 1)
+    if form.program is not None:
+        contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
+    if form.program is not None and form.recipe.memory is None:  # a memory limit would apply to the whole test suite
+        name = _test_name(facts.signature.kind, form.program)
+        test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
-    story = tell(case, told, candidate, contents, check, said, code=code)
+    story = story_of(case, results, form, contents, check, remarks, code=code)
     if story.ablation is not None:
-        held = "\n".join([story.repro, *(source for _, source in story.sources)])
-        ablation = published(story.ablation, case, candidate, held, code=code, words=contents.shown_words)
+        bundled_code = "\n".join([story.repro, *(source for _, source in story.sources)])
+        ablation = shareable_ablation(story.ablation, case, form, bundled_code, code=code, words=contents.shown_words)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
     contents.learn(replace(story, repro="", sources=()))
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():
-        contents.add_made(name, role, partial(_told, make, story, contents))
+        contents.add_made(name, role, partial(_redacted_text, make, story, contents))
 
 
-def _told(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
-    """The text that `make` makes of `story` as a reader of the bundle gets it."""
+def _redacted_text(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
+    """The text that `make` writes from the redacted `story`."""
     shown = contents.redact(replace(story, repro="", sources=()))
     named = tuple(contents.redactor.file_name(name) for name in story.named)
     return make(
@@ -126,7 +133,7 @@ def _page(story: Story) -> str:
 
 
 def _filled(text: str, code: Mapping[str, str]) -> str:
-    """`text` with the code in the places of its marks."""
+    """`text` with the code in place of its marks."""
     for mark, shown in code.items():
         text = text.replace(mark, shown)
     return text
@@ -142,98 +149,98 @@ def _test_name(kind: Kind, program: Program) -> str:
     return "_".join(["test", *words])[:_LONGEST_NAME].rstrip("_")
 
 
-def tell(
+def story_of(
     case: Case,
-    told: CaseResults,
-    candidate: ReproForm,
+    results: CaseResults,
+    form: ReproForm,
     contents: Contents,
     check: Check | None = None,
-    said: Said = _NOTHING,
+    remarks: BundleRemarks = _NO_REMARKS,
     *,
     code: bool = False,
 ) -> Story:
-    """The story of `candidate`, whose files are in `contents`; without a `check` nothing is verified yet.
+    """The story of `form`, whose files are in `contents`. Without a `check`, the bundle is not verified.
 
-    `code`: what shows the user's code may be told.
+    `code`: the story may show the user's code.
     """
-    facts, program = without_private(candidate.facts, contents.redactor), candidate.program
+    facts, program = without_private(form.facts, contents.redactor), form.program
     captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    text = read_text(candidate.path) if candidate.path else ""
-    if program is not None and candidate.env:
+    text = read_text(form.path) if form.path else ""
+    if program is not None and form.env:
         text = render(program)
     return Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
-        level=candidate.level,
+        level=form.level,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
         verified=bool(check and check.verified),
-        reason=said.reason,
+        reason=remarks.reason,
         flaky=check.rate if check else "",
         runs=(check.same, len(check.runs)) if check else (0, 0),
         repeats=check.repeats if check and check.flaky else 1,
         needs=check.needs if check else (),
-        dropped=said.dropped,
+        dropped=remarks.dropped,
         layer=facts.layer,
         evidence=facts.evidence,
         ablation=facts.ablation,
-        recipe=candidate.recipe,
+        recipe=form.recipe,
         command=_command(case, contents, code=program is None),
         others=facts.others,
         captured=_captured(facts.capture) if program is not None else "",
-        minimized=candidate.minimized,
-        reduction=facts.reduction if candidate.reduced else None,
-        twin=_twin(case, candidate, facts),
+        minimized=form.minimized,
+        reduction=facts.reduction if form.reduced else None,
+        twin=_twin(case, form, facts),
         bisected=bisected(case),
         insights=_insights(case) if code else (),
         program=text,
         original=read_text(case.path / "capture/program.py") if captured and code else "",
         ops=ops_of(program) if program else (),
-        rank=_rank(case, candidate, contents),
+        rank=_rank(case, form, contents),
         aspects=aspects(captured, program) if captured and program else (),
-        log=markdown.middle_cut(contents.redactor(_log(candidate, told, check, code=code)), LONGEST_LOG),
+        log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
-        left_out=said.left_out,
+        left_out=remarks.left_out,
     )
 
 
 def _command(case: Case, contents: Contents, *, code: bool) -> str:
-    """The user's command as typed, with tokens for what is the user's own."""
+    """The user's command as typed, with tokens for private words."""
     subject = case.file.subject
     name, *words = command(subject) if subject.form == "command" else ["python", *command(subject)[1:]]
     return shlex.join([name, *contents.shown_words(words, code=code)])
 
 
 def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
-    """The failure in the words of the run of `repro.py`, where it failed; of a wrong result, how wrong it is."""
+    """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
-        seen = replace(facts, failure=check.failing.verdict.failure)
-        return without_private(seen, redact).expected
-    told = check.failing.output.partition("FAIL accuracy: ")[2]
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+        run_facts = replace(facts, failure=check.failing.verdict.failure)
+        return without_private(run_facts, redact).expected
+    message = check.failing.output.partition("FAIL accuracy: ")[2]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
 
 
 def _insights(case: Case) -> tuple[str, ...]:
-    """The sentences of `explain`, where it ran."""
+    """The sentences of `explain`, if it ran."""
     explained = explained_before(case)
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
-def _twin(case: Case, candidate: ReproForm, facts: Facts) -> TwinFound | None:
-    """The nearest program that passes, its difference shown in the words of `repro.py`."""
-    twin = candidate.twin
+def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
+    """The nearest passing program, with its difference as a diff of `repro.py`."""
+    twin = form.twin
     path = case.path / "minify" / (twin.file if twin else "")
-    if twin is None or candidate.program is None or not path.is_file():
+    if twin is None or form.program is None or not path.is_file():
         return twin
     passing = parse(read_text(path))
-    sources = (candidate.source, source_of(passing, regions=candidate.regions))
+    sources = (form.source, source_of(passing, regions=form.regions))
     fails, passes = (render_program(source, facts) for source in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
@@ -248,36 +255,36 @@ def _captured(capture: Capture | None) -> str:
     return f"{of} fails alone: {statements}.{note}"
 
 
-def _rank(case: Case, candidate: ReproForm, contents: Contents) -> Rank:
+def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:
     names = list(contents.entries)
-    if candidate.program is not None:
+    if form.program is not None:
         repro = contents.entries["repro.py"].data.decode()
         included = any(name.startswith("inputs/") for name in names)
-        return rank_of_program(repro, stored=bool(candidate.program.stored), included=included)
+        return rank_of_program(repro, stored=bool(form.program.stored), included=included)
     sources = sources_of(case)
     files = [PurePosixPath(name) for name in sources.files]
-    own = {part for path in files for part in (*path.parts[:-1], path.stem)}
+    own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]
-    return rank_of_script(texts, own, complete=not sources.left_out)
+    return rank_of_script(texts, own_names, complete=not sources.left_out)
 
 
-def _log(candidate: ReproForm, told: CaseResults, check: Check | None, *, code: bool) -> str:
-    """What `repro.py` printed when it failed; where it did not fail, the user's command.
+def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bool) -> str:
+    """The output of the failing run of `repro.py`; if it did not fail, the output of the user's command.
 
-    What that printed quotes the user's own files: beside a graph alone it goes in with `code` only.
+    The output of the command quotes the user's files, so that a bundle with a graph has it with `code` only.
     """
     if check is not None and check.same:
         log = check.failing.output
-    elif candidate.program is None or code:
-        log = told.facts.failure.text if told.facts.failure else ""
+    elif form.program is None or code:
+        log = results.facts.failure.text if results.facts.failure else ""
     else:
-        log = told.facts.expected
+        log = results.facts.expected
     return markdown.without_warnings(markdown.steady(log))
 
 
 def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
-    """The files for the README, each directory as one."""
+    """The files for the README; a directory is one entry."""
     present = {name.partition("/")[0] for name in contents.entries}
     present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
-    files = [(name, what) for name, what in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", what) for name, what in _DIRECTORIES.items() if name in present))
+    files = [(name, purpose) for name, purpose in _FILES.items() if name in present]
+    return (*files, *((f"{name}/", purpose) for name, purpose in _DIRECTORIES.items() if name in present))

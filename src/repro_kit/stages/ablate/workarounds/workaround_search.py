@@ -1,4 +1,4 @@
-"""Find what makes the script work now: each way out is tried on the script, and its run time measured."""
+"""Find workarounds: try each on the script, and measure its run time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from repro_kit.trace import read
 from repro_kit.trace.user_code import UserCode, user_code
 from repro_kit.ui import Ui
 
-#: Of each kind, how many are tried until one works.
+#: The most tries of each kind of workaround; a kind ends with the first one that works.
 _MOST_TRIES = {
     Intrusion.DISABLE: 3,
     Intrusion.FRAME: 2,
@@ -41,22 +41,22 @@ _TIMED: tuple[Measure, ...] = ("time",)
 
 
 def find(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation) -> tuple[Workaround, ...]:
-    """What the ablation's cells and flips suggest, and what the failure does; tried, least intrusive first."""
+    """Try the workarounds that the ablation and the failure suggest; the least intrusive come first."""
     observation = case.load(OBSERVATION)
     at = case.file.failure_index
     if at >= len(observation.failures):
         return ()
     failure = _with_origins(case, observation.failures[at].failure, ablation.chain)
     trial = _Trial(case, options, ui)
-    found = list(trial.of_all(_proposed(case, ablation, failure)))
+    tried = list(trial.of_all(_proposed(case, ablation, failure)))
     compiled = trial.compiled_run() if observation.exit_status == 0 else None
     if observation.eager is Status.PASS:
-        found.append(_eager())
-    return ordered(with_baseline(found, compiled))
+        tried.append(_eager())
+    return ordered(with_baseline(tried, compiled))
 
 
 def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
-    """`failure` with what is known of it by now: the operator and the values of its graph that it is about."""
+    """`failure` with the operator and the values of its graph that later stages found."""
     capture = case.current(CAPTURE)
     verdict = capture.verdict if capture else None
     alone = (verdict.failure if verdict else None) or failure
@@ -66,7 +66,7 @@ def _with_origins(case: Case, failure: Failure, chain: Chain | None) -> Failure:
 
 
 class _Trial:
-    """Tries workarounds on the script, one run each, nothing else beside it: it is timed as well."""
+    """Tries workarounds on the script, one after the other, since each run is timed."""
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui) -> None:
         self.case, self.ui = case, ui
@@ -74,34 +74,41 @@ class _Trial:
         self.count = 0
 
     def of_all(self, proposed: Iterator[Workaround]) -> Iterator[Workaround]:
-        """Of each kind, until one works."""
+        """Try `proposed`, of each kind until one works; yields the results."""
         tries: dict[Intrusion, int] = {}
         settled: set[Intrusion] = set()
-        for it in proposed:
-            if it.intrusion in settled or tries.get(it.intrusion, 0) >= _MOST_TRIES[it.intrusion]:
+        for workaround in proposed:
+            if (
+                workaround.intrusion in settled
+                or tries.get(workaround.intrusion, 0) >= _MOST_TRIES[workaround.intrusion]
+            ):
                 continue
-            tries[it.intrusion] = tries.get(it.intrusion, 0) + 1
-            tried = self.of(it)
-            if tried.works:  # with a part of a frame in eager, the whole of it need not be
-                settled |= {it.intrusion, Intrusion.FRAME} if it.intrusion is Intrusion.DISABLE else {it.intrusion}
-            yield tried
+            tries[workaround.intrusion] = tries.get(workaround.intrusion, 0) + 1
+            result = self.of(workaround)
+            if result.works:  # if a part of a frame in eager helps, the whole frame is not tried
+                settled |= (
+                    {workaround.intrusion, Intrusion.FRAME}
+                    if workaround.intrusion is Intrusion.DISABLE
+                    else {workaround.intrusion}
+                )
+            yield result
 
-    def of(self, it: Workaround) -> Workaround:
-        """`it`, once tried."""
-        self.ui.progress(f"trying a workaround: {it.name}")
+    def of(self, workaround: Workaround) -> Workaround:
+        """Try `workaround`; returns it with its status and time."""
+        self.ui.progress(f"trying a workaround: {workaround.name}")
         name = self._name()
         for _ in range(self.script.options.repeat):
-            verdict = self.script.verdict(cast(Override, it.override), name, measure=_TIMED)
+            verdict = self.script.verdict(cast(Override, workaround.override), name, measure=_TIMED)
             if verdict.status is not Status.PASS:
                 break
         if verdict.status is not Status.PASS:
             outcome = verdict.note or (signature_of(verdict.failure).summary() if verdict.failure else "")
-            return replace(it, status=verdict.status, outcome=outcome)
-        return replace(it, status=verdict.status, to_eager=self._time(name))
+            return replace(workaround, status=verdict.status, outcome=outcome)
+        return replace(workaround, status=verdict.status, to_eager=self._time(name))
 
     def compiled_run(self) -> Measured | None:
-        """The time of the script's compiled calls as they are, as a ratio to eager's; None where they have none."""
-        self.ui.progress("timing the compiled calls as they are")
+        """The time of the script's compiled calls, as a ratio to eager's; None if it could not be measured."""
+        self.ui.progress("timing the compiled calls without a workaround")
         name = self._name()
         self.script.verdict({}, name, measure=_TIMED)
         return self._time(name)
@@ -120,25 +127,27 @@ def _proposed(case: Case, ablation: Ablation, failure: Failure) -> Iterator[Work
     yield from map(_disabled, suspects(failure, code))
     flips = ablation.chain.flips if ablation.chain else ()
     yield from (config(flip.name, flip.value) for flip in flips if not flip.limits)
-    passing = [it for it in ablation.cells if it.compiled and it.outcome is RunOutcome.PASSES and not it.no_effect]
+    passing = [
+        cell for cell in ablation.cells if cell.compiled and cell.outcome is RunOutcome.PASSES and not cell.no_effect
+    ]
     yield from _settings([cell.changed for cell in passing if cell.changed])
     backends = {cell.recipe.backend for cell in passing if set(cell.changed) == {"backend"}}
     yield from map(_backend, sorted(backends & set(LADDER), key=LADDER.index, reverse=True))
 
 
 def _settings(changes: Sequence[dict[str, Any]]) -> Iterator[Workaround]:
-    """Of the cells that pass, those that differ from the script in one setting."""
+    """A workaround for each passing cell that differs from the script in a single setting."""
     single = [next(iter(changed.items())) for changed in changes if len(changed) == 1]
     for name, value in dict.fromkeys((name, value) for name, value in single if "." in name):
         yield config(name, value)
-    for kind, wanted in ((Intrusion.MODE, "mode"), (Intrusion.DYNAMIC, "dynamic")):
-        for value in dict.fromkeys(value for name, value in single if name == wanted):
-            line = f"torch.compile(…, {wanted}={value!r})"
-            yield Workaround(f"{wanted}={value!r}", kind, (line,), "where it is compiled", {wanted: value})
+    for kind, field_name in ((Intrusion.MODE, "mode"), (Intrusion.DYNAMIC, "dynamic")):
+        for value in dict.fromkeys(value for name, value in single if name == field_name):
+            line = f"torch.compile(…, {field_name}={value!r})"
+            yield Workaround(f"{field_name}={value!r}", kind, (line,), "where it is compiled", {field_name: value})
 
 
 def config(name: str, value: Any) -> Workaround:
-    """A setting of one of torch's config modules (``inductor.pattern_matcher``)."""
+    """The workaround that sets ``inductor.pattern_matcher`` or another setting of torch's config modules."""
     lines = (f"import {module_of(name)}", assigned(name, value))
     override = dict(override_of({name: value}))
     return Workaround(f"{name}={value!r}", Intrusion.CONFIG, lines, "before anything is compiled", override)
@@ -149,19 +158,23 @@ def _backend(name: str) -> Workaround:
     return Workaround(f"backend {name}", Intrusion.BACKEND, (line,), "where it is compiled", {"backend": name})
 
 
-def _disabled(it: UserFunction) -> Workaround:
-    file = PurePath(it.file).name
-    function: FunctionData = {"name": it.name, "file": it.file, "line": it.line}
-    lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {it.name}(…):")
-    place = f"at {file}:{it.line}"
-    if it.whole and it.name != "forward":  # torch.compile looks through the decorator of what it is given
-        lines, place = (f"torch.compile({it.name}, disable=True)",), "where it is compiled"
-    kind = Intrusion.FRAME if it.whole else Intrusion.DISABLE
-    return Workaround(f"leave {it.name} ({file}:{it.line}) to eager", kind, lines, place, {"disable": [function]})
+def _disabled(function: UserFunction) -> Workaround:
+    file = PurePath(function.file).name
+    disabled: FunctionData = {"name": function.name, "file": function.file, "line": function.line}
+    lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {function.name}(…):")
+    where = f"at {file}:{function.line}"
+    if (
+        function.whole and function.name != "forward"
+    ):  # torch.compile ignores the decorator of the function that it gets
+        lines, where = (f"torch.compile({function.name}, disable=True)",), "where it is compiled"
+    kind = Intrusion.FRAME if function.whole else Intrusion.DISABLE
+    return Workaround(
+        f"leave {function.name} ({file}:{function.line}) to eager", kind, lines, where, {"disable": [disabled]}
+    )
 
 
 def _eager() -> Workaround:
-    """Observed already; its time is what the others' is compared with."""
+    """The workaround of not using torch.compile, which was observed to pass; the baseline of the times."""
     return Workaround(
         "no torch.compile",
         Intrusion.EAGER,

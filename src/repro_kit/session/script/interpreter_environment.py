@@ -1,4 +1,4 @@
-"""`env.json`: where the failure happened. Everything in it is chosen, nothing is swept in."""
+"""`env.json`: the environment in which the failure happened, limited to a chosen list of facts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _SECONDS = 180
 
 
 def environment(python: str, cwd: Path | None = None) -> Environment:
-    """The environment of interpreter `python`, asked in a process of its own.
+    """The environment of interpreter `python`, read in a process of its own.
 
-    Raises ReproKitError when it cannot be run or has no torch.
+    Raises ReproKitError when the interpreter cannot be run or has no torch.
     """
     data = _ask(python)
     torch = data.get("torch")
     if torch is None:
         raise UsageError(
-            f"{python} cannot import torch ({data.get('error', 'not installed')}); name another with --python."
+            f"{python} cannot import torch ({data.get('error', 'not installed')}); "
+            "name another interpreter with --python."
         )
     return Environment(
         python=data["python"],
@@ -49,7 +50,7 @@ def _ask(python: str) -> EnvironmentData:
     try:
         done = kept.run([python, "-m", "repro_probe.common.environment"], env=env, timeout=_SECONDS)
     except OSError as error:
-        raise UsageError(f"Cannot run {python}: {error.strerror}; name another with --python.") from error
+        raise UsageError(f"Cannot run {python}: {error.strerror}; name another interpreter with --python.") from error
     except subprocess.TimeoutExpired:
         raise StageError(f"{python} did not describe itself within {_SECONDS} s.") from None
     try:
@@ -61,7 +62,7 @@ def _ask(python: str) -> EnvironmentData:
 
 
 def git_state(directory: Path) -> GitState | None:
-    """State of the repository that `directory` lies in; None outside of one, or where git is missing."""
+    """The state of the repository that holds `directory`; None outside a repository, or if git is missing."""
     try:
         import git
     except ImportError:  # GitPython raises this when there is no git command

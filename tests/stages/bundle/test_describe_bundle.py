@@ -11,7 +11,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle.describe import shown_error
+from repro_kit.stages.bundle.describe_bundle import shown_error
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'
 HANGS = "the run does not end: it hangs, or compiles forever"

@@ -3,7 +3,7 @@ from pathlib import Path
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
-from repro_kit.session.verdicts.failures import found_in
+from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
 

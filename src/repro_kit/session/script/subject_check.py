@@ -1,4 +1,4 @@
-"""Recognise what the user gave: a script, a module or a command, and whether it can be worked on at all."""
+"""Recognise the user's subject (a script, a module or a command), and check that repro-kit can work on it."""
 
 from __future__ import annotations
 
@@ -23,52 +23,53 @@ _OLDEST_TORCH = Version("2.0")
 _OLDEST_PYTHON = (3, 9)
 _CHECK_SECONDS = 60.0
 
-#: Runs in the user's interpreter. Argument: JSON {"script": path | null, "module": name | null}; last line: JSON.
+#: Runs in the user's interpreter. The argument is JSON {"script": path | null, "module": name | null}.
+#: The last line of output is JSON too.
 _CHECK = r"""
 import importlib.machinery, importlib.util, json, sys, tokenize, traceback
-asked = json.loads(sys.argv[1])
-told = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
+request = json.loads(sys.argv[1])
+report = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
 if importlib.util.find_spec("torch"):
     try:
         import importlib.metadata
-        told["torch"] = importlib.metadata.version("torch")
+        report["torch"] = importlib.metadata.version("torch")
     except Exception:
-        told["torch"] = ""
-if asked["module"]:
-    places, parts = None, asked["module"].split(".")
+        report["torch"] = ""
+if request["module"]:
+    paths, parts = None, request["module"].split(".")
     for at in range(len(parts)):
         name = ".".join(parts[: at + 1])
         try:
-            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, places)
+            spec = importlib.util.find_spec(name) if at == 0 else importlib.machinery.PathFinder.find_spec(name, paths)
         except Exception:
             spec = None
-        places = spec.submodule_search_locations if spec else None
-        told["module"] = spec is not None
-        if not places:
-            told["module"] = told["module"] and at == len(parts) - 1
+        paths = spec.submodule_search_locations if spec else None
+        report["module"] = spec is not None
+        if not paths:
+            report["module"] = report["module"] and at == len(parts) - 1
             break
-if asked["script"]:
+if request["script"]:
     try:
-        with open(asked["script"], "rb") as file:
-            compile(file.read(), asked["script"], "exec", dont_inherit=True)
+        with open(request["script"], "rb") as file:
+            compile(file.read(), request["script"], "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         kind, error, _ = sys.exc_info()
-        told["syntax"] = "".join(traceback.format_exception_only(kind, error))
-print("\n" + json.dumps(told))
+        report["syntax"] = "".join(traceback.format_exception_only(kind, error))
+print("\n" + json.dumps(report))
 """
 
 
 def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
-    """The subject that `argv` names, run in `cwd` with `python` (default: the active environment's).
+    """The subject that `argv` names, run in `cwd` with `python` (default: the interpreter of the active environment).
 
-    Raises ReproKitError, saying what is wrong and what to do, when it cannot be worked on.
+    Raises ReproKitError when repro-kit cannot work on it; the message says what is wrong and what to do.
     """
     if not argv:
         raise UsageError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
     if form == "command":
         program = executable(argv[0], cwd, env)
         if program is None:
-            raise UsageError(f"{argv[0]} is not a command: there is no such file, nor one on PATH.")
+            raise UsageError(f"{argv[0]} is not a command: there is no such file, here or on PATH.")
         return Subject(
             form, tuple(argv), str(cwd), interpreter_of(python, cwd, env, guess=interpreter_behind(program, env))
         )
@@ -83,21 +84,21 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
 
 
 def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
-    """The subject of the case at `case` that is made of a program alone: the script that a captured program is."""
+    """The subject of a case that was made from a program alone: the captured program, as a script."""
     interpreter = interpreter_of(python, cwd, env)
     check_interpreter(interpreter, cwd, env)
     return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
 
 
 def is_program_alone(case: Case) -> bool:
-    """Whether the case was made of a program, and there is no script of the user's."""
+    """Whether the case was made from a program, without a script of the user's."""
     return case.file.subject.argv == (str(case.path.absolute() / "capture" / "program.py"),)
 
 
 def check_script(path: Path, shown: str) -> None:
-    """Raise ReproKitError unless `path` is a file that Python may run; `shown` is what the user called it."""
+    """Raise ReproKitError unless Python can run the file `path`; `shown` is the name that the user gave."""
     if path.is_dir():
-        raise UsageError(f"{shown} is a directory, and no case; give a script, or -m MODULE.")
+        raise UsageError(f"{shown} is a directory, but not a case; give a script, or -m MODULE.")
     if not path.exists():
         raise UsageError(f"{shown} does not exist.")
     if path.suffix == ".ipynb":
@@ -120,41 +121,45 @@ def check_script(path: Path, shown: str) -> None:
 def check_interpreter(
     python: str, cwd: Path, env: Mapping[str, str], *, script: Path | None = None, module: str | None = None
 ) -> str:
-    """The version of torch that `python` has, found without importing it.
+    """The version of torch in interpreter `python`, found without importing torch.
 
-    Raises ReproKitError when it has none or too old a one, or cannot run `script` or `module`.
+    Raises ReproKitError when torch is missing or too old, or when the interpreter cannot run `script` or `module`.
     """
-    told = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
-    if told["torch"] is None:
+    report = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
+    if report["torch"] is None:
         raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
-    if tuple(told["python"]) < _OLDEST_PYTHON:
-        raise UsageError(f"{python} is Python {told['python'][0]}.{told['python'][1]}; 3.9 is the oldest supported.")
-    if _too_old(told["torch"]):
-        raise UsageError(f"{python} has torch {told['torch']}, which has no torch.compile; 2.0 is the oldest.")
-    if not told["module"]:
+    if tuple(report["python"]) < _OLDEST_PYTHON:
+        raise UsageError(
+            f"{python} is Python {report['python'][0]}.{report['python'][1]}; Python 3.9 is the oldest supported."
+        )
+    if _too_old(report["torch"]):
+        raise UsageError(
+            f"{python} has torch {report['torch']}, which has no torch.compile; 2.0 is the oldest supported."
+        )
+    if not report["module"]:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
-    if told["syntax"]:
-        raise UsageError(f"{script} cannot be compiled by {python}:\n{told['syntax'].rstrip()}")
-    return str(told["torch"])
+    if report["syntax"]:
+        raise UsageError(f"{script} cannot be compiled by {python}:\n{report['syntax'].rstrip()}")
+    return str(report["torch"])
 
 
-def _ask(python: str, cwd: Path, env: Mapping[str, str], asked: dict[str, str | None]) -> dict[str, Any]:
+def _ask(python: str, cwd: Path, env: Mapping[str, str], request: dict[str, str | None]) -> dict[str, Any]:
     try:
-        answer = kept.run([python, "-c", _CHECK, json.dumps(asked)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
+        answer = kept.run([python, "-c", _CHECK, json.dumps(request)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
     except OSError as error:
         raise UsageError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
     except subprocess.TimeoutExpired:
         raise UsageError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
     try:
-        told: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
+        report: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
     except (IndexError, ValueError):
-        last = (answer.stderr.strip() or answer.stdout.strip() or "it says nothing").rsplit("\n", 1)[-1]
+        last = (answer.stderr.strip() or answer.stdout.strip() or "no output").rsplit("\n", 1)[-1]
         raise UsageError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
-    return told
+    return report
 
 
 def _too_old(torch: str) -> bool:
     try:
         return bool(torch) and Version(torch).release < _OLDEST_TORCH.release
     except InvalidVersion:
-        return False  # a build of one's own
+        return False  # a build of the user's own

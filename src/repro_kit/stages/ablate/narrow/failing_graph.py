@@ -1,4 +1,4 @@
-"""Which of the script's graphs fails."""
+"""Find the graph of the script that fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
 def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untried]]:
-    """The graph with which it begins to fail, those after it left to eager."""
+    """The first graph that must be compiled for the failure, with all later graphs in eager."""
     case = experiments.runner.cells.case
     capture = experiments.runner.capture
     if capture is not None:
@@ -35,9 +35,9 @@ def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untr
 
 
 def _frames(compile_ids: Sequence[str]) -> list[int]:
-    """Numbers of the frames, which the graphs of one function share."""
-    found = (_FRAME.fullmatch(compile_id_.split("_")[0]) for compile_id_ in compile_ids)
-    return sorted({int(it.group(1)) for it in found if it})
+    """The numbers of the frames; the graphs of one function share a frame."""
+    matches = (_FRAME.fullmatch(compile_id.split("_")[0]) for compile_id in compile_ids)
+    return sorted({int(match.group(1)) for match in matches if match})
 
 
 def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[list[Link], list[Untried]]:
@@ -45,7 +45,7 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[
     last = len(frames) - 1
 
     def compiled(at: int) -> Variation:
-        """Frames up to the one at `at` are compiled."""
+        """A variation that compiles the frames up to index `at`, and runs later frames in eager."""
         return Variation(eager=f">={frames[at] + 1}" if at >= 0 else ">=0")
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
@@ -54,16 +54,18 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[
 
     none, every = ask([-1, last])
     if (none, every) != (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
-        told = experiments.ask([compiled(-1)])[0]
-        return [], [Untried("graph", f"with eager for all graphs it {told.words}")]
+        all_eager = experiments.ask([compiled(-1)])[0]
+        return [], [Untried("graph", f"with eager for all graphs the script {all_eager.words}")]
     border = first_failing(-1, last, ask, experiments.jobs)
     name = f"graph {frames[border.bad]}"
-    claim = f"It begins with {name} of {len(frames)}, those after it left to eager."
+    claim = f"The failure begins with {name} of {len(frames)}, with the later graphs in eager."
     good = experiments.side(f"graphs before {frames[border.bad]} compiled", compiled(border.good))
     bad = experiments.side(f"graphs up to {frames[border.bad]} compiled", compiled(border.bad))
     (alone,) = experiments.ask([Variation(eager=str(frames[border.bad]))])
-    claim += f" With {name} alone left to eager it {alone.words}."
+    claim += f" With {name} alone in eager the script {alone.words}."
     untried = []
     if not border.sharp:
-        untried.append(Untried("graph", f"graphs {frames[border.good + 1]} to {frames[border.bad]} told nothing apart"))
+        untried.append(
+            Untried("graph", f"graphs {frames[border.good + 1]} to {frames[border.bad]} could not be told apart")
+        )
     return [experiments.costed(Link("graph", name, claim, good, bad), before)], untried

@@ -1,4 +1,4 @@
-"""Read what `repro_kit.watch` left in a directory (probe/repro_probe/entry/watch.py)."""
+"""Read the recording that `repro_kit.watch` left in a directory (probe/repro_probe/entry/watch.py)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Watched:
     cwd: str
     created: str
     graphs: int = 0
-    dropped: int = 0  # graphs that were forgotten, since there were many
+    dropped: int = 0  # graphs that were dropped because there were too many
     variables: dict[str, str] = field(default_factory=dict)
 
 
 def is_watched(path: Path) -> bool:
-    """Whether `repro_kit.watch` has written `path`."""
+    """Whether `repro_kit.watch` wrote the directory `path`."""
     return (path / WATCHED_FILE).is_file()
 
 
 def read_watched(path: Path) -> Watched:
-    """What it wrote. Raises ReproKitError when that is damaged, or newer than this repro-kit."""
+    """The `watched.json` in `path`. Raises ReproKitError when it is damaged, or newer than this repro-kit."""
     try:
         data = loads(_text(path))
         if isinstance(data.get("schema"), int) and data["schema"] > WATCHED_SCHEMA:
@@ -53,17 +53,17 @@ def _text(path: Path) -> str:
     return read_plain(path / WATCHED_FILE, _LARGEST).decode("utf-8", "replace")
 
 
-def lay_out(case: Case, place: Path) -> Findings:
-    """Put the kept recording where capture looks for its own; what the probe found beside it."""
-    shutil.copytree(case.path / WATCHED_DIRECTORY, place, ignore=shutil.ignore_patterns("trace"))
-    return read_findings(place)
+def lay_out(case: Case, directory: Path) -> Findings:
+    """Copy the recording of the case to `directory`, for the capture; returns the findings of the probe in it."""
+    shutil.copytree(case.path / WATCHED_DIRECTORY, directory, ignore=shutil.ignore_patterns("trace"))
+    return read_findings(directory)
 
 
 def nothing_alone(case: Case, note: str) -> Stop:
-    """The end for a case whose program cannot be run again, when no graph fails alone."""
-    seen = read_watched(case.path)
+    """The end of the work on a watched case when no graph fails alone: its process cannot be run again."""
+    watched = read_watched(case.path)
     return Stop(
         Exit.FAILED,
-        f"{note}, and values of inputs are not kept; to look further, run the program itself: "
-        f"repro-kit collect {shlex.join(seen.command[1:])} (in {seen.cwd})",
+        f"{note}, and the recording has no values of inputs; to continue, run the program itself: "
+        f"repro-kit collect {shlex.join(watched.command[1:])} (in {watched.cwd})",
     )

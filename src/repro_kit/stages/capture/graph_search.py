@@ -1,4 +1,4 @@
-"""Try the forms of the recorded graphs, one after the other, until one fails like the subject."""
+"""Run the forms of the recorded graphs, one after the other, until a form fails like the subject."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from repro_kit.ui import Ui
 
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
-_MOST_AFRESH = 6  # attempts that are made again in fresh interpreters
+_MOST_AFRESH = 6  # attempts that are repeated in fresh interpreters
 
 
-class Search:
-    """Tries attempts until one fails like the original."""
+class GraphSearch:
+    """Runs attempts until one fails like the subject."""
 
     def __init__(
         self, case: Case, options: CaptureOptions, ui: Ui, target: Signature | None, kind: Kind, inputs: Path
@@ -36,12 +36,12 @@ class Search:
         self.options = options
         self.verdict = Verdict(Status.CANNOT_TELL)
         self.signature: Signature | None = None
-        self.tried: list[Attempt] = []  # of Dynamo's graphs
-        self.slow: set[tuple[int, int]] = set()  # graphs (process, number) one form of which ran into its limit
+        self.tried: list[Attempt] = []  # the failed attempts with Dynamo's graphs
+        self.slow: set[tuple[int, int]] = set()  # graphs (process, number) with a form that ran into the time limit
         self.fresh = False
 
     def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
-        """The first attempt that fails like the original, and why the others do not."""
+        """The first attempt that fails like the subject, and why the attempts before it do not."""
         reasons: list[str] = []
         until = time.monotonic() + _SECONDS
         with open_oracle(self.case, self.options.jobs) as oracle:
@@ -57,30 +57,30 @@ class Search:
                     continue
                 self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
-                if self._is_it(verdict):
+                if self._accepts(verdict):
                     return attempt, reasons
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
-                    self.slow.add(graph)  # its other forms cost as much
+                    self.slow.add(graph)  # other forms of the graph take as long
                 if verdict.status is not Status.INVALID and attempt.graph.code:
                     self.tried.append(attempt)
-                reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_told(verdict)}")
+                reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_verdict_words(verdict)}")
         return None, reasons
 
     def first_afresh(self, reasons: list[str]) -> Attempt | None:
-        """The same in fresh interpreters, for the first few: torch's first compile of all may fail, later ones not."""
+        """Repeat the first few attempts in fresh interpreters: only the first compilation of a process may fail."""
         with fresh_oracle(self.case) as oracle:
             for attempt in self.tried[:_MOST_AFRESH]:
                 self.ui.progress(
                     f"trying graph {attempt.graph.compile_id} in a fresh interpreter {attempt.how}".rstrip()
                 )
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
-                if self._is_it(verdict):
+                if self._accepts(verdict):
                     self.fresh = True
                     return attempt
-        reasons.append("the same in fresh interpreters")
+        reasons.append("no attempt fails alike in a fresh interpreter either")
         return None
 
-    def _is_it(self, verdict: Verdict) -> bool:
+    def _accepts(self, verdict: Verdict) -> bool:
         alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
         if not alike or verdict.failure is None:
             return False
@@ -92,7 +92,7 @@ class Search:
         return True
 
 
-def _told(verdict: Verdict) -> str:
+def _verdict_words(verdict: Verdict) -> str:
     if verdict.failure is None:
         return f"{verdict.status}{' (' + verdict.note + ')' if verdict.note else ''}"
     word = {Status.INVALID: "cannot run in eager: ", Status.FAIL: "fails differently: "}.get(verdict.status, "")

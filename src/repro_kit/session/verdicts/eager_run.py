@@ -1,0 +1,71 @@
+"""Run the subject without torch.compile, and check that nothing was compiled."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.findings import probe_failure, read_findings
+from repro_kit.runner.launch import Run
+from repro_kit.runner.unseen import Unseen
+from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.verdicts.observed_failures import found_in
+from repro_kit.trace import TraceSummary
+
+#: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when no frame is left
+#: to compile. The program may drop the variable; the probe does not rely on it.
+PROBE: Override = {"fullgraph": False, "eager": True}
+VARIABLES = {"TORCH_COMPILE_DISABLE": "1"}
+
+_LONGEST = 80  # characters of a command line in a message
+
+
+@dataclass(frozen=True)
+class EagerRun:
+    """How the subject ended without torch.compile. `doubt`: why something may have been compiled nevertheless."""
+
+    run: Run
+    failures: tuple[ObservedFailure, ...]
+    doubt: str = ""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the run ended without a failure, and nothing was compiled."""
+        return self.run.ok and not self.failures and not self.doubt
+
+
+def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
+    """Run the subject without torch.compile; its files go to `directory`."""
+    shutil.rmtree(directory / "probe", ignore_errors=True)
+    unseen = Unseen()
+    ended = run_subject(
+        case,
+        directory,
+        why="does it fail without torch.compile?",
+        timeout=timeout,
+        mode="override",
+        probe=PROBE,
+        env=VARIABLES,
+        on_tick=unseen.look,
+    )
+    failures = found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
+    return EagerRun(ended, tuple(failures), doubt(directory / "probe", unseen))
+
+
+def doubt(probe: Path, unseen: Unseen | None = None) -> str:
+    """Why a run that should compile nothing may have compiled something; empty if it did not."""
+    failed = probe_failure(probe)
+    if failed:
+        return failed
+    graphs = read_findings(probe).graphs_made
+    if graphs:
+        return f"{graphs} graph{'s were' if graphs > 1 else ' was'} compiled nevertheless"
+    hidden = unseen.without_probe(probe) if unseen else ()
+    if hidden:
+        words = hidden[0] if len(hidden[0]) <= _LONGEST else hidden[0][: _LONGEST - 1] + "…"
+        return f"a process with torch ran where the probe could not see it ({words})"
+    return ""
