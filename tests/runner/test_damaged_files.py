@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import StageError
-from repro_kit.runner.findings import read_applied, read_findings
 from repro_kit.runner.measured import read_calls
+from repro_kit.runner.read_findings import read_applied, read_findings
 from repro_kit.runner.recorded import read_recorded
 
 GRAPH = {"number": 0, "pid": 7, "compile_id": "0/0", "code": "def forward(self): pass"}

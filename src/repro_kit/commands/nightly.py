@@ -60,7 +60,7 @@ _LARGEST = 64 << 20  # bytes of it
 
 
 @dataclass(frozen=True)
-class Watch:
+class NightlyRequest:
     """What is watched, and how."""
 
     folder: Path
@@ -74,7 +74,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Summary:
+class NightlySummary:
     """One run over the folder."""
 
     build: Build
@@ -95,7 +95,7 @@ class Summary:
         return f"{self.build.shown}; {', '.join(told)}."
 
 
-def nightly(watch: Watch, ui: Ui) -> Exit:
+def nightly(watch: NightlyRequest, ui: Ui) -> Exit:
     """Run the folder's cases on the newest build and write the summaries; FAILED when something newly fails.
 
     Raises ReproKitError when there is nothing to run, or the build cannot be installed.
@@ -117,7 +117,7 @@ def nightly(watch: Watch, ui: Ui) -> Exit:
         if watch.bisect:
             groups = [_bisected(group, build, subjects, watch, target, ui) for group in groups]
         made = datetime.now(UTC).isoformat(timespec="minutes")
-        summary = Summary(build, memory.build, tuple(groups), made)
+        summary = NightlySummary(build, memory.build, tuple(groups), made)
         _write(summary, watch.place)
         write_atomic(watch.place / _MEMORY, dumps(remembered(memory, runs, build.name)))
     _show(summary, watch, ui)
@@ -149,7 +149,7 @@ def read_memory(place: Path) -> NightlyMemory:
 
 
 def _opened(
-    names: Sequence[str], watch: Watch, stack: ExitStack, ui: Ui
+    names: Sequence[str], watch: NightlyRequest, stack: ExitStack, ui: Ui
 ) -> tuple[dict[str, BuildSubject], list[CaseRun]]:
     """What is to be run, by name, and the verdict on what cannot be: one damaged bundle does not cost the night."""
     trusting = replace(ui, yes=True)
@@ -168,7 +168,7 @@ def _opened(
 
 
 def _run_all(
-    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
+    watch: NightlyRequest, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
 ) -> tuple[Build, list[CaseRun]]:
     """The newest build (or the one that was named), and every case on it."""
     asked = SearchRequest("every case", command="")
@@ -243,7 +243,7 @@ def _judged(seen: BuildRun, expected: Signature | None, known: LastSeen | None) 
 
 
 def _bisected(
-    group: Group, build: Build, subjects: dict[str, BuildSubject], watch: Watch, target: Target, ui: Ui
+    group: Group, build: Build, subjects: dict[str, BuildSubject], watch: NightlyRequest, target: Target, ui: Ui
 ) -> Group:
     """The group with the answer for its first case, bisected from the last build that was judged to this one."""
     first = group.news[0]
@@ -273,7 +273,7 @@ def _bisected(
     return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
 
 
-def bisect_command(watch: Watch, news: News, *, good: str, bad: str) -> str:
+def bisect_command(watch: NightlyRequest, news: News, *, good: str, bad: str) -> str:
     """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
     if news.event is NewsEvent.CHANGED:
         return ""
@@ -284,20 +284,20 @@ def bisect_command(watch: Watch, news: News, *, good: str, bad: str) -> str:
     words += ["--wheels", str(where.wheels)] if where.wheels else []
     words += [word for package in where.packages for word in ("--with", package)]
     words += ["--python", watch.python] if watch.python else []
-    words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
+    words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != NightlyRequest.timeout else []
     if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
         words.append("--any-failure")  # it is not the failure that the case is about
     words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
 
 
-def _write(summary: Summary, place: Path) -> None:
+def _write(summary: NightlySummary, place: Path) -> None:
     for name in ("nightly.md", "nightly.html"):
         text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=NewsEvent)
         write_atomic(place / name, text.encode())
 
 
-def _show(summary: Summary, watch: Watch, ui: Ui) -> None:
+def _show(summary: NightlySummary, watch: NightlyRequest, ui: Ui) -> None:
     rows = [(group.event, name, group.signature, group.bisected) for group in summary.groups for name in group.names]
     ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
     ui.print(summary.sentence)

@@ -20,9 +20,9 @@ def _chain() -> None:
 
 _chain()
 if os.environ.get("REPRO_PROBE_TOKEN"):
-    from repro_probe.common import orders
+    from repro_probe.common import read_orders
 
-    _given = orders.read()
+    _given = read_orders.read()
     if _given is not None:
         from repro_probe.entry import boot
 

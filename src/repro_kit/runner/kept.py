@@ -36,7 +36,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Report:
+class CommandReport:
     """How a command ended: `status` is its exit code (negative: the signal), None when it was ended from outside."""
 
     status: int | None
@@ -46,7 +46,7 @@ class Report:
     seconds: float
 
 
-class Kept:
+class KeptCommand:
     """A command under way. A context manager: at its end nothing of the command is left."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Kept:
             self._ended = not piece
         return True
 
-    def report(self) -> Report:
+    def report(self) -> CommandReport:
         """How it ended. Raises OSError when it could not be started, KeeperDied when that is not known."""
         self.wait()
         try:
@@ -119,7 +119,7 @@ class Kept:
             raise KeeperDied("the process that kept watch over the command was killed") from None
         if "problem" in told:
             raise OSError(*told["problem"])
-        return Report(**told)
+        return CommandReport(**told)
 
     def end(self) -> None:
         """End the command and all that descends from it, and wait until that is done."""
@@ -146,7 +146,7 @@ def run(
 
     Raises OSError when it cannot be started, subprocess.TimeoutExpired when it does not end in `timeout` seconds.
     """
-    with Kept(
+    with KeptCommand(
         argv,
         cwd=cwd or Path.cwd(),
         env=os.environ if env is None else env,

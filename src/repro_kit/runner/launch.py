@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
-from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
-from repro_kit.runner.orders import in_force
+from repro_kit.runner.kept import CommandReport, KeeperDied, KeptCommand, Limits
+from repro_kit.runner.write_orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"
 
@@ -100,12 +100,12 @@ def _run(
     stdout: Path,
     stderr: Path,
     on_tick: Callable[[float], None] | None,
-) -> Report:
+) -> CommandReport:
     started = time.monotonic()
     with (
         stdout.open("wb") as out,
         stderr.open("wb") as err,
-        Kept(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
+        KeptCommand(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
     ):
         while not kept.wait(_TICK):
             if on_tick is not None:

@@ -12,7 +12,7 @@ from repro_kit.runner.probe_files import read_files
 
 
 @dataclass(frozen=True)
-class _Process:
+class _ProcessTimeline:
     rank: str | None
     started: float
     calls: tuple[MeasuredCall, ...] = ()
@@ -27,7 +27,7 @@ class _Process:
 def read_calls(directory: Path) -> tuple[MeasuredCall, ...]:
     """The calls that were measured, by rank and start of their process. Raises StageError for a damaged file."""
     problems: list[str] = []
-    processes = [process for _, process in read_files(directory, TIMELINE, _Process, problems)]
+    processes = [process for _, process in read_files(directory, TIMELINE, _ProcessTimeline, problems)]
     if problems:
         raise StageError(f"What the probe measured in {directory} is damaged ({problems[0]}); run the command again.")
     processes.sort(key=lambda process: (process.rank_number, process.started))

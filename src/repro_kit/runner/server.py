@@ -14,8 +14,8 @@ from typing import Literal
 from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
-from repro_kit.runner import orders
-from repro_kit.runner.kept import KeeperDied, Kept
+from repro_kit.runner import write_orders
+from repro_kit.runner.kept import KeeperDied, KeptCommand
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import Scratch
 
@@ -54,7 +54,7 @@ class ServerProcess:
         self._how = how
         self._env = dict(os.environ)
         self._cache = cache
-        self._kept: Kept | None = None
+        self._kept: KeptCommand | None = None
         self._scratch: Scratch | None = None
         self._unread = b""
 
@@ -117,7 +117,7 @@ class ServerProcess:
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
-            kept = self._kept = Kept(
+            kept = self._kept = KeptCommand(
                 [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
                 env=self._environment(),
                 cwd=self._scratch.path,
@@ -131,7 +131,7 @@ class ServerProcess:
             raise self._cannot_start(kept, str(died)) from None
 
     def _environment(self) -> dict[str, str]:
-        users = {name: value for name, value in orders.without(self._env).items() if name not in _UNWANTED}
+        users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
         env = users | self.variables
         before = env.get("PYTHONPATH")
         env["PYTHONPATH"] = os.pathsep.join([str(PROBE), *([before] if before else [])])
@@ -149,7 +149,7 @@ class ServerProcess:
         self.stop()
         return ServerDied(text or "the server ended without a word")
 
-    def _cannot_start(self, kept: Kept, text: str) -> ReproKitError:
+    def _cannot_start(self, kept: KeptCommand, text: str) -> ReproKitError:
         try:
             kept.report()
         except OSError as error:

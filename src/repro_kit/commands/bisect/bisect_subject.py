@@ -13,11 +13,11 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.case.case import Case
 from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.commands.bisect.run_symptom import SymptomOracle
-from repro_kit.commands.bisect.suspect_commits import Hand, clues_of
+from repro_kit.commands.bisect.suspect_commits import ManualRepro, clues_of
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.subject import check_script
 from repro_kit.session.strangers.repro_run import limits_of
@@ -39,7 +39,7 @@ class BuildSubject:
     signature: Signature | None = None
     python: str | None = None
     clues: Clues = field(default_factory=Clues)
-    hand: Hand = field(default_factory=lambda: Hand((), Path()))
+    hand: ManualRepro = field(default_factory=lambda: ManualRepro((), Path()))
     foreign: bool = False  # a stranger's, which gets few variables
 
 
@@ -104,7 +104,7 @@ def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
         signature,
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
-        Hand(("python", REPRO), bundle.whole if own else directory, passing=own is None),
+        ManualRepro(("python", REPRO), bundle.whole if own else directory, passing=own is None),
         foreign=own is None,
     )
 
@@ -116,7 +116,7 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
     what = f"{' '.join(words)} in {subject.cwd}"
     place = case.path / DIRECTORY
     oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
-    hand = Hand(tuple(words), Path(subject.cwd))
+    hand = ManualRepro(tuple(words), Path(subject.cwd))
     signature = case.file.signature
     return BuildSubject(what, oracle, place, signature, subject.python, clues_of(signature, None, ""), hand)
 
@@ -124,4 +124,4 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
 def _command(words: Sequence[str], place: Path, timeout: float) -> BuildSubject:
     what = " ".join(words)
     oracle = CommandOracle(what, words, cwd=Path.cwd(), timeout=timeout)
-    return BuildSubject(what, oracle, place, hand=Hand(tuple(words), Path.cwd()))
+    return BuildSubject(what, oracle, place, hand=ManualRepro(tuple(words), Path.cwd()))

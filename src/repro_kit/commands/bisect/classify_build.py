@@ -29,7 +29,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Found:
+class JudgedBuild:
     """The mark of a build, and what it rests on."""
 
     mark: Mark
@@ -42,9 +42,9 @@ class Found:
     output: str = ""  # of the run that decided
 
 
-def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> Found:
+def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> JudgedBuild:
     """Run the oracle until it fails with the signature, at most ``rules.repeats`` times."""
-    found = Found(Mark.GOOD, "it passes")
+    found = JudgedBuild(Mark.GOOD, "it passes")
     for number in range(rules.repeats):
         tick(f"run {number + 1} of up to {rules.repeats}" if rules.repeats > 1 else "run")
         found = _added(found, _one(oracle.run(ready), rules))
@@ -55,13 +55,13 @@ def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str],
     return _told(found)
 
 
-def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[Found, Rules]:
+def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[JudgedBuild, Rules]:
     """Run the oracle on the end that is said to fail: what it shows, and the rules for the other builds.
 
     A signature that is not known is taken from it. When it fails now and then, it is run more often, and the rate says
     how often the others must pass.
     """
-    found = Found(Mark.GOOD, "it passes")
+    found = JudgedBuild(Mark.GOOD, "it passes")
     wanted, settled = max(_VERIFY, rules.repeats), False
     while found.runs < wanted:
         tick(f"verifying, run {found.runs + 1} of {wanted}")
@@ -78,7 +78,7 @@ def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str]
     return _told(found), rules
 
 
-def _added(before: Found, one: Found) -> Found:
+def _added(before: JudgedBuild, one: JudgedBuild) -> JudgedBuild:
     """Both together: bad if one of them is, else useless if one of them is."""
     order = (Mark.BAD, Mark.SKIP, Mark.GOOD)
     leading = min((one, before), key=lambda it: order.index(it.mark))
@@ -91,7 +91,7 @@ def _added(before: Found, one: Found) -> Found:
     )
 
 
-def _told(found: Found) -> Found:
+def _told(found: JudgedBuild) -> JudgedBuild:
     if found.mark is Mark.GOOD and found.other:
         return replace(found, reason=f"another failure, which counts as good: {found.other}")
     if found.runs < 2:
@@ -103,14 +103,16 @@ def _told(found: Found) -> Found:
     return found
 
 
-def _one(seen: BuildRun, rules: Rules) -> Found:
+def _one(seen: BuildRun, rules: Rules) -> JudgedBuild:
     """What a single run says."""
     signature, expected = seen.signature, rules.signature
     told = signature.summary() if signature else seen.verdict.note
 
-    def found(mark: Mark, reason: str, other: str = "") -> Found:
+    def found(mark: Mark, reason: str, other: str = "") -> JudgedBuild:
         bad = mark is Mark.BAD
-        return Found(mark, reason, 1, int(bad), other, seen.verdict.seconds, signature if bad else None, seen.output)
+        return JudgedBuild(
+            mark, reason, 1, int(bad), other, seen.verdict.seconds, signature if bad else None, seen.output
+        )
 
     if seen.timed_out and not rules.any_failure:
         if expected is not None and expected.kind is Kind.TIMEOUT:

@@ -15,7 +15,7 @@ from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.builds.wheels.install import file_name
-from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
+from repro_kit.commands.bisect.classify_build import JudgedBuild, Rules, judge, verify
 from repro_kit.commands.bisect.run_build import BuildOracle
 from repro_kit.errors import UsageError
 from repro_kit.files import write_atomic
@@ -87,7 +87,7 @@ class Bisection:
             oracle_seconds=found.seconds,
         )
 
-    def _found(self, build: Build, ready: Ready) -> Found:
+    def _found(self, build: Build, ready: Ready) -> JudgedBuild:
         def tick(text: str) -> None:
             self._ui.progress(f"{build.shown}: {text} ({self._left()})")
 

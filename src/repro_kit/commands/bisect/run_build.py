@@ -16,7 +16,7 @@ from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
-from repro_kit.runner.subject import private_caches
+from repro_kit.runner.subject_start import private_caches
 from repro_kit.session.strangers.repro_run import ProcessLimits, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import environment_for
 

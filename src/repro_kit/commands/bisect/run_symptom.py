@@ -15,9 +15,9 @@ from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
-from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.subject_start import probe_environment
 from repro_kit.session.verdicts.symptoms import of_run, probes
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui

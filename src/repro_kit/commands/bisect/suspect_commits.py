@@ -20,7 +20,7 @@ _MOST_OPS = 8  # a program with more is not reduced, and its operators tell noth
 
 
 @dataclass(frozen=True)
-class Hand:
+class ManualRepro:
     """What can be repeated by hand on a commit: words of a command, and where it is started.
 
     `passing`: the directory is there for as long as repro-kit runs, and must be copied.
@@ -31,7 +31,9 @@ class Hand:
     passing: bool = False
 
 
-def with_commits(report: BisectReport, clone: Path | None, clues: Clues, hand: Hand, place: Path) -> BisectReport:
+def with_commits(
+    report: BisectReport, clone: Path | None, clues: Clues, hand: ManualRepro, place: Path
+) -> BisectReport:
     """The report with what the commits of both builds tell; the script goes to `place`."""
     old, new = report.old, report.new
     if report.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE) or not (
@@ -83,7 +85,7 @@ def ops_in(text: str) -> list[str]:
     return found if len(found) <= _MOST_OPS else []
 
 
-def _script(report: BisectReport, found: Between, hand: Hand) -> str:
+def _script(report: BisectReport, found: Between, hand: ManualRepro) -> str:
     return render(
         "git_bisect.sh.j2",
         title=report.sentence,

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
-from repro_kit.commands.intake.storages import storages_of, unpack
+from repro_kit.commands.intake.minifier_storages import storages_of, unpack
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
 from repro_kit.model.failure.failure import Status, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from repro_kit.commands.intake.storages import storages_of
+from repro_kit.commands.intake.minifier_storages import storages_of
 from repro_kit.errors import UsageError
 from repro_kit.files import read_text
 from repro_kit.plain_file import read_plain

@@ -14,9 +14,9 @@ from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.ownership import is_marked
 from repro_kit.plain_file import check_tree
-from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY
-from repro_kit.runner.findings import read_findings
+from repro_kit.probe.repro_probe.protocol.watched_data import WATCHED_DIRECTORY
 from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.script.environment import environment
 from repro_kit.session.script.script_run import write_artifacts
 from repro_kit.session.script.subject import program_subject

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Optional
 
-from repro_probe.common.place import Place
-from repro_probe.protocol.findings import MEASURED, CompiledCallData, Measured
+from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCalls
 
 #: What looks at a call, and at how many first calls of everything compiled.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
@@ -20,24 +20,24 @@ Observer = tuple[Callable[["Call"], None], Optional[int]]
 _inside = threading.local()
 
 
-class Calls:
+class WatchedCalls:
     """Everything that the script compiles, each with an observer of its calls."""
 
-    def __init__(self, place: Place, observers: list[Observer]) -> None:
+    def __init__(self, place: FindingsDirectory, observers: list[Observer]) -> None:
         """`observers`: (function, number); it is given so many first calls of everything compiled.
 
         With None for the number it is given the second call, or the only one once the script is over.
         """
         self.place = place
         self.observers = observers
-        self.compiled: list[Compiled] = []
+        self.compiled: list[CompiledCallable] = []
         atexit.register(self._end)
 
     def watch(self, compiled: Any, original: Any) -> Any:
         """`compiled`, with its outermost calls seen."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
-        one = Compiled(self, original)
+        one = CompiledCallable(self, original)
         self.compiled.append(one)
         if hasattr(compiled, "forward"):  # a module: the object itself must stay what it is
             compiled.forward = one.seen(compiled.forward)
@@ -46,7 +46,7 @@ class Calls:
 
     def write(self) -> None:
         """Write down what is known of all callables."""
-        measured: Measured = {"compiled": [one.found for one in self.compiled if one.found["calls"]]}
+        measured: MeasuredCalls = {"compiled": [one.found for one in self.compiled if one.found["calls"]]}
         self.place.write(MEASURED, measured)
 
     def _end(self) -> None:
@@ -56,10 +56,10 @@ class Calls:
             self.write()
 
 
-class Compiled:
+class CompiledCallable:
     """One compiled callable, and what is found of it."""
 
-    def __init__(self, calls: Calls, original: Any) -> None:
+    def __init__(self, calls: WatchedCalls, original: Any) -> None:
         self.calls = calls
         self.original = original
         self.found: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
@@ -129,7 +129,7 @@ class Call:
     """A call that can be made again, compiled or in eager, with the modes of torch that it was made in."""
 
     def __init__(
-        self, owner: Compiled, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+        self, owner: CompiledCallable, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         import torch
 

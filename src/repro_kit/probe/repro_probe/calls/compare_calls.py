@@ -20,13 +20,13 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
 from repro_probe.judge import compare_outputs, recheck
-from repro_probe.judge.tolerance import Tolerance
-from repro_probe.protocol.failures import Comparison
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import CompiledCallData
-from repro_probe.protocol.recipe import RECIPE_DEFAULTS, RecipeData
+from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS, RecipeData
 from repro_probe.run import outputs
+from repro_probe.run.load_program import set_config
 from repro_probe.run.outputs import Outcome
-from repro_probe.run.program import set_config
 
 CALLS = 3  # of one callable, that are compared: a missing guard shows at the second
 
@@ -39,7 +39,7 @@ def observe(call: Call) -> None:
     with _undisturbed():
         program = _AsProgram(call)
         with program.untouched():
-            comparison: Comparison = {}
+            comparison: ComparisonData = {}
             eager, compiled = _both(program, found)
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)

@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.protocol.findings import TIMELINE, Digest, TimedCall, Timeline
 
 _MOST_CALLS = 20_000  # that are noted
@@ -28,10 +28,10 @@ _SAMPLES = 32  # elements of a tensor
 _LARGEST_SUM = 1 << 24  # elements that are summed
 
 
-class _Calls:
+class _TimedCalls:
     """The calls of this process."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FindingsDirectory) -> None:
         self.place = place
         self.pid = os.getpid()
         self.started = time.time()
@@ -51,9 +51,9 @@ class _Calls:
             self.place.write(TIMELINE, timeline)
 
 
-def install(place: Place) -> None:
+def install(place: FindingsDirectory) -> None:
     """Arrange for it; nothing is imported before the script does it."""
-    calls = _Calls(place)
+    calls = _TimedCalls(place)
     seed = place.options["timeline"]
     if seed is not None:
         when_imported("torch", lambda torch: _seed(torch, seed))
@@ -70,7 +70,7 @@ def _seed(torch: Any, seed: int) -> None:
     when_imported("numpy.random", lambda numpy_random: numpy_random.seed(seed))
 
 
-def _count_compiles(module: Any, calls: _Calls) -> None:
+def _count_compiles(module: Any, calls: _TimedCalls) -> None:
     handler = getattr(module, "callback_handler", None)
     if handler is None:
         return
@@ -81,7 +81,7 @@ def _count_compiles(module: Any, calls: _Calls) -> None:
     handler.register_start_callback(begun)
 
 
-def _wrap(eval_frame: Any, calls: _Calls) -> None:
+def _wrap(eval_frame: Any, calls: _TimedCalls) -> None:
     """Wrap what torch.compile returns for a function; a module's forward is one too."""
     context = getattr(eval_frame, "OptimizeContext", None)
     if context is None:
@@ -96,7 +96,7 @@ def _wrap(eval_frame: Any, calls: _Calls) -> None:
     context.__call__ = wrapped_call
 
 
-def _timed(compiled: Any, calls: _Calls) -> Any:
+def _timed(compiled: Any, calls: _TimedCalls) -> Any:
     owner = getattr(getattr(compiled, "_torchdynamo_orig_callable", None), "__self__", None)
     name = type(owner).__qualname__ if owner is not None else getattr(compiled, "__qualname__", "?")
 
@@ -132,7 +132,7 @@ def _now() -> float:
     return time.perf_counter()
 
 
-def _note(calls: _Calls, name: str, seconds: float, compiled: bool, result: Any, inputs: Any) -> None:
+def _note(calls: _TimedCalls, name: str, seconds: float, compiled: bool, result: Any, inputs: Any) -> None:
     if len(calls.calls) >= _MOST_CALLS:
         calls.left_out += 1
         return

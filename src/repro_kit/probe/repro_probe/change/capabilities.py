@@ -6,9 +6,9 @@ import importlib
 import typing
 from typing import Any
 
-from repro_probe.common.environment import value_of
-from repro_probe.protocol.queries import Levers, Setting, Subsystem
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.common.torch_environment import value_of
+from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.queries import Capabilities, SettingData, Subsystem
 
 #: Numbers that switch something off: fusion, vectors, threads, inlining.
 _NUMBERS = {
@@ -23,7 +23,7 @@ _NUMBERS = {
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
-def levers() -> Levers:
+def levers() -> Capabilities:
     """Subsystems by backend, whether graphs have backends of their own, and settings with their other values."""
     return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
 
@@ -54,9 +54,9 @@ def _has_graph_overrides() -> bool:
     return hasattr(config, "debug_backend_override")
 
 
-def _settings() -> list[Setting]:
+def _settings() -> list[SettingData]:
     """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
-    found: list[Setting] = []
+    found: list[SettingData] = []
     for short in _FLIPPED:
         module = importlib.import_module(CONFIG_MODULES[short])
         for key, entry in list(getattr(module, "_config", {}).items()):

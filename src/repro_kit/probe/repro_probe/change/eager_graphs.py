@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from repro_probe.common.imports import when_imported
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 
 Fix = Callable[[Any, str, object], None]
 

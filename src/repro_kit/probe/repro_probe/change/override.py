@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from repro_probe.change import disable, eager, eager_graphs, subsystem_switches
+from repro_probe.change import compile_nothing, disable, eager_graphs, subsystem_switches
 from repro_probe.common import names
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import APPLIED
-from repro_probe.protocol.graphs import CompileSettings
-from repro_probe.protocol.orders import Options
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.graph_data import CompileSettings
+from repro_probe.protocol.orders import ProbeOptions
 
 Note = Callable[[CompileSettings], None]
 Watch = Callable[[Any, Any], Any]
@@ -50,7 +50,7 @@ def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
     }
 
 
-def install(place: Place, note: Note, watch: Watch) -> None:
+def install(place: FindingsDirectory, note: Note, watch: Watch) -> None:
     """Arrange for the overrides; nothing is imported before the script does it.
 
     `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
@@ -63,7 +63,7 @@ def install(place: Place, note: Note, watch: Watch) -> None:
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        eager.install(place, _fix)
+        compile_nothing.install(place, _fix)
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
@@ -114,7 +114,7 @@ def _function(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _wrap_compile(torch: Any, options: Options, note: Note, watch: Watch) -> None:
+def _wrap_compile(torch: Any, options: ProbeOptions, note: Note, watch: Watch) -> None:
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -140,7 +140,7 @@ def _wrap_compile(torch: Any, options: Options, note: Note, watch: Watch) -> Non
     torch.compile = compile
 
 
-def _compile_arguments(arguments: dict[str, Any], options: Options) -> dict[str, Any]:
+def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict[str, Any]:
     changed = dict(arguments)
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
@@ -156,7 +156,7 @@ def _compile_arguments(arguments: dict[str, Any], options: Options) -> dict[str,
     return changed
 
 
-def _wrap_optimize(dynamo: Any, options: Options) -> None:
+def _wrap_optimize(dynamo: Any, options: ProbeOptions) -> None:
     optimize = dynamo.optimize
     if not {"backend", "dynamic"} & set(options):
         return

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.programs import NamesData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 
 def backend(name: str) -> Any:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.common.stacks import dump_at
 from repro_probe.protocol.findings import (
     EVENTS,
@@ -34,7 +34,7 @@ from repro_probe.protocol.findings import (
     Hello,
     Raised,
 )
-from repro_probe.protocol.graphs import CompileSettings, Event
+from repro_probe.protocol.graph_data import CompileSettings, GraphEvent
 from repro_probe.protocol.orders import Measure, Orders, RunMode
 
 #: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
@@ -47,7 +47,7 @@ def start(orders: Orders) -> None:
     """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
     if is_worker():
         return
-    place = Place(orders["directory"], orders["options"])
+    place = FindingsDirectory(orders["directory"], orders["options"])
     try:
         os.makedirs(place.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(place, _torch_seen, place, torch))
@@ -61,44 +61,44 @@ def is_worker() -> bool:
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
-def _guarded(place: Place, function: Callable[..., Any], *arguments: Any) -> None:
+def _guarded(place: FindingsDirectory, function: Callable[..., Any], *arguments: Any) -> None:
     try:
         function(*arguments)
     except Exception:
         _complain(place)
 
 
-def _complain(place: Place) -> None:
+def _complain(place: FindingsDirectory) -> None:
     with open(place.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
         traceback.print_exc(file=file)
 
 
-def _install_mode(mode: RunMode, place: Place) -> None:
+def _install_mode(mode: RunMode, place: FindingsDirectory) -> None:
     if mode == "capture":
-        from repro_probe.record import capture
+        from repro_probe.record import graph_recorder
 
-        capture.install(place)
+        graph_recorder.install(place)
     elif mode == "override":
         from repro_probe.change import override
 
         override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
         if place.options.get("record"):
-            from repro_probe.record import capture
+            from repro_probe.record import graph_recorder
 
-            capture.record_graphs(place)
+            graph_recorder.record_graphs(place)
         if "timeline" in place.options:
             from repro_probe.calls import timeline
 
             timeline.install(place)
 
 
-def _note_settings(place: Place, settings: CompileSettings) -> None:
+def _note_settings(place: FindingsDirectory, settings: CompileSettings) -> None:
     """Append to the events of this process, as the recording of graphs does."""
-    event: Event = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
+    event: GraphEvent = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
     place.append(EVENTS, json.dumps(event, default=repr))
 
 
-def _watch_calls(place: Place) -> Callable[[Any, Any], Any]:
+def _watch_calls(place: FindingsDirectory) -> Callable[[Any, Any], Any]:
     """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
     if place.options.get("measure"):
         return _measured(place, place.options["measure"])
@@ -111,11 +111,11 @@ def _watch_calls(place: Place) -> Callable[[Any, Any], Any]:
     return lambda compiled, original: compiled
 
 
-def _measured(place: Place, what: Sequence[Measure]) -> Callable[[Any, Any], Any]:
+def _measured(place: FindingsDirectory, what: Sequence[Measure]) -> Callable[[Any, Any], Any]:
     """Gives the script what it compiled, its calls observed for what is to be measured."""
     from repro_probe.calls import call_timing, calls
 
-    watching: list[calls.Calls] = []
+    watching: list[calls.WatchedCalls] = []
 
     def watch(compiled: Any, original: Any) -> Any:
         if not watching:
@@ -126,13 +126,13 @@ def _measured(place: Place, what: Sequence[Measure]) -> Callable[[Any, Any], Any
                 from repro_probe.calls import compare_calls  # which needs torch, and it is there by now
 
                 observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
-            watching.append(calls.Calls(place, observers))
+            watching.append(calls.WatchedCalls(place, observers))
         return watching[0].watch(compiled, original)
 
     return watch
 
 
-def _torch_seen(place: Place, torch: Any) -> None:
+def _torch_seen(place: FindingsDirectory, torch: Any) -> None:
     """First sign of torch in this process: say hello, and from here on watch how it ends."""
     say_hello(place, torch)
     _watch_exceptions(place)
@@ -142,12 +142,12 @@ def _torch_seen(place: Place, torch: Any) -> None:
         os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
 
 
-def _after_fork(place: Place, torch: Any) -> None:
+def _after_fork(place: FindingsDirectory, torch: Any) -> None:
     say_hello(place, torch)
     _watch_signals(place)
 
 
-def say_hello(place: Place, torch: Any) -> None:
+def say_hello(place: FindingsDirectory, torch: Any) -> None:
     """Write down which process this is."""
     hello: Hello = {
         "pid": os.getpid(),
@@ -167,16 +167,16 @@ def argv() -> list[str]:
     return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
 
 
-def say_goodbye(place: Place) -> None:
+def say_goodbye(place: FindingsDirectory) -> None:
     """Write down what is known in the end: the user's own modules, and the settings of the process."""
     from repro_probe.calls import call_timing
-    from repro_probe.common import environment
+    from repro_probe.common import torch_environment
 
     goodbye: Goodbye = {
         "pid": os.getpid(),
         "modules": _own_modules(),
         "peak_memory": call_timing.peak(),
-        **environment.settings(),
+        **torch_environment.settings(),
     }
     place.write(GOODBYE, goodbye)
 
@@ -201,9 +201,9 @@ def _own_modules() -> dict[str, str]:
     return found
 
 
-def note_exception(place: Place, name: str, error: BaseException) -> None:
+def note_exception(place: FindingsDirectory, name: str, error: BaseException) -> None:
     """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
-    from repro_probe.common.describe import describe_exception
+    from repro_probe.common.describe_exception import describe_exception
     from repro_probe.judge.stated import tolerance
     from repro_probe.record import nature
 
@@ -216,7 +216,7 @@ def note_exception(place: Place, name: str, error: BaseException) -> None:
     place.write(name, raised)
 
 
-def _watch_exceptions(place: Place) -> None:
+def _watch_exceptions(place: FindingsDirectory) -> None:
     """Keep an uncaught exception as data, then let the user's hook have it."""
     before = sys.excepthook
     before_thread = threading.excepthook
@@ -235,7 +235,7 @@ def _watch_exceptions(place: Place) -> None:
     threading.excepthook = thread_hook
 
 
-def _watch_signals(place: Place) -> None:
+def _watch_signals(place: FindingsDirectory) -> None:
     """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
     file = open(place.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
     _files.append(file)

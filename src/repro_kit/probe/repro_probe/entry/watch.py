@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from repro_probe.common import orders, owner
+from repro_probe.common import owner, read_orders
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.entry import boot
 from repro_probe.protocol.findings import EXCEPTION
-from repro_probe.protocol.graphs import EventName
-from repro_probe.protocol.watched import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
-from repro_probe.record import capture
+from repro_probe.protocol.graph_data import EventName
+from repro_probe.protocol.watched_data import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
+from repro_probe.record import graph_recorder
 from repro_probe.record.memory import Memory, TraceMemory
 
 _SUFFIX = ".repro"
@@ -147,7 +147,7 @@ def _default_path() -> str:
     return os.path.splitext(os.path.basename(main))[0] + _SUFFIX
 
 
-class _Recorder(capture.Recorder):
+class _SwitchedRecorder(graph_recorder.GraphRecorder):
     """Records while it is on; a graph that was compiled while it was off stays as it is."""
 
     on = False
@@ -179,19 +179,19 @@ class _Watching:
         self.depth = 0
         self.seen = 0  # graphs that were compiled in the last block
         self.memory, self.trace = Memory(), TraceMemory()
-        self.recorder: _Recorder | None = None
+        self.recorder: _SwitchedRecorder | None = None
 
     def enter(self) -> None:
         """One more block."""
-        if orders.read() is not None:  # repro-kit runs this program, and records it by itself
+        if read_orders.read() is not None:  # repro-kit runs this program, and records it by itself
             return
         with self.lock:
             self.depth += 1
             if self.depth > 1:
                 return
             if self.recorder is None:
-                recorder = self.recorder = _Recorder(self.memory, _NO_VALUES)
-                when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, recorder))
+                recorder = self.recorder = _SwitchedRecorder(self.memory, _NO_VALUES)
+                when_imported("torch._dynamo.output_graph", lambda module: graph_recorder.hook(module, recorder))
             self.recorder.on = True
             self.seen = -self.memory.graphs
             when_imported("torch._logging._internal", self._trace_into_memory)
@@ -266,7 +266,7 @@ def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) 
     torch = sys.modules["torch"]
     place = os.path.abspath(_free(path))
     aside = f"{place}.part{os.getpid()}"
-    recorded = Place(os.path.join(aside, WATCHED_DIRECTORY), {})
+    recorded = FindingsDirectory(os.path.join(aside, WATCHED_DIRECTORY), {})
     try:
         os.makedirs(os.path.join(recorded.directory, "trace"))
         os.chmod(aside, 0o700)

@@ -12,9 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from repro_probe.judge.tolerance import Tolerance
+from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Runnable
+from repro_probe.run.outputs import RunnableCalls
 
 #: Operators that choose among values; of the first only the extreme value matters.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
@@ -33,7 +33,7 @@ def is_index(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
 
 
-class _Source:
+class _ChoiceSource:
     """One operator's choice: `values` as rows to choose from, and the row that each index belongs to."""
 
     def __init__(self, name: str, values: torch.Tensor, index: torch.Tensor, dim: int | None) -> None:
@@ -59,7 +59,7 @@ class _Source:
 class Choice:
     """Where the elements of an output were chosen: a position for each, counted over all `sources`."""
 
-    def __init__(self, sources: list[tuple[int, _Source]], positions: torch.Tensor) -> None:
+    def __init__(self, sources: list[tuple[int, _ChoiceSource]], positions: torch.Tensor) -> None:
         self.sources = sources  # [(first position, source)]
         self.positions = positions.cpu()
 
@@ -79,7 +79,7 @@ class Choice:
 
     def _wrong(
         self,
-        source: _Source,
+        source: _ChoiceSource,
         start: int,
         eager: torch.Tensor,
         compiled: torch.Tensor,
@@ -120,7 +120,7 @@ class _Follow(TorchDispatchMode):
         self.positions: dict[
             tuple[Any, ...], tuple[Any, Any]
         ] = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
-        self.sources: list[tuple[int, _Source]] = []
+        self.sources: list[tuple[int, _ChoiceSource]] = []
         self.count = 0
 
     def __torch_dispatch__(
@@ -144,7 +144,7 @@ class _Follow(TorchDispatchMode):
         dim = kwargs.get("dim", _dim(name, args))
         for leaf in tree_flatten(result)[0]:
             if is_index(leaf) and leaf.numel():
-                source = _Source(name, args[0].clone(), leaf, dim)
+                source = _ChoiceSource(name, args[0].clone(), leaf, dim)
                 places = torch.arange(self.count, self.count + leaf.numel(), device=leaf.device).reshape(leaf.shape)
                 self._note(leaf, torch.empty_like(leaf, dtype=torch.int64).copy_(places))
                 self.sources.append((self.count, source))
@@ -222,7 +222,7 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool((torch.isclose(first, second, rtol=1e-6, atol=0) | first.isnan()).any())
 
 
-def follow(program: Runnable) -> tuple[dict[str, Choice], set[str]]:
+def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
     """(choices by the name of the output, names of results that depend on how ties were broken)."""
     mode, choices = _Follow(), {}
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from repro_probe.judge.choices import Choice
-from repro_probe.judge.tolerance import Tolerance
-from repro_probe.protocol.failures import DifferenceData
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.run.outputs import Leaf, Outcome
 
 _REACH = 2.0  # a compiled result may be this much further from eager than eager's nudged runs are

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.tolerance import WITHOUT_REFERENCE, usual_tolerance
+from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, usual_tolerance
 from repro_probe.run.outputs import Leaf, Outcome
 
 _ROOM = 30.0  # at most this many times what eager itself may be off by: a looser check would miss a bug half mended

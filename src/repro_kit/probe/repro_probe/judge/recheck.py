@@ -9,18 +9,18 @@ import torch
 
 from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
 from repro_probe.judge.compare_outputs import Evidence
-from repro_probe.judge.tolerance import WITHOUT_REFERENCE, Tolerance
-from repro_probe.protocol.failures import Comparison, DifferenceData
+from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
+from repro_probe.protocol.failure_data import ComparisonData, DifferenceData
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
 #: Kinds of difference that rounding can bring about.
 _OF_ROUNDING = ("shape", "nan", "value")
 
 
 def reconsider(
-    program: Runnable, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
-) -> Comparison:
+    program: RunnableCalls, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
+) -> ComparisonData:
     """A reply's ``difference`` (None: the result is right), ``note``, and what it takes to see it.
 
     ``tolerance``: (rtol, atol) for a plain comparison, where the usual one will not do; ``fallback_random``.
@@ -45,7 +45,7 @@ def reconsider(
     return _reply(None, [*notes, "a bug in Inductor's own random numbers would not show"])
 
 
-def _reply(found: _Found | None, notes: list[str]) -> Comparison:
+def _reply(found: _Unexcused | None, notes: list[str]) -> ComparisonData:
     note = "; ".join(notes)
     if found is None:
         return {"difference": None, "also": [], "tolerance": None, "note": note}
@@ -53,7 +53,7 @@ def _reply(found: _Found | None, notes: list[str]) -> Comparison:
     return {"difference": worst, "also": also, "tolerance": found.tolerance, "note": note}
 
 
-class _Found:
+class _Unexcused:
     """What nothing excuses: one difference of each kind, and the tolerance to show it by (None: the usual one)."""
 
     def __init__(self, differences: list[DifferenceData], tolerance: tuple[float, float] | None = None) -> None:
@@ -62,8 +62,8 @@ class _Found:
 
 
 def _with_fallback(
-    program: Runnable, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
-) -> _Found | None:
+    program: RunnableCalls, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
+) -> _Unexcused | None:
     try:
         compiled = with_eager_random()
     except Exception as error:
@@ -73,8 +73,8 @@ def _with_fallback(
 
 
 def _look(
-    program: Runnable, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
-) -> _Found | None:
+    program: RunnableCalls, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
+) -> _Unexcused | None:
     """What differs between `eager` and `compiled` and nothing excuses, or None; says in `notes` what was excused."""
     tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
@@ -93,11 +93,11 @@ def _look(
             _note(notes, "what differs is a matter of ties or of rounding")
     values = [one for one in found if one["kind"] == "value" and one.get("exact") is False]
     if values and not tolerance.stated:
-        return _Found(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
-    return _Found(found) if found else None
+        return _Unexcused(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
+    return _Unexcused(found) if found else None
 
 
-def _with_rounding(program: Runnable, evidence: Evidence, notes: list[str]) -> Evidence:
+def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:
     """`evidence` with what eager gives when its rounding is disturbed, and with where its indices come from."""
     runs = rounding.nudged_runs(program)
     try:
@@ -110,13 +110,13 @@ def _with_rounding(program: Runnable, evidence: Evidence, notes: list[str]) -> E
     return compare_outputs.Evidence(evidence.best, runs, chosen, tied, evidence.ignore)
 
 
-def _differing(program: Runnable, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
+def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
     """The places at which another run in eager, of `graph`, differs from `eager`."""
     again = outputs.run(program, graph, lambda step, number: None)
     return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
-def _reseeded(program: Runnable) -> Callable[..., Any]:
+def _reseeded(program: RunnableCalls) -> Callable[..., Any]:
     """`program.graph` with other random numbers than the recipe's seed gives; its inputs stay the same."""
 
     def graph(*arguments: Any) -> Any:

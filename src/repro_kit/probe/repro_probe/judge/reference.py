@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map
 
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -83,7 +83,7 @@ def _loading_plainly() -> Iterator[None]:
         torch.load = original
 
 
-def in_double(program: Runnable) -> Outcome | None:
+def in_double(program: RunnableCalls) -> Outcome | None:
     """The Outcome of `program` in eager, in double precision; None when it cannot be had."""
     try:
         with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):

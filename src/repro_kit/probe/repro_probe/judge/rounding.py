@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from repro_probe.judge.choices import CHOOSERS, is_index
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
 _PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
 _SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
@@ -113,7 +113,7 @@ def _largest(arguments: Any) -> int:
     return max((leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)), default=0)
 
 
-def nudged_runs(program: Runnable) -> list[Outcome]:
+def nudged_runs(program: RunnableCalls) -> list[Outcome]:
     """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
     found, until = [], time.monotonic() + _SECONDS
     given = _with_exact_inputs(program)
@@ -127,7 +127,7 @@ def nudged_runs(program: Runnable) -> list[Outcome]:
     return found
 
 
-def _with_exact_inputs(program: Runnable) -> Runnable:
+def _with_exact_inputs(program: RunnableCalls) -> RunnableCalls:
     """`program`, its inputs made out of reach of the nudges: they are given, and nothing in them was rounded."""
     given: Any = copy.copy(program)
 

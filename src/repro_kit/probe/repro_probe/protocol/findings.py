@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .failures import DifferenceData, LinkData
+from .failure_data import DifferenceData, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
@@ -87,7 +87,7 @@ class CompiledCallData(CompiledCallBase, total=False):
     problem: str
 
 
-class Measured(TypedDict):
+class MeasuredCalls(TypedDict):
     """What one process measured."""
 
     compiled: list[CompiledCallData]

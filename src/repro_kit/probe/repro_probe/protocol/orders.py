@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .torch_config import Config
+from .config_modules import Config
 
 PREFIX = "REPRO_PROBE_"  # of every variable that is the probe's
 ORDERS_PATH, ORDERS_TOKEN = PREFIX + "ORDERS", PREFIX + "TOKEN"
@@ -55,7 +55,7 @@ class Override(TypedDict, total=False):
     limit: int  # bytes of tensor values that are recorded of one process; for mode ``capture`` as well
 
 
-class Options(Override, total=False):
+class ProbeOptions(Override, total=False):
     """The options of a run in any mode."""
 
     deadline: float  # seconds since the epoch at which the stack of the main thread is written down
@@ -67,7 +67,7 @@ class Orders(TypedDict):
     token: str
     mode: RunMode
     directory: str
-    options: Options
+    options: ProbeOptions
 
 
 #: The types of the fields of the orders that the probe needs.

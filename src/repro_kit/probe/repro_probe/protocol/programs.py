@@ -13,7 +13,7 @@ class NamesData(TypedDict):
 
 
 class StorageData(TypedDict):
-    """`query/storages.py`: a storage of PyTorch's minifier, and the file to write its tensor to."""
+    """`query/unpack_storages.py`: a storage of PyTorch's minifier, and the file to write its tensor to."""
 
     storage: str
     dtype: str
@@ -32,7 +32,7 @@ class EnvironmentBase(TypedDict):
 
 
 class EnvironmentData(EnvironmentBase, total=False):
-    """`common/environment.py`: its output."""
+    """`common/torch_environment.py`: its output."""
 
     error: str
     torch_git: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
-from .failures import Comparison, FrameData, LinkData
+from .failure_data import ComparisonData, FrameData, LinkData
 from .orders import Switch
 
 QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers"]
@@ -65,7 +65,7 @@ class Subsystem(SubsystemBase, total=False):
     value: Any
 
 
-class Setting(TypedDict):
+class SettingData(TypedDict):
     """A setting of torch, and the other values that it takes."""
 
     name: str
@@ -73,19 +73,19 @@ class Setting(TypedDict):
     others: list[Any]
 
 
-class Levers(TypedDict, total=False):
+class Capabilities(TypedDict, total=False):
     """What this torch lets one switch from outside; empty where nobody answered."""
 
     subsystems: dict[str, list[Subsystem]]
     graphs: bool
-    settings: list[Setting]
+    settings: list[SettingData]
 
 
 #: One application of a subsystem: backend, subsystem, name, user's line.
 Application = Sequence[str]
 
 
-class Answer(Comparison, total=False):
+class QueryAnswer(ComparisonData, total=False):
     """What a query itself reports."""
 
     status: QueryStatus
@@ -96,10 +96,10 @@ class Answer(Comparison, total=False):
     values: dict[str, Any]  # mode ``record``
     later_calls: list[dict[str, Any]]
     names: list[str]  # mode ``diverge``
-    levers: Levers
+    levers: Capabilities
 
 
-class Reply(Answer, total=False):
+class Reply(QueryAnswer, total=False):
     """A reply line: what the query reports, and what only the server knows."""
 
     id: int
@@ -111,14 +111,14 @@ class Reply(Answer, total=False):
     applied: list[Application]
 
 
-class Report(TypedDict, total=False):
+class QueryReport(TypedDict, total=False):
     """A line that a query writes to the server: its phase, or its answer."""
 
     phase: QueryPhase
-    reply: Answer
+    reply: QueryAnswer
 
 
-class Ready(TypedDict):
+class ServerReady(TypedDict):
     """The first line that the server writes."""
 
     ready: bool

@@ -13,14 +13,14 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe.judge import compare_outputs, reference
-from repro_probe.judge.tolerance import Tolerance
+from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
-from repro_probe.run.program import Program, seed
+from repro_probe.run.load_program import LoadedProgram, seed
 
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
-def first_names(program: Program, text: str) -> list[str]:
+def first_names(program: LoadedProgram, text: str) -> list[str]:
     """The values of `graph` that differ though nothing that they are computed from does, in order."""
     reads = _reads(text)
     names = _tensors(_returning(program, text, list(reads)), list(reads))
@@ -57,17 +57,17 @@ def _reads(text: str) -> dict[str, set[str]]:
     }
 
 
-def _returning(program: Program, text: str, names: Sequence[str]) -> Program:
+def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
     """`program` with a graph that returns the values `names`, forward only, under the usual tolerance."""
     function = _graph(ast.parse(text))
     function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
     module = ast.fix_missing_locations(ast.Module([function], []))
     namespace = dict(program.namespace)
     exec(compile(module, namespace["__file__"], "exec"), namespace)
-    return Program(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
+    return LoadedProgram(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
 
 
-def _tensors(program: Program, names: Sequence[str]) -> list[str]:
+def _tensors(program: LoadedProgram, names: Sequence[str]) -> list[str]:
     """Those of `names` that hold nothing but tensors that mean something outside of `graph`."""
     seed(program.recipe)
     wanted = dict.fromkeys(names)

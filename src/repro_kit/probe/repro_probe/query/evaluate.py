@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change import subsystem_switches
-from repro_probe.common.describe import describe_exception
+from repro_probe.common.describe_exception import describe_exception
 from repro_probe.common.stacks import dump_at
-from repro_probe.protocol.failures import Comparison
+from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
-from repro_probe.protocol.queries import Answer, Query, QueryPhase, Report, Until
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
 from repro_probe.query.origins import origins
-from repro_probe.run.program import Program, apply, limit_memory, load, set_config
+from repro_probe.run.load_program import LoadedProgram, apply, limit_memory, load, set_config
 
 if TYPE_CHECKING:
     from repro_probe.run import outputs
@@ -31,22 +31,22 @@ class Invalid(Exception):
     """The program is broken without the compiler; the cause is `__cause__`."""
 
 
-def evaluate(request: Query, tell: Callable[[Report], None], threads: int | None = None) -> Answer:
+def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int | None = None) -> QueryAnswer:
     """The reply to `request`, without what only the parent process knows.
 
     `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
     """
-    step = _Step(tell)
+    step = _PhaseReporter(tell)
     try:
         return _MODES[request["mode"]](request, step, threads)
     except Invalid as invalid:
         return {"status": "invalid", "phase": step.phase, "exceptions": describe_exception(invalid.__cause__)}
 
 
-class _Step:
+class _PhaseReporter:
     """The phase that is under way, told before it begins."""
 
-    def __init__(self, tell: Callable[[Report], None]) -> None:
+    def __init__(self, tell: Callable[[QueryReport], None]) -> None:
         self._tell = tell
         self.phase: QueryPhase | None = None
 
@@ -56,7 +56,7 @@ class _Step:
             self._tell({"phase": phase})
 
 
-def _load(request: Query, step: _Step, threads: int | None) -> Program:
+def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedProgram:
     step("load")
     try:
         text, inputs = request["text"], request.get("inputs")
@@ -65,7 +65,7 @@ def _load(request: Query, step: _Step, threads: int | None) -> Program:
         raise Invalid from error
 
 
-def _run_eager(program: Program, step: _Step) -> Outcome:
+def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
     from repro_probe.run import outputs
 
     try:
@@ -74,7 +74,7 @@ def _run_eager(program: Program, step: _Step) -> Outcome:
         raise Invalid from error
 
 
-def _run_compiled(program: Program, step: _Step, until: Until | None = None) -> Outcome:
+def _run_compiled(program: LoadedProgram, step: _PhaseReporter, until: Until | None = None) -> Outcome:
     from repro_probe.run import outputs
 
     def phases(what: outputs.Step, number: int) -> None:
@@ -114,7 +114,7 @@ def _stop_at_native() -> None:
             setattr(AsyncCompile, name, stop)
 
 
-def _check(request: Query, step: _Step, threads: int | None) -> Answer:
+def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     program = _load(request, step, threads)
     eager = _run_eager(program, step)
     until = request.get("until")
@@ -130,13 +130,13 @@ def _check(request: Query, step: _Step, threads: int | None) -> Answer:
     except (Exception, SystemExit) as error:
         named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
-    found: Comparison = {}
+    found: ComparisonData = {}
     if program.recipe["check"]:
         step("compare")
         found = _compare(program, eager, compiled)
     failed = found.get("difference") is not None
-    verdict: Answer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
-    return {**verdict, **cast(Answer, found)}
+    verdict: QueryAnswer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
+    return {**verdict, **cast(QueryAnswer, found)}
 
 
 def _origins(error: BaseException, text: str, path: str) -> list[str]:
@@ -148,10 +148,10 @@ def _origins(error: BaseException, text: str, path: str) -> list[str]:
         return []
 
 
-def _compare(program: Program, eager: Outcome, compiled: Outcome) -> Comparison:
+def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> ComparisonData:
     """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
     from repro_probe.judge import compare_outputs, recheck
-    from repro_probe.judge.tolerance import Tolerance
+    from repro_probe.judge.comparison_tolerance import Tolerance
 
     if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
         return {}
@@ -159,10 +159,10 @@ def _compare(program: Program, eager: Outcome, compiled: Outcome) -> Comparison:
     return recheck.reconsider(program, eager, compiled, with_eager_random)
 
 
-def _with_eager_random(program: Program) -> Outcome:
+def _with_eager_random(program: LoadedProgram) -> Outcome:
     _forget_compiled()
     set_config("inductor.fallback_random", True)
-    return _run_compiled(program, _Step(lambda _: None))
+    return _run_compiled(program, _PhaseReporter(lambda _: None))
 
 
 def disturb_heap() -> None:
@@ -182,12 +182,12 @@ def disturb_heap() -> None:
     gc.collect()
 
 
-def _eager(request: Query, step: _Step, threads: int | None) -> Answer:
+def _eager(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     _run_eager(_load(request, step, threads), step)
     return {"status": "pass", "phase": "eager"}
 
 
-def _fake(request: Query, step: _Step, threads: int | None) -> Answer:
+def _fake(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import fake
 
     texts = request.get("texts") or [request["text"]]
@@ -196,11 +196,11 @@ def _fake(request: Query, step: _Step, threads: int | None) -> Answer:
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 
-def _record(request: Query, step: _Step, threads: int | None) -> Answer:
+def _record(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import record_values
 
     program = _load(request, step, threads)
-    recorder = record_values.Recorder(request.get("values") or (), request.get("save"))
+    recorder = record_values.ValueRecorder(request.get("values") or (), request.get("save"))
     try:
         recording = record_values.run(program, request["text"], recorder, step)
     except (Exception, SystemExit) as error:
@@ -209,7 +209,7 @@ def _record(request: Query, step: _Step, threads: int | None) -> Answer:
     return {"status": "pass", "phase": "eager", "values": values, "later_calls": later_calls}
 
 
-def _diverge(request: Query, step: _Step, threads: int | None) -> Answer:
+def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import diverge
 
     program = _load(request, step, threads)
@@ -221,7 +221,7 @@ def _diverge(request: Query, step: _Step, threads: int | None) -> Answer:
     return {"status": "pass", "phase": "exit", "names": names}
 
 
-def _levers(request: Query, step: _Step, threads: int | None) -> Answer:
+def _levers(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.change import capabilities
 
     return {"status": "pass", "phase": "load", "levers": capabilities.levers()}

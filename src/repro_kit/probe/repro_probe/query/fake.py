@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from repro_probe.common.describe import describe_exception
-from repro_probe.protocol.failures import LinkData
-from repro_probe.run.program import Program, load, seed
+from repro_probe.common.describe_exception import describe_exception
+from repro_probe.protocol.failure_data import LinkData
+from repro_probe.run.load_program import LoadedProgram, load, seed
 
 #: Not a verdict on the program: FakeTensor cannot tell (data-dependent, or an operator without a meta function).
 _UNKNOWN = (
@@ -38,7 +38,7 @@ def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
     return True
 
 
-def _propagate(program: Program) -> None:
+def _propagate(program: LoadedProgram) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 

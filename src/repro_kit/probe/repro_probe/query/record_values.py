@@ -14,19 +14,21 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_probe.protocol.queries import QueryPhase
-from repro_probe.run.program import Program, seed
+from repro_probe.run.load_program import LoadedProgram, seed
 
 _HOOK = "__repro_record__"
 
 
-class Recording(TypedDict):
+class RecordedValues(TypedDict):
     """The values of the first call, and those of each further one."""
 
     values: dict[str, Any]
     later_calls: list[dict[str, Any]]
 
 
-def run(program: Program, text: str, recorder: Recorder, step: Callable[[QueryPhase], None]) -> Recording:
+def run(
+    program: LoadedProgram, text: str, recorder: ValueRecorder, step: Callable[[QueryPhase], None]
+) -> RecordedValues:
     """``{"values": {name: metadata}, "later_calls": [{…}]}``: of the first call, and of each further one."""
     namespace = dict(program.namespace)
     namespace[_HOOK] = recorder.record
@@ -66,7 +68,7 @@ def instrumented(text: str, path: str) -> CodeType:
     return compile(ast.Module([function], []), path, "exec")
 
 
-class Recorder:
+class ValueRecorder:
     """Metadata of every value at the moment it is assigned; copies, made then too, of those in `wanted`.
 
     Files go to directory `save`: ``NAME.pt``, for a later call ``NAME.<call>.pt``.

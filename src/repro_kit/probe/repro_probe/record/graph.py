@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import torch
 
-from repro_probe.common import environment
-from repro_probe.protocol.graphs import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
-from repro_probe.protocol.recipe import AutocastData
+from repro_probe.common import torch_environment
+from repro_probe.protocol.graph_data import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
+from repro_probe.protocol.recipe_data import AutocastData
 from repro_probe.record import surroundings
 from repro_probe.record.values import ValueStore, describe_tensors
 
@@ -126,7 +126,7 @@ def _attribute(module: Any, target: str) -> Any:
 
 
 def _recipe(output: Any) -> GraphSettings:
-    settings = environment.settings()
+    settings = torch_environment.settings()
     return {
         "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
         "grad_mode": (
@@ -149,7 +149,7 @@ def _recipe(output: Any) -> GraphSettings:
 
 
 def _autocast() -> AutocastData | None:
-    device = environment.accelerator(torch)
+    device = torch_environment.accelerator(torch)
     if device is None or not _autocast_enabled(device):
         device = "cpu"
     if not _autocast_enabled(device):

@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from repro_probe.common.place import Place
+from repro_probe.common.findings_directory import FindingsDirectory
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000
@@ -15,7 +15,7 @@ _MOST_TRACE = 64 << 20  # characters
 
 
 class Memory:
-    """Stands in for a `Place`: graphs and events, the latest of them."""
+    """Stands in for a `FindingsDirectory`: graphs and events, the latest of them."""
 
     directory = os.devnull  # no value is ever stored
 
@@ -40,7 +40,7 @@ class Memory:
         """Keep a line."""
         self.lines.append((name, line))
 
-    def write_to(self, place: Place) -> None:
+    def write_to(self, place: FindingsDirectory) -> None:
         """Write all of it to `place`."""
         for name, data in list(self.written.items()):
             place.write(name, data)

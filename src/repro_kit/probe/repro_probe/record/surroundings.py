@@ -14,7 +14,7 @@ from types import FrameType
 import torch
 
 from repro_probe.change.override import is_users
-from repro_probe.protocol.graphs import Region
+from repro_probe.protocol.graph_data import Region
 
 #: What these set is read off torch itself.
 _KNOWN = (

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.graphs import TensorData
+from repro_probe.protocol.graph_data import TensorData
 
 
 class ValueStore:

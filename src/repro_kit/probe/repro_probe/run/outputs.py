@@ -9,14 +9,14 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils._pytree import tree_flatten
 
-from repro_probe.protocol.recipe import RecipeData
-from repro_probe.run.program import seed
+from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.run.load_program import seed
 
 #: What a run does next.
 Step = Literal["calls", "forward", "backward"]
 
 
-class Runnable(Protocol):
+class RunnableCalls(Protocol):
     """What can be run: a program, or a call of the user's."""
 
     recipe: RecipeData
@@ -92,7 +92,7 @@ class Outcome:
 
 
 def run(
-    program: Runnable,
+    program: RunnableCalls,
     function: Callable[..., Any],
     phases: Callable[[Step, int], None],
     transform: Any = None,

@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repro_probe.protocol.queries import Query, Report
+from repro_probe.protocol.queries import Query, QueryReport
 from repro_probe.query import evaluate
-from repro_probe.run.program import recipe_of
+from repro_probe.run.load_program import recipe_of
 
 _PR_SET_PDEATHSIG = 1
 
@@ -57,7 +57,7 @@ class Fork:
             evaluate.settle(request)
             evaluate.limit(request.get("memory"))
 
-            def tell(data: Report) -> None:
+            def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": evaluate.evaluate(request, tell, self.threads)})
@@ -93,7 +93,7 @@ class Forked:
         return self._code
 
 
-class _Prepared(NamedTuple):
+class _PreparedInterpreter(NamedTuple):
     """An interpreter that waits for its query, and the variables that it was started with."""
 
     env: dict[str, str]
@@ -105,13 +105,13 @@ class Spawn:
     """Start fresh interpreters (`fresh.py`). One can be got ready ahead: importing torch is most of a short query."""
 
     def __init__(self) -> None:
-        self._ready: _Prepared | None = None
+        self._ready: _PreparedInterpreter | None = None
 
     def prepare(self, env: Mapping[str, str]) -> None:
         """Start an interpreter that imports torch, with `env` on top of this process's environment, and waits."""
         self._ready = self._prepared(env)
 
-    def _prepared(self, env: Mapping[str, str]) -> _Prepared:
+    def _prepared(self, env: Mapping[str, str]) -> _PreparedInterpreter:
         self._discard()
         mine, its = socket.socketpair()
         with its:
@@ -123,7 +123,7 @@ class Spawn:
                 pass_fds=(its.fileno(),),
                 start_new_session=True,
             )
-        return _Prepared(dict(env), process, mine)
+        return _PreparedInterpreter(dict(env), process, mine)
 
     def waiting(self) -> set[int]:
         """Like `Fork`."""

@@ -13,7 +13,7 @@ import socket
 import sys
 import traceback
 
-from repro_probe.protocol.queries import Query, Report
+from repro_probe.protocol.queries import Query, QueryReport
 from repro_probe.query import evaluate
 from repro_probe.server import children, vec_isa
 from repro_probe.server.whole_files import build_whole
@@ -55,7 +55,7 @@ def _answer(request: Query, pipe: int) -> None:
     evaluate.settle(request)
     evaluate.limit(None if torch.cuda.is_available() else request.get("memory"))
 
-    def tell(data: Report) -> None:
+    def tell(data: QueryReport) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")
 
     reply = evaluate.evaluate(request, tell)

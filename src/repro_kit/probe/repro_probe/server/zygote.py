@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Union, cast
 
 from repro_probe.change import subsystem_switches
-from repro_probe.common.describe import describe_fault
-from repro_probe.protocol.queries import Answer, Query, QueryPhase, Ready, Reply
+from repro_probe.common.describe_exception import describe_fault
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, ServerReady
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.server.warm import import_torch
@@ -45,7 +45,7 @@ class Child:
         self.started = time.monotonic()
         self.deadline = self.started + request["timeout"]
         self.phase: QueryPhase | None = None
-        self.reply: Answer | None = None
+        self.reply: QueryAnswer | None = None
         self.timed_out = False
         self._unread = bytearray()
         self.pipe, write_end = os.pipe()
@@ -216,7 +216,7 @@ class Server:
         strays.end(others, child.scratch if self.children else None)
         return child.finish()
 
-    def _tell(self, reply: Reply | Ready) -> None:
+    def _tell(self, reply: Reply | ServerReady) -> None:
         write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 

@@ -17,7 +17,7 @@ from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Switch
-from repro_kit.probe.repro_probe.protocol.queries import Application, Levers, Query, QueryMode, Reply, Until
+from repro_kit.probe.repro_probe.protocol.queries import Application, Capabilities, Query, QueryMode, Reply, Until
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class ProgramOracle:
         found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(found)
 
-    def levers(self) -> Levers:
+    def levers(self) -> Capabilities:
         """What this torch lets one switch from outside; empty when it does not answer."""
         reply = dict(self._replies([self._request("levers", "", None, _LEVERS)]))[0]
         return reply.get("levers") or {}

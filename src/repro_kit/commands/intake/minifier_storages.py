@@ -49,7 +49,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
     ]
     target.mkdir(parents=True, exist_ok=True)
     done = kept.run(
-        [python, "-m", "repro_probe.query.storages"],
+        [python, "-m", "repro_probe.query.unpack_storages"],
         input=json.dumps(asked),
         env={**os.environ, "PYTHONPATH": str(PROBE)},
         timeout=_SECONDS,

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from repro_probe.common import names
-from repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
 
 
-class Program:
+class LoadedProgram:
     """A program's `graph` and `calls`, and the recipe to run them with."""
 
     def __init__(self, namespace: dict[str, Any], recipe: RecipeData) -> None:
@@ -83,7 +83,7 @@ class Program:
             yield
 
 
-def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | None = None) -> Program:
+def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | None = None) -> LoadedProgram:
     """Execute `text` as a module and return its Program; raises what the text raises.
 
     `prepare(recipe)` is called before anything is executed but the RECIPE itself.
@@ -98,7 +98,7 @@ def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | 
     module.__file__ = path
     sys.modules[module.__name__] = module
     exec(code, module.__dict__)
-    return Program(module.__dict__, whole)
+    return LoadedProgram(module.__dict__, whole)
 
 
 def recipe_of(text: str) -> dict[str, Any]:

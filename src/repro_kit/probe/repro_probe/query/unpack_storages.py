@@ -1,4 +1,4 @@
-"""``python -m repro_probe.query.storages``: storages that PyTorch's minifier kept, as tensors that a program loads.
+"""``python -m repro_probe.query.unpack_storages``: write the storages that PyTorch's minifier kept as tensor files.
 
 On stdin a JSON list of ``{"storage": path, "dtype": "torch.float32", "sizes": [2, 3], "target": path}``. They are
 written by ``ContentStoreWriter`` (torch/utils/_content_store.py).

@@ -1,6 +1,6 @@
 """The orders of a run for the probe: a file that only the user can read, locked while the run lasts.
 
-`probe/repro_probe/common/orders.py` reads it, and says why variables alone do not count.
+`probe/repro_probe/common/read_orders.py` reads it, and says why variables alone do not count.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from repro_kit.errors import UsageError
-from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, PREFIX, Options, Orders, RunMode
+from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, PREFIX, Orders, ProbeOptions, RunMode
 
 #: The descriptor that holds the lock, for each file of orders in force.
 _locks: dict[str, int] = {}
 
 
-def give(directory: Path, mode: RunMode, options: Options) -> dict[str, str]:
+def give(directory: Path, mode: RunMode, options: ProbeOptions) -> dict[str, str]:
     """Write the orders of a run whose findings go to `directory`; the variables that make the probe follow them.
 
     They are in force until `in_force` of these variables ends, or this process does.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from repro_kit.case.case import Subject
 from repro_kit.model.torch_config import module_of, qualified
-from repro_kit.probe.repro_probe.protocol.orders import Options, Override, RunMode
-from repro_kit.runner import orders
+from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions, RunMode
+from repro_kit.runner import write_orders
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import scratch
@@ -59,13 +59,13 @@ def probe_environment(
     Stacks are dumped shortly before `timeout` seconds from now.
     """
     deadline = time.time() + timeout - dump_before(timeout)
-    options: Options = {"deadline": deadline, **override} if override else {"deadline": deadline}
+    options: ProbeOptions = {"deadline": deadline, **override} if override else {"deadline": deadline}
     directory.mkdir(parents=True, exist_ok=True)
     before = env.get("PYTHONPATH")
     return {
-        **orders.without(env),
+        **write_orders.without(env),
         "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
-        **orders.give(directory, mode, options),
+        **write_orders.give(directory, mode, options),
     }
 
 

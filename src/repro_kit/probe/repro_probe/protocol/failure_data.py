@@ -39,7 +39,7 @@ class DifferenceData(DifferenceBase, total=False):
     exact: bool  # of integers or booleans
 
 
-class Comparison(TypedDict, total=False):
+class ComparisonData(TypedDict, total=False):
     """What a second look at a difference says."""
 
     difference: DifferenceData | None

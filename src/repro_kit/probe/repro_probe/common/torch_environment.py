@@ -1,4 +1,4 @@
-"""What torch says about itself: ``python -m repro_probe.common.environment`` prints it as JSON."""
+"""What torch says about itself: ``python -m repro_probe.common.torch_environment`` prints it as JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import platform
 import sys
 from typing import Any
 
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import Settings
 from repro_probe.protocol.programs import EnvironmentData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 #: Set by repro-kit or by torch for one run only.
 _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "dynamo.debug_dir_root"}

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import COMPILED
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 Fix = Callable[[Any, str, object], None]
 
@@ -20,14 +20,14 @@ _BORDERS = (
 )
 
 
-def install(place: Place, fix: Fix) -> None:
+def install(place: FindingsDirectory, fix: Fix) -> None:
     """Switch Dynamo off from inside, for good (`fix`), and watch the compiler's borders."""
     when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
     for name, cls, method in _BORDERS:
         when_imported(name, functools.partial(_watch, place=place, cls=cls, method=method))
 
 
-def _watch(module: Any, place: Place, cls: str, method: str) -> None:
+def _watch(module: Any, place: FindingsDirectory, cls: str, method: str) -> None:
     owner = getattr(module, cls)
     original = getattr(owner, method)
 

@@ -26,7 +26,7 @@ from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 
 @dataclass(frozen=True)
-class Process:
+class TorchProcess:
     """A process of the run that imported torch."""
 
     pid: int
@@ -38,7 +38,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Uncaught:
+class UncaughtException:
     """An exception that ended a process or a thread."""
 
     pid: int
@@ -54,8 +54,8 @@ class Uncaught:
 class Findings:
     """All of it; each tuple in order of time."""
 
-    processes: tuple[Process, ...] = ()
-    exceptions: tuple[Uncaught, ...] = ()
+    processes: tuple[TorchProcess, ...] = ()
+    exceptions: tuple[UncaughtException, ...] = ()
     stacks: tuple[str, ...] = ()  # faulthandler's text, one a process that crashed or hung
     config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
     threads: int | None = None
@@ -107,7 +107,7 @@ class _Raised:
 def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
     problems: list[str] = []
-    hellos = [process for _, process in read_files(directory, HELLO, Process, problems)]
+    hellos = [process for _, process in read_files(directory, HELLO, TorchProcess, problems)]
     goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
     measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
     first = next(iter(goodbyes), _Goodbye())
@@ -129,10 +129,10 @@ def read_findings(directory: Path) -> Findings:
     )
 
 
-def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
+def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtException]:
     for name in (EXCEPTION, THREAD_EXCEPTION):
         for path, raised in read_files(directory, name, _Raised, problems):
-            yield Uncaught(
+            yield UncaughtException(
                 process_of(path),
                 raised.time,
                 raised.exceptions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repro_probe.protocol.recipe import RecipeData
+from repro_probe.protocol.recipe_data import RecipeData
 
 #: torch.testing's defaults (torch/testing/_comparison.py), (rtol, atol).
 _TOLERANCES = {

@@ -13,7 +13,7 @@ _LIBRARY = "libtorch"  # among what a process with torch has mapped
 _TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # that boot.py leaves alone too
 
 
-class Unseen:
+class ProcessesWithoutProbe:
     """Looks at the processes below this one while a run is under way (`look` is for the launcher's `on_tick`).
 
     Only Linux shows what another process has loaded; elsewhere none is seen.

@@ -6,13 +6,13 @@ import json
 import os
 
 from repro_probe.protocol.findings import finding
-from repro_probe.protocol.orders import Options
+from repro_probe.protocol.orders import ProbeOptions
 
 
-class Place:
+class FindingsDirectory:
     """The directory of this run's findings, and the options of the mode."""
 
-    def __init__(self, directory: str, options: Options) -> None:
+    def __init__(self, directory: str, options: ProbeOptions) -> None:
         self.directory = directory
         self.options = options
 

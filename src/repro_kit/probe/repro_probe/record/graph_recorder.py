@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change.override import compile_settings, is_users
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.protocol.findings import EVENTS, INPUTS
-from repro_probe.protocol.graphs import GRAPH, Event, EventName, GraphData
+from repro_probe.protocol.graph_data import GRAPH, EventName, GraphData, GraphEvent
 from repro_probe.record.memory import Memory
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ _LIMIT = 2 << 30  # bytes of tensor values in one process
 _LATER = 8  # calls after the first may take one part in so many of the limit
 
 
-def install(place: Place) -> None:
+def install(place: FindingsDirectory) -> None:
     """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
     recorder = record_graphs(place)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
 
 
-def record_graphs(place: Place) -> Recorder:
+def record_graphs(place: FindingsDirectory) -> GraphRecorder:
     """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
-    recorder = Recorder(place, place.options.get("limit", _LIMIT))
+    recorder = GraphRecorder(place, place.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
     return recorder
 
 
-def _note_compile(torch: Any, recorder: Recorder) -> None:
+def _note_compile(torch: Any, recorder: GraphRecorder) -> None:
     """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
     compile_ = torch.compile
 
@@ -60,7 +60,7 @@ def _note_compile(torch: Any, recorder: Recorder) -> None:
     torch.compile = compile
 
 
-def hook(module: Any, recorder: Recorder) -> None:
+def hook(module: Any, recorder: GraphRecorder) -> None:
     """Tell `recorder` of every graph that passes Dynamo's border."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
@@ -80,10 +80,10 @@ def hook(module: Any, recorder: Recorder) -> None:
     cls.call_user_compiler = call_user_compiler
 
 
-class Recorder:
+class GraphRecorder:
     """Writes graphs to directories of their own and events, in order, to one file per process."""
 
-    def __init__(self, place: Place | Memory, limit: int = _LIMIT) -> None:
+    def __init__(self, place: FindingsDirectory | Memory, limit: int = _LIMIT) -> None:
         self.place = place
         self.limit = limit  # bytes of tensor values that are kept
         self.lock = threading.Lock()
@@ -95,13 +95,13 @@ class Recorder:
 
     def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         """Append one line to the events of this process."""
-        event = cast(Event, {"event": name, "graph": graph, "time": time.time(), **more})
+        event = cast(GraphEvent, {"event": name, "graph": graph, "time": time.time(), **more})
         with self.lock:
             self.place.append(EVENTS, json.dumps(event, default=repr))
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         """Note an exception of a graph."""
-        from repro_probe.common.describe import describe_exception
+        from repro_probe.common.describe_exception import describe_exception
 
         self.event(name, graph, exceptions=describe_exception(error))
 

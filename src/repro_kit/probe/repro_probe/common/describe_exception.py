@@ -7,7 +7,7 @@ import re
 from types import TracebackType
 from typing import Any
 
-from repro_probe.protocol.failures import FrameData, LinkData
+from repro_probe.protocol.failure_data import FrameData, LinkData
 
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 

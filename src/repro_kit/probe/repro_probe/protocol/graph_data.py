@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from .failures import LinkData
+from .failure_data import LinkData
 from .findings import Settings
-from .recipe import AutocastData, GradMode
+from .recipe_data import AutocastData, GradMode
 
 GRAPH = "graph"  # the name of a file, with the number of the graph behind it
 
@@ -91,7 +91,7 @@ class EventBase(TypedDict):
     time: float
 
 
-class Event(EventBase, total=False):
+class GraphEvent(EventBase, total=False):
     """One line of events: what happened to which graph."""
 
     settings: CompileSettings
