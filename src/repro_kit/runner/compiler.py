@@ -28,21 +28,23 @@ def probes(python: str) -> Path | None:
     it forks).
     """
     key = hashlib.sha256("\0".join([os.path.abspath(python), platform.node()]).encode()).hexdigest()[:16]  # noqa: PTH100
-    place = _root() / key
+    directory = _root() / key
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        os.utime(place)
+        directory.mkdir(parents=True, exist_ok=True)
+        os.utime(directory)
     except OSError:
         return None
-    _remove_unused(place.parent)
-    return place if os.access(place, os.W_OK) else None
+    _remove_unused(directory.parent)
+    return directory if os.access(directory, os.W_OK) else None
 
 
 def give_probes(python: str, cache: Path) -> None:
     """Copy what is known into an Inductor cache directory that is empty otherwise."""
-    known = probes(python)
-    for source in sorted(known.glob("??/*.so")) if known else ():  # others are in the making, and appear whole
-        target = cache / source.relative_to(known or source)
+    probe_directory = probes(python)
+    for source in (
+        sorted(probe_directory.glob("??/*.so")) if probe_directory else ()
+    ):  # others are in the making, and appear whole
+        target = cache / source.relative_to(probe_directory or source)
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # another repro-kit may be removing it
             shutil.copy2(source, target)
@@ -54,13 +56,13 @@ def give_headers(temporary: Path) -> None:
     Inductor keeps them there, whatever its cache directory is (torch/_inductor/codecache.py). They are linked one by
     one: a run that is killed while it writes another leaves no half of it to anybody else.
     """
-    known = _headers(Path(tempfile.gettempdir()))
-    given = _headers(temporary)
-    for file in sorted(known.glob("*.h*")):
+    shared_headers = _headers(Path(tempfile.gettempdir()))
+    run_headers = _headers(temporary)
+    for file in sorted(shared_headers.glob("*.h*")):
         with suppress(OSError):  # gone, or on another device: it is only slower then
             if time.time() - file.stat().st_mtime > _WRITTEN:
-                given.mkdir(parents=True, exist_ok=True)
-                os.link(file, given / file.name)
+                run_headers.mkdir(parents=True, exist_ok=True)
+                os.link(file, run_headers / file.name)
 
 
 def _headers(temporary: Path) -> Path:

@@ -28,17 +28,17 @@ def main(descriptor: int) -> None:
     """The guard: start the watcher, wait for its end, end what it has left."""
     repro_kit = os.getppid()
     os.set_inheritable(descriptor, False)
-    line = socket.socket(fileno=descriptor)
-    order = _receive(line)
+    connection = socket.socket(fileno=descriptor)
+    order = _receive(connection)
     if order is None:
         return
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    watched, held = os.pipe()
+    watched_read, watched_write = os.pipe()
     watcher = os.fork()
     if watcher == 0:
-        os.close(held)
-        _watch(order, line, watched)
-    line.close()
+        os.close(watched_write)
+        _watch(order, connection, watched_read)
+    connection.close()
     _let_go()
     os.waitpid(watcher, 0)
     end_descendants()
@@ -54,11 +54,11 @@ def _clear_up(scratch: list[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _receive(line: socket.socket) -> dict[str, Any] | None:
+def _receive(connection: socket.socket) -> dict[str, Any] | None:
     """The order, preceded by its length; None when repro-kit has ended before it was whole."""
     data = b""
     while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "big"):
-        piece = line.recv(1 << 16)
+        piece = connection.recv(1 << 16)
         if not piece:
             return None
         data += piece
@@ -66,21 +66,21 @@ def _receive(line: socket.socket) -> dict[str, Any] | None:
     return order
 
 
-def _watch(order: dict[str, Any], line: socket.socket, guard: int) -> NoReturn:
+def _watch(order: dict[str, Any], connection: socket.socket, guard: int) -> NoReturn:
     """The watcher's whole life: run the command as ordered, end it and all its descendants, report."""
     try:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         woken = _wake_at_exits()
         pid, problem = _start(order)
         _let_go()
-        report = {"problem": problem} if problem else _keep(pid, order, line.fileno(), guard, woken)
+        report = {"problem": problem} if problem else _keep(pid, order, connection.fileno(), guard, woken)
         end_descendants(pid)
     except BaseException as error:
         report = {"problem": (0, f"{type(error).__name__}: {error}")}
         end_descendants()
     try:
         if report is not None:
-            line.sendall(marshal.dumps(report))
+            connection.sendall(marshal.dumps(report))
     finally:
         os._exit(0)  # also when repro-kit has ended, and nobody reads it
 
@@ -105,7 +105,7 @@ def _let_go() -> None:
 
 def _start(order: dict[str, Any]) -> tuple[int, tuple[int, str] | None]:
     """Start the command in a session of its own; its process, or what is wrong with it (errno, text)."""
-    failed, fails = os.pipe()
+    problem_read, problem_write = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -121,15 +121,15 @@ def _start(order: dict[str, Any]) -> tuple[int, tuple[int, str] | None]:
             os.chdir(order["cwd"])
             os.execvpe(order["argv"][0], order["argv"], order["env"])
         except OSError as error:
-            os.write(fails, marshal.dumps((error.errno or 0, error.strerror or str(error))))
+            os.write(problem_write, marshal.dumps((error.errno or 0, error.strerror or str(error))))
         except BaseException as error:
-            os.write(fails, marshal.dumps((0, str(error))))
+            os.write(problem_write, marshal.dumps((0, str(error))))
         finally:
             os._exit(127)
-    os.close(fails)
-    with os.fdopen(failed, "rb") as file:
-        told = file.read()
-    return pid, marshal.loads(told) if told else None
+    os.close(problem_write)
+    with os.fdopen(problem_read, "rb") as file:
+        problem = file.read()
+    return pid, marshal.loads(problem) if problem else None
 
 
 def _limit_files(size: int | None) -> None:
@@ -140,14 +140,14 @@ def _limit_files(size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _keep(pid: int, order: dict[str, Any], line: int, guard: int, woken: int) -> dict[str, Any] | None:
+def _keep(pid: int, order: dict[str, Any], connection: int, guard: int, woken: int) -> dict[str, Any] | None:
     """Wait until the command ends or exceeds a limit; None when it is not wanted any more, or the guard is gone."""
     started = time.monotonic()
     timeout, limit = order["timeout"], order["memory"]
     status: int | None = None
     peak, over, timed_out = 0, False, False
     events = select.poll()
-    for descriptor in (line, guard, woken):
+    for descriptor in (connection, guard, woken):
         events.register(descriptor, select.POLLIN)
     while status is None:
         if order["measure"]:
@@ -160,7 +160,7 @@ def _keep(pid: int, order: dict[str, Any], line: int, guard: int, woken: int) ->
         waits = [seconds for seconds in (left, _SAMPLE if order["measure"] else None) if seconds is not None]
         ready = {descriptor for descriptor, _ in events.poll(min(waits) * 1000 if waits else None)}
         status = _reap(pid)
-        if status is None and ready & {line, guard}:
+        if status is None and ready & {connection, guard}:
             return None
         if woken in ready:
             os.read(woken, 1 << 16)
@@ -226,14 +226,14 @@ def _reap_ended() -> bool:
 
 def _descendants() -> list[int]:
     """Every process below this one."""
-    found: list[int] = []
+    descendants: list[int] = []
     below = _lookup()
     waiting = below(os.getpid())
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
+        descendants.append(pid)
         waiting += below(pid)
-    return found
+    return descendants
 
 
 def _lookup() -> Any:
@@ -241,19 +241,19 @@ def _lookup() -> Any:
     if os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
         return _listed_children
     table = _all_parents()
-    return lambda parent: [pid for pid, its in table.items() if its == parent]
+    return lambda parent: [pid for pid, parent_of_pid in table.items() if parent_of_pid == parent]
 
 
 def _listed_children(pid: int) -> list[int]:
     """What the kernel lists as the children of each thread of `pid`."""
-    found: list[int] = []
+    children: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                found += map(int, file.read().split())
+                children += map(int, file.read().split())
     except OSError:  # it ended meanwhile
-        return found
-    return found
+        return children
+    return children
 
 
 def _all_parents() -> dict[int, int]:

@@ -64,14 +64,14 @@ class KeptCommand:
         """Start it; with `measure` its memory is looked at, which a memory limit needs."""
         limits = limits or Limits()
         self._told, self._ended = b"", False
-        self._line, theirs = socket.socketpair()
-        with theirs:
+        self._line, keeper_end = socket.socketpair()
+        with keeper_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(_KEEPER), str(keeper_end.fileno())],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(keeper_end.fileno(),),
                 start_new_session=True,  # Ctrl-C is for repro-kit, which ends the command
             )
         order = marshal.dumps(
@@ -114,12 +114,12 @@ class KeptCommand:
         """How it ended. Raises OSError when it could not be started, KeeperDied when that is not known."""
         self.wait()
         try:
-            told: dict[str, Any] = marshal.loads(self._told)
+            report: dict[str, Any] = marshal.loads(self._told)
         except (EOFError, ValueError, TypeError):
             raise KeeperDied("the process that kept watch over the command was killed") from None
-        if "problem" in told:
-            raise OSError(*told["problem"])
-        return CommandReport(**told)
+        if "problem" in report:
+            raise OSError(*report["problem"])
+        return CommandReport(**report)
 
     def end(self) -> None:
         """End the command and all that descends from it, and wait until that is done."""

@@ -85,9 +85,9 @@ def launch(
     )
 
 
-def _is_full(place: Path) -> bool:
-    """Whether this user can write nothing more to the disk of `place`."""
-    disk = os.statvfs(place)
+def _is_full(directory: Path) -> bool:
+    """Whether this user can write nothing more to the disk of `directory`."""
+    disk = os.statvfs(directory)
     free = disk.f_bfree if os.getuid() == 0 else disk.f_bavail
     return disk.f_blocks > 0 and free * disk.f_frsize < _FULL
 

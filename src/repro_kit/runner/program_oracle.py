@@ -131,7 +131,7 @@ class ProgramOracle:
 
     def switched(
         self,
-        asked: Sequence[tuple[str, Switch | None]],
+        switched_texts: Sequence[tuple[str, Switch | None]],
         inputs: Path | None,
         *,
         timeout: float = 120.0,
@@ -142,10 +142,10 @@ class ProgramOracle:
         With None nothing is noted.
         """
         requests: list[Query] = [
-            {**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in asked
+            {**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in switched_texts
         ]
-        found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
-        return _in_order(found)
+        answers = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
+        return _in_order(answers)
 
     def levers(self) -> Capabilities:
         """What this torch lets one switch from outside; empty when it does not answer."""
@@ -241,11 +241,11 @@ def _verdict(reply: Reply) -> Verdict:
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 
-def _in_order(found: Iterator[tuple[int, T]]) -> Iterator[T]:
-    known: dict[int, T] = {}
-    at = 0
-    for index, answer in found:
-        known[index] = answer
-        while at in known:
-            yield known.pop(at)
-            at += 1
+def _in_order(numbered: Iterator[tuple[int, T]]) -> Iterator[T]:
+    waiting: dict[int, T] = {}
+    next_index = 0
+    for index, answer in numbered:
+        waiting[index] = answer
+        while next_index in waiting:
+            yield waiting.pop(next_index)
+            next_index += 1

@@ -45,15 +45,15 @@ class Recorded:
         """Numbers of graphs that an event points at: failed, or begun and not ended, or last to run backward."""
         events = [event for event in self.events if event.graph is not None]
         failed = [event.graph for event in events if event.event in ("compile-fail", "call-fail")]
-        open_: dict[tuple[str, int | None, int], int | None] = {}
+        unfinished: dict[tuple[str, int | None, int], int | None] = {}
         for event in events:
-            step, _, what = event.event.rpartition("-")
-            if what == "begin" and step != "backward":
-                open_[step, event.graph, event.call] = event.graph
-            elif what in ("end", "fail"):
-                open_.pop((step, event.graph, event.call), None)
+            step, _, stage = event.event.rpartition("-")
+            if stage == "begin" and step != "backward":
+                unfinished[step, event.graph, event.call] = event.graph
+            elif stage in ("end", "fail"):
+                unfinished.pop((step, event.graph, event.call), None)
         backward = [event.graph for event in events if event.event == "backward-begin"]
-        numbers = dict.fromkeys([*failed, *open_.values(), *reversed(backward)])
+        numbers = dict.fromkeys([*failed, *unfinished.values(), *reversed(backward)])
         return [number for number in numbers if number is not None]
 
     def calls_of(self, numbers: Iterable[int]) -> list[tuple[int, tuple[InputRecord, ...]]]:

@@ -25,9 +25,9 @@ def write_html(program: str, logs: Sequence[Path], directory: Path) -> None:
     Raises ReproKitError when it cannot.
     """
     for log in logs:
-        place = directory if len(logs) == 1 else directory / log.stem
-        place.parent.mkdir(parents=True, exist_ok=True)
-        argv = [program, str(log), "-o", str(place), "--overwrite", "--no-browser"]
+        pages = directory if len(logs) == 1 else directory / log.stem
+        pages.parent.mkdir(parents=True, exist_ok=True)
+        argv = [program, str(log), "-o", str(pages), "--overwrite", "--no-browser"]
         try:
             ran = kept.run(argv, timeout=_SECONDS)
         except OSError as error:

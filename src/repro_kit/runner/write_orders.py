@@ -57,8 +57,8 @@ def without(env: Mapping[str, str]) -> dict[str, str]:
 
 def _private_file(directory: Path) -> tuple[Path, int]:
     """A new file, locked, that nobody else can read; elsewhere where `directory` knows no locks or no rights."""
-    for place in (directory, Path(tempfile.gettempdir())):
-        path = place / ("orders.json" if place == directory else f"repro-kit-orders-{secrets.token_hex(8)}.json")
+    for parent in (directory, Path(tempfile.gettempdir())):
+        path = parent / ("orders.json" if parent == directory else f"repro-kit-orders-{secrets.token_hex(8)}.json")
         with suppress(OSError):
             path.unlink(missing_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR)

@@ -112,9 +112,9 @@ def as_json(report: BisectReport) -> dict[str, Any]:
     state, outcome = report.state, report.outcome
     named = state.range
 
-    def side(it: AnswerSide | None) -> Any:
-        url = it.build.url and without_credentials(it.build.url) if it else None
-        return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
+    def side(answer_side: AnswerSide | None) -> Any:
+        url = answer_side.build.url and without_credentials(answer_side.build.url) if answer_side else None
+        return {**to_data(answer_side.build), "url": url, "commit": answer_side.commit} if answer_side else None
 
     return {
         "answer": report.sentence,
@@ -161,11 +161,11 @@ def _sentence(report: BisectReport) -> str:
                 f"last one that {passes}."
             )
         case SearchEnding.NEW_IS_OLD:
-            what = "still fails" if state.find_fix else "passes"
-            return f"{old} {what}, so both ends are alike and there is nothing to find: try a newer one."
+            result = "still fails" if state.find_fix else "passes"
+            return f"{old} {result}, so both ends are alike and there is nothing to find: try a newer one."
         case SearchEnding.OLD_IS_NEW:
-            what = "passes" if state.find_fix else "already fails"
-            return f"{new} {what}, so both ends are alike and there is nothing to find: try an older one."
+            result = "passes" if state.find_fix else "already fails"
+            return f"{new} {result}, so both ends are alike and there is nothing to find: try an older one."
         case SearchEnding.NO_NEW_END | SearchEnding.NO_OLD_END:
             side = "newer" if outcome.ending is SearchEnding.NO_NEW_END else "older"
             return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."
@@ -188,6 +188,8 @@ def _notes(state: BisectState, outcome: SearchOutcome, old: AnswerSide | None, n
         notes.append(f"Not all newer builds are alike: {names} was judged like the older ones.")
     if old and new and old.commit and old.commit == new.commit:
         notes.append("Both builds were made from the same commit: look at what else changed between them.")
-    others = dict.fromkeys(it.other for it in state.current.values() if it.other and it.mark is not Mark.GOOD)
+    others = dict.fromkeys(
+        judgement.other for judgement in state.current.values() if judgement.other and judgement.mark is not Mark.GOOD
+    )
     notes += [f"Another failure was met, and does not count: {other}" for other in others]
     return notes

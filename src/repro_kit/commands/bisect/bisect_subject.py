@@ -33,14 +33,14 @@ _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 class BuildSubject:
     """What is run on each build, where its state goes by default, and what is known of its failure."""
 
-    what: str
+    description: str
     oracle: BuildOracle
-    place: Path
+    state_directory: Path
     signature: Signature | None = None
     python: str | None = None
     clues: Clues = field(default_factory=Clues)
-    hand: ManualRepro = field(default_factory=lambda: ManualRepro((), Path()))
-    foreign: bool = False  # a stranger's, which gets few variables
+    manual_repro: ManualRepro = field(default_factory=lambda: ManualRepro((), Path()))
+    untrusted: bool = False  # a stranger's, which gets few variables
 
 
 @contextmanager
@@ -57,11 +57,16 @@ def build_subject(
 
 def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
     """The same command, judged by a symptom."""
-    hand = subject.hand
+    manual_repro = subject.manual_repro
     oracle = SymptomOracle(
-        subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom, foreign=subject.foreign
+        subject.description,
+        manual_repro.words,
+        cwd=manual_repro.directory,
+        timeout=timeout,
+        symptom=symptom,
+        untrusted=subject.untrusted,
     )
-    return replace(subject, what=oracle.what, oracle=oracle, signature=oracle.signature)
+    return replace(subject, description=oracle.description, oracle=oracle, signature=oracle.signature)
 
 
 @contextmanager
@@ -105,7 +110,7 @@ def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
         ManualRepro(("python", REPRO), bundle.whole if own else directory, passing=own is None),
-        foreign=own is None,
+        untrusted=own is None,
     )
 
 
@@ -113,15 +118,17 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
     """A case that has no bundle yet: its command itself."""
     subject = case.file.subject
     words = ["python" if word == subject.python else word for word in command(subject)]
-    what = f"{' '.join(words)} in {subject.cwd}"
-    place = case.path / DIRECTORY
-    oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
-    hand = ManualRepro(tuple(words), Path(subject.cwd))
+    description = f"{' '.join(words)} in {subject.cwd}"
+    directory = case.path / DIRECTORY
+    oracle = CommandOracle(description, words, cwd=Path(subject.cwd), timeout=timeout)
+    manual_repro = ManualRepro(tuple(words), Path(subject.cwd))
     signature = case.file.signature
-    return BuildSubject(what, oracle, place, signature, subject.python, clues_of(signature, None, ""), hand)
+    return BuildSubject(
+        description, oracle, directory, signature, subject.python, clues_of(signature, None, ""), manual_repro
+    )
 
 
-def _command(words: Sequence[str], place: Path, timeout: float) -> BuildSubject:
-    what = " ".join(words)
-    oracle = CommandOracle(what, words, cwd=Path.cwd(), timeout=timeout)
-    return BuildSubject(what, oracle, place, hand=ManualRepro(tuple(words), Path.cwd()))
+def _command(words: Sequence[str], directory: Path, timeout: float) -> BuildSubject:
+    description = " ".join(words)
+    oracle = CommandOracle(description, words, cwd=Path.cwd(), timeout=timeout)
+    return BuildSubject(description, oracle, directory, manual_repro=ManualRepro(tuple(words), Path.cwd()))

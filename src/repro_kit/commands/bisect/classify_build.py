@@ -44,15 +44,15 @@ class JudgedBuild:
 
 def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> JudgedBuild:
     """Run the oracle until it fails with the signature, at most ``rules.repeats`` times."""
-    found = JudgedBuild(Mark.GOOD, "it passes")
+    judged = JudgedBuild(Mark.GOOD, "it passes")
     for number in range(rules.repeats):
         tick(f"run {number + 1} of up to {rules.repeats}" if rules.repeats > 1 else "run")
-        found = _added(found, _one(oracle.run(ready), rules))
-        if found.mark is Mark.BAD:
-            return _told(found)
-        if found.mark is Mark.SKIP and not found.other:
-            return found  # it cannot run here: nor will it the next time
-    return _told(found)
+        judged = _added(judged, _judge_run(oracle.run(ready), rules))
+        if judged.mark is Mark.BAD:
+            return _with_counts(judged)
+        if judged.mark is Mark.SKIP and not judged.other:
+            return judged  # it cannot run here: nor will it the next time
+    return _with_counts(judged)
 
 
 def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[JudgedBuild, Rules]:
@@ -61,68 +61,68 @@ def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str]
     A signature that is not known is taken from it. When it fails now and then, it is run more often, and the rate says
     how often the others must pass.
     """
-    found = JudgedBuild(Mark.GOOD, "it passes")
+    judged = JudgedBuild(Mark.GOOD, "it passes")
     wanted, settled = max(_VERIFY, rules.repeats), False
-    while found.runs < wanted:
-        tick(f"verifying, run {found.runs + 1} of {wanted}")
-        one = _one(oracle.run(ready), rules)
-        if one.mark is Mark.BAD and rules.signature is None and not rules.any_failure:
-            rules = replace(rules, signature=one.signature)
-        found = _added(found, one)
-        if one.mark is Mark.SKIP and not one.other:
-            return found, rules
-        if found.runs == wanted and 0 < found.failures < found.runs and not settled:
+    while judged.runs < wanted:
+        tick(f"verifying, run {judged.runs + 1} of {wanted}")
+        run = _judge_run(oracle.run(ready), rules)
+        if run.mark is Mark.BAD and rules.signature is None and not rules.any_failure:
+            rules = replace(rules, signature=run.signature)
+        judged = _added(judged, run)
+        if run.mark is Mark.SKIP and not run.other:
+            return judged, rules
+        if judged.runs == wanted and 0 < judged.failures < judged.runs and not settled:
             wanted, settled = max(wanted, _MEASURE), True
-    if found.failures:
-        rules = replace(rules, repeats=max(rules.repeats, repeats_for(found.failures, found.runs)))
-    return _told(found), rules
+    if judged.failures:
+        rules = replace(rules, repeats=max(rules.repeats, repeats_for(judged.failures, judged.runs)))
+    return _with_counts(judged), rules
 
 
-def _added(before: JudgedBuild, one: JudgedBuild) -> JudgedBuild:
+def _added(before: JudgedBuild, run: JudgedBuild) -> JudgedBuild:
     """Both together: bad if one of them is, else useless if one of them is."""
     order = (Mark.BAD, Mark.SKIP, Mark.GOOD)
-    leading = min((one, before), key=lambda it: order.index(it.mark))
+    leading = min((run, before), key=lambda judged: order.index(judged.mark))
     return replace(
         leading,
-        runs=before.runs + one.runs,
-        failures=before.failures + one.failures,
-        other=before.other or one.other,
-        seconds=before.seconds + one.seconds,
+        runs=before.runs + run.runs,
+        failures=before.failures + run.failures,
+        other=before.other or run.other,
+        seconds=before.seconds + run.seconds,
     )
 
 
-def _told(found: JudgedBuild) -> JudgedBuild:
-    if found.mark is Mark.GOOD and found.other:
-        return replace(found, reason=f"another failure, which counts as good: {found.other}")
-    if found.runs < 2:
-        return found
-    if found.mark is Mark.GOOD:
-        return replace(found, reason=f"it passes {found.runs} times of {found.runs}")
-    if found.mark is Mark.BAD:
-        return replace(found, reason=f"{found.reason} ({found.failures} of {found.runs} runs)")
-    return found
+def _with_counts(judged: JudgedBuild) -> JudgedBuild:
+    if judged.mark is Mark.GOOD and judged.other:
+        return replace(judged, reason=f"another failure, which counts as good: {judged.other}")
+    if judged.runs < 2:
+        return judged
+    if judged.mark is Mark.GOOD:
+        return replace(judged, reason=f"it passes {judged.runs} times of {judged.runs}")
+    if judged.mark is Mark.BAD:
+        return replace(judged, reason=f"{judged.reason} ({judged.failures} of {judged.runs} runs)")
+    return judged
 
 
-def _one(seen: BuildRun, rules: Rules) -> JudgedBuild:
+def _judge_run(run: BuildRun, rules: Rules) -> JudgedBuild:
     """What a single run says."""
-    signature, expected = seen.signature, rules.signature
-    told = signature.summary() if signature else seen.verdict.note
+    signature, expected = run.signature, rules.signature
+    failure = signature.summary() if signature else run.verdict.note
 
-    def found(mark: Mark, reason: str, other: str = "") -> JudgedBuild:
+    def judged(mark: Mark, reason: str, other: str = "") -> JudgedBuild:
         bad = mark is Mark.BAD
         return JudgedBuild(
-            mark, reason, 1, int(bad), other, seen.verdict.seconds, signature if bad else None, seen.output
+            mark, reason, 1, int(bad), other, run.verdict.seconds, signature if bad else None, run.output
         )
 
-    if seen.timed_out and not rules.any_failure:
+    if run.timed_out and not rules.any_failure:
         if expected is not None and expected.kind is Kind.TIMEOUT:
-            return found(Mark.BAD, f"it fails: {told}")
-        return found(rules.on_timeout, f"time-out ({seen.verdict.note}), counted as {rules.on_timeout}")
-    match outcome_of(seen.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):
+            return judged(Mark.BAD, f"it fails: {failure}")
+        return judged(rules.on_timeout, f"time-out ({run.verdict.note}), counted as {rules.on_timeout}")
+    match outcome_of(run.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):
         case RunOutcome.PASSES:
-            return found(Mark.GOOD, "it passes")
+            return judged(Mark.GOOD, "it passes")
         case RunOutcome.FAILS_ALIKE:
-            return found(Mark.BAD, f"it fails: {told}")
+            return judged(Mark.BAD, f"it fails: {failure}")
         case RunOutcome.FAILS_OTHERWISE:
-            return found(rules.others, f"another failure: {told}", told)
-    return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")
+            return judged(rules.others, f"another failure: {failure}", failure)
+    return judged(Mark.SKIP, f"it cannot run: {failure}" if failure else "it cannot run")

@@ -26,10 +26,10 @@ class Bisection:
     """One search, its state in the directory `place`."""
 
     def __init__(
-        self, place: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
+        self, directory: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
     ) -> None:
         self.state = state
-        self._place = place
+        self._directory = directory
         self._source = source
         self._oracle = oracle
         self._rules = replace(rules, signature=state.signature, repeats=max(rules.repeats, state.repeats))
@@ -37,7 +37,7 @@ class Bisection:
 
     def run(self) -> SearchOutcome:
         """Judge builds until the answer is known. Interrupted, it goes on from the same place the next time."""
-        write_state(self._place, self.state)
+        write_state(self._directory, self.state)
         try:
             while isinstance(step := next_step(self.state.question, self.state.marks), JudgeNext):
                 self._judge(self.state.range[step.index], step)
@@ -58,7 +58,7 @@ class Bisection:
                 overhead_seconds=max(took - judgement.install_seconds - judgement.oracle_seconds, 0.0),
             )
             self.state = self.state.with_judgement(judgement)
-            write_state(self._place, self.state)
+            write_state(self._directory, self.state)
             self._ui.done(f"{build.shown}: {judgement.mark.upper()}, {judgement.reason} ({self._left()})")
 
     def _looked_at(self, build: Build) -> Judgement:
@@ -69,22 +69,22 @@ class Bisection:
                 installed = time.monotonic() - started
                 self.state = replace(self.state, repository=ready.repository or self.state.repository)
                 with self._fetched_meanwhile():
-                    found = self._found(build, ready)
+                    judged = self._found(build, ready)
         except UnusableError as error:
             took = time.monotonic() - started
             return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
-        write_atomic(self._place / "logs" / f"{file_name(build.name)}.txt", found.output.encode())
+        write_atomic(self._directory / "logs" / f"{file_name(build.name)}.txt", judged.output.encode())
         return Judgement(
             build.name,
-            found.mark,
-            found.reason,
-            runs=found.runs,
-            failures=found.failures,
-            other=found.other,
+            judged.mark,
+            judged.reason,
+            runs=judged.runs,
+            failures=judged.failures,
+            other=judged.other,
             version=ready.version,
             commit=ready.commit,
             install_seconds=installed,
-            oracle_seconds=found.seconds,
+            oracle_seconds=judged.seconds,
         )
 
     def _found(self, build: Build, ready: Ready) -> JudgedBuild:
@@ -93,12 +93,12 @@ class Bisection:
 
         if Mark.BAD in self.state.marks.values():
             return judge(self._oracle, ready, self._rules, tick)
-        found, self._rules = verify(self._oracle, ready, self._rules, tick)
-        flaky = f"{found.failures} of {found.runs} runs" if 0 < found.failures < found.runs else ""
+        judged, self._rules = verify(self._oracle, ready, self._rules, tick)
+        flaky = f"{judged.failures} of {judged.runs} runs" if 0 < judged.failures < judged.runs else ""
         self.state = replace(
             self.state, signature=self._rules.signature, repeats=self._rules.repeats, flaky=flaky or self.state.flaky
         )
-        return found
+        return judged
 
     @contextmanager
     def _fetched_meanwhile(self) -> Iterator[None]:
@@ -113,17 +113,17 @@ class Bisection:
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
             return "no step left"
-        known = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
-        time_left = f", {_duration(steps * sum(known) / len(known))}" if known else ""
+        judged = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
+        time_left = f", {_duration(steps * sum(judged) / len(judged))}" if judged else ""
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"
 
 
-def make_place(place: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Make the directory that results go to. Raises ReproKitError when that cannot be."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
+        raise UsageError(f"Cannot make the directory {directory}: {error.strerror}; use another --output.") from error
 
 
 def _duration(seconds: float) -> str:

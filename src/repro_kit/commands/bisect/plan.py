@@ -39,56 +39,61 @@ class SearchRequest:
 
 
 def plan(
-    axis: PackageEnds, ask: SearchRequest, where: BuildSelection, target: Target, place: Path, known: BisectState | None
+    axis: PackageEnds,
+    search: SearchRequest,
+    selection: BuildSelection,
+    target: Target,
+    directory: Path,
+    saved: BisectState | None,
 ) -> tuple[BisectState, BuildSource]:
     """The state to go on from, and the source of its builds.
 
     A state that is there already is gone on from when it is about the same question; builds are listed anew only where
     an end is not among the known ones. Raises ReproKitError when it is about another one, or an end names no build.
     """
-    axis = _settled(axis, known, ask)
-    where = settle_source(axis, where, target)
-    if where.clone:
-        axis = _as_commits(axis, where.clone)
-    elif len(where.pythons) > 1:
-        axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
-    kind = "fix" if ask.find_fix else "first failure"
-    about = "; ".join([ask.subject, axis.package, source_in_words(axis, where), kind, *built_beside(where)])
-    if known is not None and known.about != about:
+    axis = _settled(axis, saved, search)
+    selection = settle_source(axis, selection, target)
+    if selection.clone:
+        axis = _as_commits(axis, selection.clone)
+    elif len(selection.pythons) > 1:
+        axis = _as_interpreters(axis, selection.pythons, find_fix=search.find_fix)
+    goal = "fix" if search.find_fix else "first failure"
+    about = "; ".join([search.subject, axis.package, source_in_words(axis, selection), goal, *built_beside(selection)])
+    if saved is not None and saved.about != about:
         raise UsageError(
-            f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
+            f"{directory} is about another question ({saved.about}); start anew with --fresh, or use another --output."
         )
-    source = open_source(axis, where, target, place, find_fix=ask.find_fix, state=known)
+    source = open_source(axis, selection, target, directory, find_fix=search.find_fix, state=saved)
     state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
         axis.package,
         source.description,
-        ask.subject,
-        find_fix=ask.find_fix,
-        patience=ask.patience,
-        signature=ask.signature,
-        command=ask.command,
+        search.subject,
+        find_fix=search.find_fix,
+        patience=search.patience,
+        signature=search.signature,
+        command=search.command,
     )
-    if known is not None:
+    if saved is not None:
         state = replace(
             state,
-            judgements=known.judgements,
-            signature=known.signature or ask.signature,
-            repeats=known.repeats,
-            flaky=known.flaky,
-            repository=known.repository,
-            reference=known.reference,
+            judgements=saved.judgements,
+            signature=saved.signature or search.signature,
+            repeats=saved.repeats,
+            flaky=saved.flaky,
+            repository=saved.repository,
+            reference=saved.reference,
         )
     return _with_ends(state, axis), source
 
 
-def _settled(axis: PackageEnds, known: BisectState | None, ask: SearchRequest) -> PackageEnds:
+def _settled(axis: PackageEnds, saved: BisectState | None, ask: SearchRequest) -> PackageEnds:
     """The ends as they were, where the command line leaves them open."""
-    if known is None:
+    if saved is None:
         return axis
-    return replace(axis, good=axis.good or known.good, bad=axis.bad or known.bad)
+    return replace(axis, good=axis.good or saved.good, bad=axis.bad or saved.bad)
 
 
 def _as_commits(axis: PackageEnds, clone: Path) -> PackageEnds:
@@ -152,9 +157,11 @@ def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectStat
             build = state.builds[position(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise UsageError(f"--mark: {error}.") from error
-        known = state.current.get(build)
+        judgement = state.current.get(build)
         if mark == "forget":
             state = state.without(build)
-        elif known is None or not known.by_hand or known.mark != mark:  # the same command may go on from here
+        elif (
+            judgement is None or not judgement.by_hand or judgement.mark != mark
+        ):  # the same command may go on from here
             state = state.with_judgement(Judgement(build, Mark(mark), "marked by hand", by_hand=True, at=now))
     return state

@@ -34,7 +34,7 @@ class BisectRequest:
     marks: tuple[str, ...] = ()  # verdicts set by hand, "BUILD=MARK"
     log: bool = False  # show what was judged, and run nothing
     repo: Path | None = None  # clone whose commits are ranked
-    place: Path | None = None  # where the state goes; None: the subject says
+    directory: Path | None = None  # where the state goes; None: the subject says
     fresh: bool = False  # forget what was judged
 
 

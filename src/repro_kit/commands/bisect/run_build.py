@@ -41,7 +41,7 @@ class BuildRun:
 class BuildOracle(Protocol):
     """Runs something on a build."""
 
-    what: str  # in words, with a verb: "repro.py of train.repro.zip"
+    description: str  # in words, with a verb: "repro.py of train.repro.zip"
 
     def run(self, ready: Ready) -> BuildRun:
         """One run."""
@@ -51,8 +51,8 @@ class BuildOracle(Protocol):
 class ReproOracle:
     """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
 
-    def __init__(self, what: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
-        self.what = what
+    def __init__(self, description: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
+        self.description = description
         self._limits = limits
         self._directory = directory
         self._timeout = timeout
@@ -70,12 +70,14 @@ class CommandOracle:
     """A command, judged by its exit status: 0 passes, 125 cannot run, 124 timed out, anything else fails.
 
     The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
-    `foreign`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
+    `untrusted`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
     """
 
-    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, foreign: bool = False) -> None:
-        self.what = what
-        self._foreign = foreign
+    def __init__(
+        self, description: str, argv: Sequence[str], *, cwd: Path, timeout: float, untrusted: bool = False
+    ) -> None:
+        self.description = description
+        self._untrusted = untrusted
         self._argv = tuple(argv)
         self._cwd = cwd
         self.timeout = timeout
@@ -86,16 +88,16 @@ class CommandOracle:
         if ready.cwd is not None:
             self._carry(ready.cwd)
         with (
-            scratch() as place,
-            private_caches(place, ready.python) as caches,
+            scratch() as directory,
+            private_caches(directory, ready.python) as caches,
         ):
-            out, err = place / "stdout.txt", place / "stderr.txt"
-            limits = limits_of() if self._foreign else None
+            out, err = directory / "stdout.txt", directory / "stderr.txt"
+            limits = limits_of() if self._untrusted else None
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
                 env=self.environment(
-                    {**self._variables(place), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place
+                    {**self._variables(directory), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, directory
                 ),
                 timeout=self.timeout,
                 stdout=out,
@@ -104,19 +106,19 @@ class CommandOracle:
                 file_size=limits.file if limits else None,
             )
             output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
-            return self.seen(run, output, place)
+            return self.seen(run, output, directory)
 
-    def _variables(self, place: Path) -> dict[str, str]:
-        if not self._foreign:
+    def _variables(self, directory: Path) -> dict[str, str]:
+        if not self._untrusted:
             return dict(os.environ)
-        (place / "home").mkdir()
-        return environment_for(os.environ, place / "home")
+        (directory / "home").mkdir()
+        return environment_for(os.environ, directory / "home")
 
-    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
-        """The variables of the run; `place` is a directory that is there as long as it is looked at."""
+    def environment(self, env: dict[str, str], directory: Path) -> dict[str, str]:
+        """The variables of the run; `directory` is a directory that is there as long as it is looked at."""
         return env
 
-    def seen(self, run: Run, output: str, place: Path) -> BuildRun:
+    def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
         """What the run shows."""
         return read(run, output)
 

@@ -28,25 +28,32 @@ _GOOD = {"backend": "good"}  # the baseline "good", as `parse_symptom` reads it
 def build_symptom(text: str) -> Symptom:
     """The symptom that `text` names; a ratio is to the good end. Raises ReproKitError for what is none."""
     try:
-        found = parse_symptom(text)
+        symptom = parse_symptom(text)
     except ReproKitError:
         if "@" in text or not text.rstrip().endswith("x"):
             raise
-        found = parse_symptom(f"{text}@good")
-    if found.unit is Unit.RATIO and not found.baseline:
-        found = replace(found, baseline=_GOOD)
-    if found.baseline not in ({}, _GOOD):
+        symptom = parse_symptom(f"{text}@good")
+    if symptom.unit is Unit.RATIO and not symptom.baseline:
+        symptom = replace(symptom, baseline=_GOOD)
+    if symptom.baseline not in ({}, _GOOD):
         raise UsageError(f"{text!r}: in a bisection a ratio is to the good build; leave out what follows the @.")
-    return found
+    return symptom
 
 
 class SymptomOracle(CommandOracle):
     """A command under the probe and the trace, judged by what was measured of it."""
 
     def __init__(
-        self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, symptom: Symptom, foreign: bool = False
+        self,
+        description: str,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        timeout: float,
+        symptom: Symptom,
+        untrusted: bool = False,
     ) -> None:
-        super().__init__(f"{what} ({symptom.text})", argv, cwd=cwd, timeout=timeout, foreign=foreign)
+        super().__init__(f"{description} ({symptom.text})", argv, cwd=cwd, timeout=timeout, untrusted=untrusted)
         self.symptom = symptom
 
     @property
@@ -73,20 +80,22 @@ class SymptomOracle(CommandOracle):
             return verdict.failure.measured.value
         raise UnusableError(verdict.note or "nothing could be measured")
 
-    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
+    def environment(self, env: dict[str, str], directory: Path) -> dict[str, str]:
         """With the probe and the trace switched on."""
-        (place / "trace").mkdir()
-        env["TORCH_TRACE"] = str(place / "trace")
+        (directory / "trace").mkdir()
+        env["TORCH_TRACE"] = str(directory / "trace")
         measure = probes(self.symptom)
         return probe_environment(
-            env, "override", place / "probe", self.timeout, {"measure": measure} if measure else None
+            env, "override", directory / "probe", self.timeout, {"measure": measure} if measure else None
         )
 
-    def seen(self, run: Run, output: str, place: Path) -> BuildRun:
+    def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
         """What was measured, against the limit."""
         if not run.ok:
             return read(run, output)
-        return BuildRun(of_run(self.symptom, run, read_findings(place / "probe"), summarise(place / "trace")), output)
+        return BuildRun(
+            of_run(self.symptom, run, read_findings(directory / "probe"), summarise(directory / "trace")), output
+        )
 
 
 def with_reference(state: BisectState, source: BuildSource, oracle: SymptomOracle, ui: Ui) -> BisectState:

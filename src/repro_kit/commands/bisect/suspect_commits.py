@@ -32,34 +32,42 @@ class ManualRepro:
 
 
 def with_commits(
-    report: BisectReport, clone: Path | None, clues: Clues, hand: ManualRepro, place: Path
+    report: BisectReport, clone: Path | None, clues: Clues, manual_repro: ManualRepro, directory: Path
 ) -> BisectReport:
-    """The report with what the commits of both builds tell; the script goes to `place`."""
+    """The report with what the commits of both builds tell; the script goes to `directory`."""
     old, new = report.old, report.new
     if report.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE) or not (
         old and new and old.commit and new.commit
     ):
         return report
-    found, repository = Between(old.commit, new.commit), report.state.repository
+    commits, repository = Between(old.commit, new.commit), report.state.repository
     if clone:
         from repro_kit.builds.git.history import between, repository_of
 
-        found = between(clone, old.commit, new.commit)
+        commits = between(clone, old.commit, new.commit)
         repository = repository or repository_of(clone)
-    notes = [*report.notes, *([found.problem + "."] if found.problem else [])]
-    ranked = rank(found.commits, clues)
+    notes = [*report.notes, *([commits.problem + "."] if commits.problem else [])]
+    ranked = rank(commits.commits, clues)
     script = ""
-    if found.old != found.new:
-        script = str(place / GIT_BISECT)
-        if hand.passing:
-            hand = replace(hand, directory=shutil.copytree(hand.directory, place / "repro", dirs_exist_ok=True))
-        (place / GIT_BISECT).write_text(_script(report, found, hand), encoding="utf-8")
+    if commits.old != commits.new:
+        script = str(directory / GIT_BISECT)
+        if manual_repro.passing:
+            manual_repro = replace(
+                manual_repro, directory=shutil.copytree(manual_repro.directory, directory / "repro", dirs_exist_ok=True)
+            )
+        (directory / GIT_BISECT).write_text(_script(report, commits, manual_repro), encoding="utf-8")
     return replace(
         report,
-        old=replace(old, commit=found.old),
-        new=replace(new, commit=found.new),
-        compare=f"{repository}/compare/{found.old}...{found.new}" if repository and found.old != found.new else "",
-        suspects=tuple(Suspect(it.commit.sha, it.commit.title, it.why) for it in ranked[:_SHOWN] if it.score >= 0),
+        old=replace(old, commit=commits.old),
+        new=replace(new, commit=commits.new),
+        compare=f"{repository}/compare/{commits.old}...{commits.new}"
+        if repository and commits.old != commits.new
+        else "",
+        suspects=tuple(
+            Suspect(suspect.commit.sha, suspect.commit.title, suspect.why)
+            for suspect in ranked[:_SHOWN]
+            if suspect.score >= 0
+        ),
         suspects_of=len(ranked),
         git_bisect=script,
         notes=tuple(notes),
@@ -79,23 +87,23 @@ def ops_in(text: str) -> list[str]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    graph = next((it for it in tree.body if isinstance(it, ast.FunctionDef) and it.name == "graph"), None)
-    calls = [ast.unparse(it.func) for it in ast.walk(graph) if isinstance(it, ast.Call)] if graph else []
-    found = list(dict.fromkeys(call for call in calls if "." in call))
-    return found if len(found) <= _MOST_OPS else []
+    graph = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"), None)
+    calls = [ast.unparse(node.func) for node in ast.walk(graph) if isinstance(node, ast.Call)] if graph else []
+    operators = list(dict.fromkeys(call for call in calls if "." in call))
+    return operators if len(operators) <= _MOST_OPS else []
 
 
-def _script(report: BisectReport, found: Between, hand: ManualRepro) -> str:
+def _script(report: BisectReport, commits: Between, manual_repro: ManualRepro) -> str:
     return render(
         "git_bisect.sh.j2",
         title=report.sentence,
         package=report.state.package,
         name=GIT_BISECT,
         build="python -m pip install --no-build-isolation --verbose .",
-        test=shlex.join(hand.words),
-        directory=shlex.quote(str(hand.directory.absolute())),
+        test=shlex.join(manual_repro.words),
+        directory=shlex.quote(str(manual_repro.directory.absolute())),
         find_fix=report.state.find_fix,
         repeats=report.state.repeats,
-        old=found.old,
-        new=found.new,
+        old=commits.old,
+        new=commits.new,
     )

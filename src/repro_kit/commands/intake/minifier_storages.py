@@ -23,8 +23,8 @@ def storages_of(path: Path, text: str) -> Path | None:
     named = _SAVE_DIR.search(text)
     if named is None:
         return None
-    places = [Path(named[2]), path.parent / Path(named[2]).name, path.parent]
-    return next((place / "storages" for place in places if (place / "storages").is_dir()), None)
+    directories = [Path(named[2]), path.parent / Path(named[2]).name, path.parent]
+    return next((directory / "storages" for directory in directories if (directory / "storages").is_dir()), None)
 
 
 def unpack(storages: Path, programs: Iterable[Program], target: Path, python: str) -> None:
@@ -38,7 +38,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for input_ in program.inputs
         if isinstance(input_, TensorInput) and input_.data.file
     ]
-    asked: list[StorageData] = [
+    orders: list[StorageData] = [
         {
             "storage": str(storages / storage_in(load.data.file or "")),
             "dtype": load.dtype or "torch.float32",
@@ -48,14 +48,14 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for load in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
-    done = kept.run(
+    result = kept.run(
         [python, "-m", "repro_probe.query.unpack_storages"],
-        input=json.dumps(asked),
+        input=json.dumps(orders),
         env={**os.environ, "PYTHONPATH": str(PROBE)},
         timeout=_SECONDS,
     )
-    if done.returncode:
-        last = (done.stderr.strip() or "no output").rsplit("\n", 1)[-1]
+    if result.returncode:
+        last = (result.stderr.strip() or "no output").rsplit("\n", 1)[-1]
         raise StageError(f"The values in {storages} cannot be read: {last}")
 
 

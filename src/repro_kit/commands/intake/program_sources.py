@@ -42,7 +42,7 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
 def _from_runnable(path: Path) -> Program:
     text = read_text(path)
     storages = storages_of(path, text)
-    return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
+    return from_runnable(text, [file.name for file in storages.iterdir()] if storages else [])
 
 
 def _text(path: Path) -> str:
@@ -54,18 +54,18 @@ def _text(path: Path) -> str:
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     summary = summarise(path)
-    known = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
-    if not known:
+    compile_ids = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
+    if not compile_ids:
         raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
-    wanted = compile_id or _failing(summary, known)
+    wanted = compile_id or _failing(summary, compile_ids)
     texts = [runnable.text for runnable in summary.runnables if runnable.compile_id == wanted]
     if not texts:
         raise UsageError(
-            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(known)} (--compile-id)."
+            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(compile_ids)} (--compile-id)."
         )
     return [from_runnable(text) for text in texts]
 
 
-def _failing(summary: TraceSummary, known: list[str]) -> str:
+def _failing(summary: TraceSummary, compile_ids: list[str]) -> str:
     """The compile id of the first failure, else of the last graph: a crash or a hang leaves no more in its trace."""
-    return summary.failures[0].compile_id if summary.failures else known[-1]
+    return summary.failures[0].compile_id if summary.failures else compile_ids[-1]

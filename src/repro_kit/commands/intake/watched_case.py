@@ -34,51 +34,51 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     failure that the case is about. Raises ReproKitError when there is no such failure, or no such interpreter.
     """
     check_tree(path)
-    seen = read_watched(path)
+    watched = read_watched(path)
     if not is_marked(path, _text(path)) and not ui.confirm(
-        f"{path} was not made by you on this machine. Run the programs in it with {python or seen.python}?"
+        f"{path} was not made by you on this machine. Run the programs in it with {python or watched.python}?"
     ):
         raise UsageError(
-            f"{path} was not made by you on this machine, and its programs would run with {python or seen.python}; "
+            f"{path} was not made by you on this machine, and its programs would run with {python or watched.python}; "
             "look at it, and give --yes if you trust it."
         )
-    subject = program_subject(path, Path.cwd(), python or seen.python, os.environ)
-    case = Case.create(path, subject, seen.created)
+    subject = program_subject(path, Path.cwd(), python or watched.python, os.environ)
+    case = Case.create(path, subject, watched.created)
     with ui.stage("watched"):
         shutil.copytree(path / WATCHED_DIRECTORY / "trace", path / "observe" / "trace", dirs_exist_ok=True)
         findings = read_findings(path / WATCHED_DIRECTORY)
         summary = summarise(path / "observe" / "trace")
         ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
-        found = [as_wrong_result(seen) for seen in failures.found_in(path, ended, findings, summary)]
-        index = failures.index_of(failure, found)
+        observed = [as_wrong_result(watched) for watched in failures.found_in(path, ended, findings, summary)]
+        index = failures.index_of(failure, observed)
         env = environment(subject.python)
-        if env.torch != seen.torch:
-            ui.warn(f"It failed with torch {seen.torch}; {subject.python} has {env.torch} now.")
+        if env.torch != watched.torch:
+            ui.warn(f"It failed with torch {watched.torch}; {subject.python} has {env.torch} now.")
         case.store(
             ENVIRONMENT,
             replace(
                 env,
                 config=findings.config,
                 threads=findings.threads or env.threads,
-                variables=allowed_variables(seen.variables),
+                variables=allowed_variables(watched.variables),
             ),
         )
         observation = Observation(
-            argv=seen.command,
+            argv=watched.command,
             exit_status=1,
             signal=None,
             timed_out=False,
             seconds=0.0,
             peak_memory=0,
-            python=seen.python,
-            torch=seen.torch,
-            failures=tuple(found),
+            python=watched.python,
+            torch=watched.torch,
+            failures=tuple(observed),
             artifacts=write_artifacts(case, summary),
-            graphs=seen.graphs,
-            warnings=tuple(_warnings(seen)),
+            graphs=watched.graphs,
+            warnings=tuple(_warnings(watched)),
         )
         case.store(OBSERVATION, observation)
-        chosen = found[index]
+        chosen = observed[index]
         case.update(signature=chosen.signature, failure_index=index)
         note = f"{chosen.failure.kind}: {chosen.signature.summary()}"
         case.record(StageRecord("observe", "done", note))
@@ -86,5 +86,5 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     return case
 
 
-def _warnings(seen: Watched) -> list[str]:
-    return [f"The first {seen.dropped} of {seen.graphs} graphs were forgotten."] if seen.dropped else []
+def _warnings(watched: Watched) -> list[str]:
+    return [f"The first {watched.dropped} of {watched.graphs} graphs were forgotten."] if watched.dropped else []

@@ -27,19 +27,21 @@ _PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there
 _MEMORY_CALLS, _MEMORY_ROUNDS = 3, 7
 
 
-def observer(what: Sequence[Measure]) -> Callable[[Call], None]:
+def observer(measures: Sequence[Measure]) -> Callable[[Call], None]:
     """What measures a call (calls.py): its ``time``, its ``memory``, or both."""
 
     def observe(call: Call) -> None:
         for function in (call.run, call.eager):
             _warm_up(call, function)
         before = _frames()
-        if "time" in what:
-            call.found["rounds"] = _rounds(call)
-        if "memory" in what:
-            call.found["memory"] = [[_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)]
+        if "time" in measures:
+            call.record["rounds"] = _rounds(call)
+        if "memory" in measures:
+            call.record["memory"] = [
+                [_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)
+            ]
         if _frames() != before:
-            call.found["note"] = "it was compiled anew while it was measured"
+            call.record["note"] = "it was compiled anew while it was measured"
 
     return observe
 
@@ -62,16 +64,16 @@ def _warm_up(call: Call, function: Callable[..., Any]) -> None:
 def _rounds(call: Call) -> list[list[float]]:
     lengths = [_calls_of_a_block(call, function) for function in (call.run, call.eager)]
     until = time.monotonic() + _SECONDS
-    found: list[list[float]] = []
-    while len(found) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(found)):
-        order = (0, 1) if len(found) % 2 else (1, 0)
+    rounds: list[list[float]] = []
+    while len(rounds) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(rounds)):
+        order = (0, 1) if len(rounds) % 2 else (1, 0)
         seconds = [0.0, 0.0]
         for at in order:
             seconds[at] = _seconds(call, (call.run, call.eager)[at], lengths[at])
-        found.append(seconds)
-        if len(found) == _ROUNDS:
+        rounds.append(seconds)
+        if len(rounds) == _ROUNDS:
             break
-    return found
+    return rounds
 
 
 def _precise(rounds: list[list[float]]) -> bool:

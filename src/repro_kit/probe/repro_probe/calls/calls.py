@@ -23,12 +23,12 @@ _inside = threading.local()
 class WatchedCalls:
     """Everything that the script compiles, each with an observer of its calls."""
 
-    def __init__(self, place: FindingsDirectory, observers: list[Observer]) -> None:
+    def __init__(self, findings: FindingsDirectory, observers: list[Observer]) -> None:
         """`observers`: (function, number); it is given so many first calls of everything compiled.
 
         With None for the number it is given the second call, or the only one once the script is over.
         """
-        self.place = place
+        self.findings = findings
         self.observers = observers
         self.compiled: list[CompiledCallable] = []
         atexit.register(self._end)
@@ -37,21 +37,23 @@ class WatchedCalls:
         """`compiled`, with its outermost calls seen."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
-        one = CompiledCallable(self, original)
-        self.compiled.append(one)
+        watched = CompiledCallable(self, original)
+        self.compiled.append(watched)
         if hasattr(compiled, "forward"):  # a module: the object itself must stay what it is
-            compiled.forward = one.seen(compiled.forward)
+            compiled.forward = watched.seen(compiled.forward)
             return compiled
-        return one.seen(compiled)
+        return watched.seen(compiled)
 
     def write(self) -> None:
         """Write down what is known of all callables."""
-        measured: MeasuredCalls = {"compiled": [one.found for one in self.compiled if one.found["calls"]]}
-        self.place.write(MEASURED, measured)
+        measured: MeasuredCalls = {
+            "compiled": [compiled.record for compiled in self.compiled if compiled.record["calls"]]
+        }
+        self.findings.write(MEASURED, measured)
 
     def _end(self) -> None:
-        for one in self.compiled:
-            one.end()
+        for compiled in self.compiled:
+            compiled.end()
         if self.compiled:
             self.write()
 
@@ -62,7 +64,7 @@ class CompiledCallable:
     def __init__(self, calls: WatchedCalls, original: Any) -> None:
         self.calls = calls
         self.original = original
-        self.found: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
+        self.record: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
         self.first: Call | None = None  # until there is a second one
 
     def seen(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,14 +83,14 @@ class CompiledCallable:
         return call
 
     def _call(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self.found["calls"] += 1
-        if self.found["calls"] == 2:
+        self.record["calls"] += 1
+        if self.record["calls"] == 2:
             self.first = None
         for observe, number in self.calls.observers:
-            if self.found["calls"] == 2 if number is None else self.found["calls"] <= number:
+            if self.record["calls"] == 2 if number is None else self.record["calls"] <= number:
                 self._observe(observe, Call(self, run, arguments, named))
         result = run(*arguments, **named)
-        if self.found["calls"] == 1 and any(number is None for _, number in self.calls.observers):
+        if self.record["calls"] == 1 and any(number is None for _, number in self.calls.observers):
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
         return result
@@ -105,7 +107,7 @@ class CompiledCallable:
         try:
             observe(call)
         except Exception as error:
-            self.found["problem"] = f"{type(error).__name__}: {error}"[:300]
+            self.record["problem"] = f"{type(error).__name__}: {error}"[:300]
         self.calls.write()
 
     def _watch_backward(self, result: Any) -> None:
@@ -118,7 +120,7 @@ class CompiledCallable:
             return
 
         def begun(gradient: Any) -> None:
-            self.found["backward"] = True
+            self.record["backward"] = True
 
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None:
@@ -133,7 +135,7 @@ class Call:
     ) -> None:
         import torch
 
-        self.found = owner.found
+        self.record = owner.record
         self.original = owner.original
         self.arguments = arguments, named
         self.run = run
@@ -151,7 +153,7 @@ class Call:
         with torch.inference_mode(self.inference), torch.set_grad_enabled(self.grad):
             arguments, named = _apart(self.arguments)
             result = function(*arguments, **named)
-            if self.found["backward"]:
+            if self.record["backward"]:
                 _backward(result)
         return result
 
@@ -190,16 +192,16 @@ def _backward(result: Any) -> None:
 
 def _leaves(nodes: list[Any]) -> list[Any]:
     """The tensors that a graph of autograd accumulates gradients in."""
-    seen, found = set(), []
+    seen, tensors = set(), []
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         if hasattr(node, "variable"):
-            found.append(node.variable)
+            tensors.append(node.variable)
         nodes += [following for following, _ in node.next_functions]
-    return found
+    return tensors
 
 
 def _name(function: Any) -> str:
@@ -207,5 +209,5 @@ def _name(function: Any) -> str:
         function = function.__self__
     code = getattr(getattr(function, "forward", function), "__code__", None)
     name = getattr(function, "__qualname__", None) or type(function).__name__
-    place = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
-    return name.replace("<locals>.", "") + place
+    position = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
+    return name.replace("<locals>.", "") + position

@@ -33,33 +33,33 @@ CALLS = 3  # of one callable, that are compared: a missing guard shows at the se
 
 def observe(call: Call) -> None:
     """Compare `call`, and keep the first difference found of its callable."""
-    found = call.found
-    if found.get("difference"):
+    record = call.record
+    if record.get("difference"):
         return
     with _undisturbed():
         program = _AsProgram(call)
         with program.untouched():
             comparison: ComparisonData = {}
-            eager, compiled = _both(program, found)
+            eager, compiled = _both(program, record)
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)
                 comparison = recheck.reconsider(program, eager, compiled, with_eager_random)
-    found["compared"] = found.get("compared", 0) + 1
-    found.update(cast(CompiledCallData, comparison))
+    record["compared"] = record.get("compared", 0) + 1
+    record.update(cast(CompiledCallData, comparison))
 
 
-def _both(program: _AsProgram, found: CompiledCallData) -> tuple[Outcome, Outcome]:
+def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
     """The outcomes in eager and compiled; where only one of them raises, that is noted."""
     try:
         eager = outputs.run(program, program.graph, _quiet)
     except Exception as error:
         _compiled(program)
-        found["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+        record["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
         raise
     try:
         return eager, _compiled(program)
     except Exception as error:
-        found["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
+        record["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
         raise
 
 

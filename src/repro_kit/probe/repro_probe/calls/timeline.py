@@ -31,8 +31,8 @@ _LARGEST_SUM = 1 << 24  # elements that are summed
 class _TimedCalls:
     """The calls of this process."""
 
-    def __init__(self, place: FindingsDirectory) -> None:
-        self.place = place
+    def __init__(self, findings: FindingsDirectory) -> None:
+        self.findings = findings
         self.pid = os.getpid()
         self.started = time.time()
         self.calls: list[TimedCall] = []
@@ -48,13 +48,13 @@ class _TimedCalls:
                 "calls": self.calls,
                 "left_out": self.left_out,
             }
-            self.place.write(TIMELINE, timeline)
+            self.findings.write(TIMELINE, timeline)
 
 
-def install(place: FindingsDirectory) -> None:
+def install(findings: FindingsDirectory) -> None:
     """Arrange for it; nothing is imported before the script does it."""
-    calls = _TimedCalls(place)
-    seed = place.options["timeline"]
+    calls = _TimedCalls(findings)
+    seed = findings.options["timeline"]
     if seed is not None:
         when_imported("torch", lambda torch: _seed(torch, seed))
     when_imported("torch._dynamo.callback", lambda module: _count_compiles(module, calls))
@@ -147,16 +147,16 @@ def _digest(values: Any) -> list[Digest] | None:
     """Shape, dtype, sum of magnitudes and some elements of the tensors in `values`; None where they cannot be read."""
     import torch
 
-    found: list[Digest] = []
+    digests: list[Digest] = []
     try:
         with torch.no_grad():
             for value in _leaves(values):
-                if len(found) == _MOST_TENSORS:
+                if len(digests) == _MOST_TENSORS:
                     break
-                found.append(_of(torch, value))
+                digests.append(_of(torch, value))
     except Exception:  # a fake or deferred tensor, a mode that is on: who compares says how many calls were not
         return None
-    return found
+    return digests
 
 
 def _leaves(value: Any) -> Iterator[Any]:

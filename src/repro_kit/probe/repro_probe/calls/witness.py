@@ -108,8 +108,8 @@ class Witness:
         if isinstance(value, (types.FunctionType, types.MethodType, type)):
             return self._of_definition(value, deeper)
         if isinstance(value, dict):
-            found = {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
-            return {**found, "(order)": list(found)}
+            items = {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
+            return {**items, "(order)": list(items)}
         if isinstance(value, (list, tuple)):
             return [len(value), *(deeper(item) for item in value[:_ITEMS])]
         if isinstance(value, (set, frozenset)):
@@ -147,8 +147,8 @@ def _of_tensor(torch: Any, tensor: Any) -> list[Any]:
 
 def _names(code: CodeType) -> set[str]:
     """Names of globals that a code object and those within it use."""
-    found = set(code.co_names)
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+            names |= _names(constant)
+    return names

@@ -36,16 +36,19 @@ def _subsystems() -> dict[str, list[Subsystem]]:
         return {}
     if not hasattr(CompilerBisector, "disable_subsystem"):
         return {}
-    return {backend: [_subsystem(backend, it) for it in known] for backend, known in BACKENDS.items()}
+    return {
+        backend: [_subsystem(backend, subsystem) for subsystem in subsystems]
+        for backend, subsystems in BACKENDS.items()
+    }
 
 
-def _subsystem(backend: str, it: Any) -> Subsystem:
-    field = getattr(it, "config_field", None)
+def _subsystem(backend: str, subsystem: Any) -> Subsystem:
+    field = getattr(subsystem, "config_field", None)
     if field is None:
-        return {"name": it.name}
+        return {"name": subsystem.name}
     # aot_eager_decomp_partition patches functorch's settings (torch/_dynamo/backends/debugging.py).
     module = "inductor" if backend == "inductor" else "functorch"
-    return {"name": it.name, "setting": module + "." + field, "value": it.config_value}
+    return {"name": subsystem.name, "setting": module + "." + field, "value": subsystem.config_value}
 
 
 def _has_graph_overrides() -> bool:
@@ -56,7 +59,7 @@ def _has_graph_overrides() -> bool:
 
 def _settings() -> list[SettingData]:
     """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
-    found: list[SettingData] = []
+    settings: list[SettingData] = []
     for short in _FLIPPED:
         module = importlib.import_module(CONFIG_MODULES[short])
         for key, entry in list(getattr(module, "_config", {}).items()):
@@ -68,10 +71,10 @@ def _settings() -> list[SettingData]:
                 continue
             name = short + "." + key
             values = [_NUMBERS[name]] if name in _NUMBERS else _values(getattr(entry, "value_type", None), value)
-            others = [it for it in values if it != value]
+            others = [candidate for candidate in values if candidate != value]
             if others:
-                found.append({"name": name, "value": value, "others": others})
-    return found
+                settings.append({"name": name, "value": value, "others": others})
+    return settings
 
 
 def _values(kind: Any, value: Any) -> list[Any]:
@@ -82,6 +85,6 @@ def _values(kind: Any, value: Any) -> list[Any]:
         return list(typing.get_args(kind))
     parts = typing.get_args(kind)
     if parts and type(None) in parts:  # Optional
-        found = [_values(part, None) for part in parts if part is not type(None)]
-        return [None, *found[0]] if len(found) == 1 and found[0] else []
+        part_values = [_values(part, None) for part in parts if part is not type(None)]
+        return [None, *part_values[0]] if len(part_values) == 1 and part_values[0] else []
     return []

@@ -20,20 +20,20 @@ _BORDERS = (
 )
 
 
-def install(place: FindingsDirectory, fix: Fix) -> None:
+def install(findings: FindingsDirectory, fix: Fix) -> None:
     """Switch Dynamo off from inside, for good (`fix`), and watch the compiler's borders."""
     when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
     for name, cls, method in _BORDERS:
-        when_imported(name, functools.partial(_watch, place=place, cls=cls, method=method))
+        when_imported(name, functools.partial(_watch, findings=findings, cls=cls, method=method))
 
 
-def _watch(module: Any, place: FindingsDirectory, cls: str, method: str) -> None:
+def _watch(module: Any, findings: FindingsDirectory, cls: str, method: str) -> None:
     owner = getattr(module, cls)
     original = getattr(owner, method)
 
     @functools.wraps(original)
     def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        place.append(COMPILED, f"{cls}.{method}")
+        findings.append(COMPILED, f"{cls}.{method}")
         return original(self, *arguments, **named)
 
     setattr(owner, method, noted)

@@ -18,8 +18,8 @@ from repro_probe.protocol.orders import FunctionData
 
 def is_named(code: CodeType, functions: Sequence[FunctionData]) -> bool:
     """Whether `functions` (``{"name", "file", "line"}`` of each, as its code object tells them) has this one."""
-    told = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
-    return told in functions
+    description = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
+    return description in functions
 
 
 def install(functions: Sequence[FunctionData]) -> None:

@@ -50,20 +50,20 @@ def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
     }
 
 
-def install(place: FindingsDirectory, note: Note, watch: Watch) -> None:
+def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     """Arrange for the overrides; nothing is imported before the script does it.
 
     `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
     original)` returns what the script gets for `compiled`.
     """
-    options = place.options
+    options = findings.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        compile_nothing.install(place, _fix)
+        compile_nothing.install(findings, _fix)
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
@@ -79,7 +79,7 @@ def install(place: FindingsDirectory, note: Note, watch: Watch) -> None:
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
     if "switch" in options:
-        path = place.path(APPLIED, "jsonl")
+        path = findings.path(APPLIED, "jsonl")
         when_imported(
             "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
         )

@@ -74,9 +74,9 @@ def describe_fault(text: str) -> list[FrameData]:
         if line.startswith(("Current thread ", "Thread ", "Stack (most recent")):
             threads.append((line.startswith("Current"), []))
             continue
-        found = _FAULT_FRAME.match(line)
-        if found and threads:
-            number = int(found["line"]) if found["line"].isdigit() else 0
-            threads[-1][1].append(_frame(found["file"], number, found["function"]))
+        match = _FAULT_FRAME.match(line)
+        if match and threads:
+            number = int(match["line"]) if match["line"].isdigit() else 0
+            threads[-1][1].append(_frame(match["file"], number, match["function"]))
     stacks = [frames for current, frames in threads if current and frames] or [f for _, f in threads if f]
     return stacks[-1][::-1] if stacks else []

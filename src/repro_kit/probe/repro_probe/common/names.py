@@ -20,8 +20,8 @@ def backend(name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if colon:
         return getattr(importlib.import_module(module), attribute)
-    found = getattr(sys.modules.get("__main__"), name, None)
-    return found if callable(found) and not is_registered(name) else name
+    function = getattr(sys.modules.get("__main__"), name, None)
+    return function if callable(function) and not is_registered(name) else name
 
 
 def is_registered(name: str) -> bool:
@@ -37,8 +37,8 @@ def is_setting(name: str) -> bool:
         module = importlib.import_module(CONFIG_MODULES[short])
     except ImportError:
         return False
-    known = getattr(module, "_config", None)
-    return rest in known if known is not None else hasattr(module, rest)
+    entries = getattr(module, "_config", None)
+    return rest in entries if entries is not None else hasattr(module, rest)
 
 
 def _is_backend(name: str) -> bool:

@@ -21,8 +21,8 @@ def mark_of(directory: str, text: str) -> str:
     key = _key()
     if not key:
         return ""
-    told = f"{os.stat(directory).st_ino}\n{text}"
-    return hmac.new(key, told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    content = f"{os.stat(directory).st_ino}\n{text}"
+    return hmac.new(key, content.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def _key() -> bytes:
@@ -55,7 +55,7 @@ def _read(path: str) -> bytes:
     """The key; none where others could have read or written it."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
-        known = os.fstat(file.fileno())
-        theirs = hasattr(os, "geteuid") and (known.st_uid != os.geteuid() or known.st_mode & 0o077)
-        key = b"" if theirs or not stat.S_ISREG(known.st_mode) else file.read(_LENGTH + 1)
+        status = os.fstat(file.fileno())
+        others_have_access = hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & 0o077)
+        key = b"" if others_have_access or not stat.S_ISREG(status.st_mode) else file.read(_LENGTH + 1)
     return key if len(key) == _LENGTH else b""

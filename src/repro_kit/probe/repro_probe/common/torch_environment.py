@@ -18,7 +18,7 @@ _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "d
 
 def non_default_config() -> dict[str, Any]:
     """Settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
-    found = {}
+    changed = {}
     for short, name in CONFIG_MODULES.items():
         module = sys.modules.get(name)
         entries = getattr(module, "_config", None)
@@ -34,8 +34,8 @@ def non_default_config() -> dict[str, Any]:
             except AttributeError:
                 continue
             if value != default and _is_literal(value):
-                found[full] = value
-    return found
+                changed[full] = value
+    return changed
 
 
 def value_of(module: Any, key: str) -> Any:
@@ -89,12 +89,12 @@ def packages() -> dict[str, str]:
     """Installed distributions and their versions."""
     from importlib import metadata
 
-    found = {}
+    versions = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
-            found[name] = distribution.version
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+            versions[name] = distribution.version
+    return dict(sorted(versions.items(), key=lambda item: item[0].lower()))
 
 
 def main() -> None:

@@ -215,17 +215,17 @@ class _Watching:
         if not self.depth or "torch" not in sys.modules or not isinstance(error, Exception):
             return None
         with self.lock:
-            known = getattr(error, "_repro_kit_case", None)
-            if known is not None or not self._concerns_compiler(error):
-                return known
+            saved = getattr(error, "_repro_kit_case", None)
+            if saved is not None or not self._concerns_compiler(error):
+                return saved
             try:
-                place = _write(path, error, self.memory, self.trace)
-                _mark(error, "_repro_kit_case", place)
+                case = _write(path, error, self.memory, self.trace)
+                _mark(error, "_repro_kit_case", case)
             except Exception as problem:
                 _say(f"this failure could not be kept at {path}: {type(problem).__name__}: {problem}")
                 return None
-        _say(f"this failure of torch.compile is kept in {place}; go on with: repro-kit collect {place}")
-        return place
+        _say(f"this failure of torch.compile is kept in {case}; go on with: repro-kit collect {case}")
+        return case
 
     def _concerns_compiler(self, error: BaseException | None) -> bool:
         while error is not None:
@@ -264,8 +264,8 @@ def _is_users(file: str) -> bool:
 def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) -> str:
     """The case, whole or not at all."""
     torch = sys.modules["torch"]
-    place = os.path.abspath(_free(path))
-    aside = f"{place}.part{os.getpid()}"
+    case = os.path.abspath(_free(path))
+    aside = f"{case}.part{os.getpid()}"
     recorded = FindingsDirectory(os.path.join(aside, WATCHED_DIRECTORY), {})
     try:
         os.makedirs(os.path.join(recorded.directory, "trace"))
@@ -279,11 +279,11 @@ def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) 
         for name, text in ((WATCHED_FILE, about), (OWNER_FILE, owner.mark_of(aside, about))):
             with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        os.replace(aside, place)
+        os.replace(aside, case)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
+    return os.path.relpath(case) if case.startswith(os.getcwd() + os.sep) else case
 
 
 def _about(torch: Any, memory: Memory) -> WatchedData:

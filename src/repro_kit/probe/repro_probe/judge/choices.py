@@ -72,9 +72,9 @@ class Choice:
         for start, source in self.sources:
             here = (self.positions >= start) & (self.positions < start + source.rows.numel())
             if here.any():
-                bad, told = self._wrong(source, start, eager, compiled, here, tolerance)
+                bad, reason = self._wrong(source, start, eager, compiled, here, tolerance)
                 wrong[here] = bad
-                why = why or told
+                why = why or reason
         return wrong, why
 
     def _wrong(
@@ -87,14 +87,14 @@ class Choice:
         tolerance: Tolerance,
     ) -> tuple[torch.Tensor, str]:
         rows = source.rows[self.positions[here] - start]
-        mine, others = eager[here], compiled[here]
+        expected, others = eager[here], compiled[here]
         size = source.values.shape[-1]
         outside = ~((others >= 0) & (others < size) & (others == others.floor()))
         if outside.any():
             return outside, f"index {others[outside][0].item():g} is outside of 0…{size - 1}"
-        mine, others = mine.long(), others.long()
+        expected, others = expected.long(), others.long()
         wide = source.values.to(torch.float64)
-        wanted, selected = wide[rows, mine], wide[rows, others]
+        wanted, selected = wide[rows, expected], wide[rows, others]
         rtol, atol = tolerance.of(source.values.dtype) if source.values.is_floating_point() else (0.0, 0.0)
         near = torch.isclose(selected, wanted, rtol=rtol, atol=atol, equal_nan=True)
         if not near.all():
@@ -104,7 +104,7 @@ class Choice:
         if source.permuting:
             pairs = rows * size + others
             _, back, counts = pairs.unique(return_inverse=True, return_counts=True)
-            allowed = (rows * size + mine).unique(return_counts=True)[1].max()
+            allowed = (rows * size + expected).unique(return_counts=True)[1].max()
             twice = counts[back] > allowed
             if twice.any():
                 return twice, "an index comes more than once"
@@ -159,8 +159,8 @@ class _Follow(TorchDispatchMode):
         if name == "_to_copy":
             moved = self.positions_of(args[0]).clone()
         else:
-            known = [id(tensor) for tensor in tensors]
-            swap = lambda it: self.positions_of(it) if id(it) in known else it  # noqa: E731
+            tracked = [id(tensor) for tensor in tensors]
+            swap = lambda tensor: self.positions_of(tensor) if id(tensor) in tracked else tensor  # noqa: E731
             moved = function(*tree_map_only(torch.Tensor, swap, args), **kwargs)
         for leaf, places in zip(tree_flatten(result)[0], tree_flatten(moved)[0]):
             self._note(leaf, places)
@@ -171,7 +171,7 @@ class _Follow(TorchDispatchMode):
     def _forget(self, args: tuple[Any, ...]) -> None:
         """Drop what is known of a storage that is written to."""
         written = {leaf.untyped_storage().data_ptr() for leaf in tree_flatten(args)[0] if _has_storage(leaf)}
-        self.positions = {key: known for key, known in self.positions.items() if key[0] not in written}
+        self.positions = {key: entry for key, entry in self.positions.items() if key[0] not in written}
 
     def positions_of(self, leaf: Any) -> Any:
         """Where the elements of `leaf` were chosen, or None."""
@@ -184,7 +184,9 @@ class _Follow(TorchDispatchMode):
 
     def touches(self, values: Any) -> bool:
         """Whether any tensor among `values` comes from a tie."""
-        return any(_has_storage(it) and it.untyped_storage().data_ptr() in self.tied for it in tree_flatten(values)[0])
+        return any(
+            _has_storage(leaf) and leaf.untyped_storage().data_ptr() in self.tied for leaf in tree_flatten(values)[0]
+        )
 
 
 def _has_storage(leaf: Any) -> bool:
@@ -233,10 +235,10 @@ def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
 
     returned: list[list[Any]] = []
     with mode:
-        found = outputs.run(program, graph, lambda step, number: None)
-    for (number, at), where in found.output_places().items():
+        outcome = outputs.run(program, graph, lambda step, number: None)
+    for (number, at), where in outcome.output_places().items():
         positions = returned[number][at]
         if positions is not None:
             choices[where] = Choice(mode.sources, positions.clone())
-    tied = {where for where, leaf in found.places().items() if leaf is not None and mode.touches(leaf.value)}
+    tied = {where for where, leaf in outcome.places().items() if leaf is not None and mode.touches(leaf.value)}
     return choices, tied

@@ -55,16 +55,16 @@ def kinds_of_difference(
 ) -> list[DifferenceData]:
     """The largest difference of each kind as a dict (model/failure/failure.py, Difference), the worst kind first."""
     largest: dict[str, DifferenceData] = {}
-    for found in differences(eager, compiled, tolerance, evidence or Evidence()):
-        known = largest.setdefault(found["kind"], found)
-        if found["max_rel"] > known["max_rel"]:
-            largest[found["kind"]] = found
-    return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
+    for new in differences(eager, compiled, tolerance, evidence or Evidence()):
+        largest_so_far = largest.setdefault(new["kind"], new)
+        if new["max_rel"] > largest_so_far["max_rel"]:
+            largest[new["kind"]] = new
+    return sorted(largest.values(), key=lambda new: _SEVERITY.index(new["kind"]))
 
 
-def places_that_differ(one: Outcome, other: Outcome, tolerance: Tolerance) -> list[str]:
+def places_that_differ(first: Outcome, second: Outcome, tolerance: Tolerance) -> list[str]:
     """The places at which two outcomes differ, in any way, in order."""
-    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, Evidence())))
+    return list(dict.fromkeys(difference["where"] for difference in differences(first, second, tolerance, Evidence())))
 
 
 def differences(
@@ -72,11 +72,11 @@ def differences(
 ) -> Iterator[DifferenceData]:
     """Every difference, as `difference` makes them."""
     unlike = set()
-    for number, (one, other) in enumerate(zip(eager.outputs, compiled.outputs)):
-        if one[1] != other[1]:
+    for number, (eager_output, compiled_output) in enumerate(zip(eager.outputs, compiled.outputs)):
+        if eager_output[1] != compiled_output[1]:
             unlike |= {where for (call, _), where in eager.output_places().items() if call == number}
             where = "output" if len(eager.outputs) == 1 else f"call {number}, output"
-            yield difference("structure", where, detail=f"eager {one[1]}, compiled {other[1]}")
+            yield difference("structure", where, detail=f"eager {eager_output[1]}, compiled {compiled_output[1]}")
     outputs = set(eager.output_places().values())
     others = compiled.places()
     for where, a in eager.places().items():
@@ -147,11 +147,11 @@ def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Eviden
         c = evidence.reference.get(where)
         best = c.value if c is not None and c.is_tensor and c.value.shape == a.value.shape else None
         if pair.exact:
-            found = pair.exact_difference(best, evidence.choices.get(where), nudged)
+            difference_left = pair.exact_difference(best, evidence.choices.get(where), nudged)
         else:
-            found = pair.difference(best, nudged, tied=where in evidence.tied)
-        if found is not None:
-            yield found
+            difference_left = pair.difference(best, nudged, tied=where in evidence.tied)
+        if difference_left is not None:
+            yield difference_left
 
 
 def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
@@ -248,8 +248,8 @@ class _Pair:
         rel = torch.where(size.isinf(), torch.full_like(gap, math.inf), gap / size)
         eager, compiled = (tensor[off][0].item() for tensor in self.raw)
         detail = f"first at {_first(off)}: eager {eager}, compiled {compiled}" + (f"; {why}" if why else "")
-        found = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
-        return {**found, "exact": exact}
+        data = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
+        return {**data, "exact": exact}
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,8 @@ def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: st
         return WITHOUT_REFERENCE * rtol, WITHOUT_REFERENCE * atol
     exact = best.places()
     if all(
-        2 * _beyond(leaf, exact.get(name), its[0] / 2) <= its[1] for (name, leaf), its in zip(places.items(), usual)
+        2 * _beyond(leaf, exact.get(name), limits[0] / 2) <= limits[1]
+        for (name, leaf), limits in zip(places.items(), usual)
     ):
         return None
     right = max(2 * _beyond(leaf, exact.get(name), rtol / 2) for name, leaf in places.items())

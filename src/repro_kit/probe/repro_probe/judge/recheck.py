@@ -35,22 +35,22 @@ def reconsider(
         nothing: list[str] = []
         return _reply(_look(program, eager, compiled, nothing), nothing)
     notes = ["compared with fallback_random on, since results depend on random numbers"]
-    found = _with_fallback(program, eager, with_eager_random, notes)
-    if found is not None:
-        return {**_reply(found, notes), "fallback_random": True}
+    unexcused = _with_fallback(program, eager, with_eager_random, notes)
+    if unexcused is not None:
+        return {**_reply(unexcused, notes), "fallback_random": True}
     others = ["right with fallback_random on; results that depend on random numbers are not compared"]
-    found = _look(program, eager, compiled, others, chance)
-    if found is not None:
-        return _reply(found, others)
+    unexcused = _look(program, eager, compiled, others, chance)
+    if unexcused is not None:
+        return _reply(unexcused, others)
     return _reply(None, [*notes, "a bug in Inductor's own random numbers would not show"])
 
 
-def _reply(found: _Unexcused | None, notes: list[str]) -> ComparisonData:
+def _reply(unexcused: _Unexcused | None, notes: list[str]) -> ComparisonData:
     note = "; ".join(notes)
-    if found is None:
+    if unexcused is None:
         return {"difference": None, "also": [], "tolerance": None, "note": note}
-    worst, *also = found.differences
-    return {"difference": worst, "also": also, "tolerance": found.tolerance, "note": note}
+    worst, *also = unexcused.differences
+    return {"difference": worst, "also": also, "tolerance": unexcused.tolerance, "note": note}
 
 
 class _Unexcused:
@@ -85,16 +85,18 @@ def _look(
         tolerance = Tolerance(program.recipe, factor=WITHOUT_REFERENCE)
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
-    found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-    if any(one["kind"] in _OF_ROUNDING for one in found):
+    differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
+    if any(difference["kind"] in _OF_ROUNDING for difference in differences):
         evidence = _with_rounding(program, evidence, notes)
-        found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-        if not found:
+        differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
+        if not differences:
             _note(notes, "what differs is a matter of ties or of rounding")
-    values = [one for one in found if one["kind"] == "value" and one.get("exact") is False]
+    values = [
+        difference for difference in differences if difference["kind"] == "value" and difference.get("exact") is False
+    ]
     if values and not tolerance.stated:
-        return _Unexcused(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
-    return _Unexcused(found) if found else None
+        return _Unexcused(differences, margin.tolerance(eager, compiled, best, values[0]["where"]))
+    return _Unexcused(differences) if differences else None
 
 
 def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:

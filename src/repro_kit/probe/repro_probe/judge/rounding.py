@@ -115,16 +115,16 @@ def _largest(arguments: Any) -> int:
 
 def nudged_runs(program: RunnableCalls) -> list[Outcome]:
     """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
-    found, until = [], time.monotonic() + _SECONDS
+    outcomes, until = [], time.monotonic() + _SECONDS
     given = _with_exact_inputs(program)
     for seed in range(_PAIRS):
         for direction in (1.0, -1.0):
             try:
                 with _Nudge(seed, direction, until):
-                    found.append(outputs.run(given, program.graph, lambda step, number: None))
+                    outcomes.append(outputs.run(given, program.graph, lambda step, number: None))
             except Exception:  # a size or an index that follows from nudged values may be out of bounds
                 continue
-    return found
+    return outcomes
 
 
 def _with_exact_inputs(program: RunnableCalls) -> RunnableCalls:

@@ -38,7 +38,9 @@ def tolerance(error: BaseException) -> list[float] | None:
         module = frame.f_globals.get("__name__", "")
         if usual is not None and module.startswith(("torch.testing", "numpy.testing")):
             given = frame.f_locals.get("rtol"), frame.f_locals.get("atol")
-            return None if given == usual or None in given else [float(it) for it in given if it is not None]
+            return (
+                None if given == usual or None in given else [float(number) for number in given if number is not None]
+            )
     return _asked(*frames[-1]) if frames else None
 
 
@@ -54,8 +56,10 @@ def _asked(frame: FrameType, line: int) -> list[float] | None:
         given.update((keyword.arg, keyword.value) for keyword in call.keywords)
         if usual != (0.0, 0.0) and not {"rtol", "atol"} & set(given):
             return None
-        found = [_value(given[name], frame) if name in given else usual[at] for at, name in enumerate(("rtol", "atol"))]
-        return [float(number) for number in found]
+        numbers = [
+            _value(given[name], frame) if name in given else usual[at] for at, name in enumerate(("rtol", "atol"))
+        ]
+        return [float(number) for number in numbers]
     except (
         SyntaxError,
         ValueError,
@@ -70,11 +74,13 @@ def _comparison(tree: ast.AST, line: int) -> ast.Call | None:
     """The call that decided: in the condition itself, or assigned before to a name in it."""
     nodes = sorted((node for node in ast.walk(tree) if hasattr(node, "lineno")), key=lambda node: -node.lineno)
     around = [
-        it.test for it in nodes if isinstance(it, (ast.Assert, ast.If)) and it.lineno <= line <= (it.end_lineno or 0)
+        node.test
+        for node in nodes
+        if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     names = {node.id for test in around for node in ast.walk(test) if isinstance(node, ast.Name)}
-    before = [it for it in nodes if isinstance(it, ast.Assign) and it.lineno < line]
-    assigned = [it.value for it in before if any(getattr(target, "id", None) in names for target in it.targets)]
+    before = [node for node in nodes if isinstance(node, ast.Assign) and node.lineno < line]
+    assigned = [node.value for node in before if any(getattr(target, "id", None) in names for target in node.targets)]
     for expression in (*around, *assigned):
         for node in ast.walk(expression):
             if isinstance(node, ast.Call) and _name(node) in _ASKED:

@@ -35,8 +35,8 @@ def first_names(program: LoadedProgram, text: str) -> list[str]:
     eager = outputs.run(watched, eagerly, _quiet)
     compiled = outputs.run(watched, watched.compiled(), _quiet)
     evidence = compare_outputs.Evidence(reference.in_double(watched))
-    found = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
-    wrong = {difference["where"] for difference in found if difference["kind"] in _OF_VALUES}
+    differences = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
+    wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
     places = eager.output_places().items()
     differing = {owners[call][at] for (call, at), where in places if where in wrong}
     return [name for name in names if name in differing and not differing & _sources(name, reads)]
@@ -86,13 +86,13 @@ def _is_plain(leaf: Any) -> bool:
 
 def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
     """Every value that `name` is computed from."""
-    found: set[str] = set()
-    left = [name]
-    while left:
-        new = reads.get(left.pop(), set()) - found
-        found |= new
-        left += new
-    return found
+    sources: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = reads.get(waiting.pop(), set()) - sources
+        sources |= new
+        waiting += new
+    return sources
 
 
 def _quiet(step: outputs.Step, number: int) -> None:

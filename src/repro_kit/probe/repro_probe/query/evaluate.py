@@ -69,7 +69,9 @@ def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
     from repro_probe.run import outputs
 
     try:
-        return outputs.run(program, program.graph, lambda what, _: step("load" if what == "calls" else "eager"))
+        return outputs.run(
+            program, program.graph, lambda next_step, _: step("load" if next_step == "calls" else "eager")
+        )
     except (Exception, SystemExit) as error:
         raise Invalid from error
 
@@ -77,13 +79,13 @@ def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
 def _run_compiled(program: LoadedProgram, step: _PhaseReporter, until: Until | None = None) -> Outcome:
     from repro_probe.run import outputs
 
-    def phases(what: outputs.Step, number: int) -> None:
-        if what == "backward" and until == "native_backward":
+    def phases(next_step: outputs.Step, number: int) -> None:
+        if next_step == "backward" and until == "native_backward":
             _stop_at_native()
-        if what == "forward":
+        if next_step == "forward":
             step("run" if number else "compile")
         else:
-            step("load" if what == "calls" else "backward")
+            step("load" if next_step == "calls" else "backward")
 
     with program.compiled_autograd():
         if program.recipe["warm_caches"]:
@@ -130,13 +132,13 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
     except (Exception, SystemExit) as error:
         named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
-    found: ComparisonData = {}
+    comparison: ComparisonData = {}
     if program.recipe["check"]:
         step("compare")
-        found = _compare(program, eager, compiled)
-    failed = found.get("difference") is not None
+        comparison = _compare(program, eager, compiled)
+    failed = comparison.get("difference") is not None
     verdict: QueryAnswer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
-    return {**verdict, **cast(QueryAnswer, found)}
+    return {**verdict, **cast(QueryAnswer, comparison)}
 
 
 def _origins(error: BaseException, text: str, path: str) -> list[str]:

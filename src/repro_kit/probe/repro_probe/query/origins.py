@@ -32,23 +32,23 @@ def origins(error: BaseException, text: str, path: str) -> list[str]:
     for trace in _innermost_first(error):
         further |= dict.fromkeys(_kernels_at(trace))
         # The interpreters of torch/fx/interpreter.py work on one node after the other there.
-        found = interpreted if trace.tb_frame.f_code.co_name == "run_node" else further
+        origins_of_frame = interpreted if trace.tb_frame.f_code.co_name == "run_node" else further
         nodes = _nodes_in(trace.tb_frame)
         for node in nodes if len(nodes) <= _MOST else ():
             lines = map(int, line.findall(str(node.meta.get("stack_trace") or "")))
-            found |= {names[number]: None for number in lines if number in names}
+            origins_of_frame |= {names[number]: None for number in lines if number in names}
     return list(interpreted | further)
 
 
 def _names(text: str) -> dict[int, str]:
     """For each line of `graph`, the name that the statement there assigns to."""
     functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
-    assigned = [it for function in functions for it in function.body if isinstance(it, ast.Assign)]
+    assigned = [statement for function in functions for statement in function.body if isinstance(statement, ast.Assign)]
     return {
-        number: it.targets[0].id
-        for it in assigned
-        if isinstance(it.targets[0], ast.Name)
-        for number in range(it.lineno, (it.end_lineno or it.lineno) + 1)
+        number: statement.targets[0].id
+        for statement in assigned
+        if isinstance(statement.targets[0], ast.Name)
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
     }
 
 
@@ -58,8 +58,8 @@ def _innermost_first(error: BaseException | None) -> Iterator[TracebackType]:
     while error is not None and id(error) not in chain:
         chain[id(error)] = error
         error = error.__cause__ or error.__context__ or getattr(error, "inner_exception", None)
-    for one in reversed(list(chain.values())):
-        entries, trace = [], one.__traceback__
+    for link in reversed(list(chain.values())):
+        entries, trace = [], link.__traceback__
         while trace is not None:
             entries.append(trace)
             trace = trace.tb_next
@@ -71,7 +71,7 @@ def _kernels_at(trace: TracebackType) -> list[str]:
     frame = trace.tb_frame
     if frame.f_code.co_name == "<module>" and "AsyncCompile" in frame.f_globals:
         code = linecache.getlines(frame.f_code.co_filename)[: trace.tb_lineno]
-        started = [found[1] for found in map(_DEFINITION.match, code) if found]
+        started = [match[1] for match in map(_DEFINITION.match, code) if match]
         return started[-1:]
     if "_inductor" in frame.f_code.co_filename:
         return [
@@ -86,8 +86,8 @@ def _nodes_in(frame: FrameType) -> list[Any]:
 
     nodes: dict[Any, None] = {}
     for value in list(frame.f_locals.values()):
-        for one in value if type(value) in _CONTAINERS and len(value) <= _MOST else (value,):
-            for node in _nodes_of(one, torch.fx.Node):
+        for item in value if type(value) in _CONTAINERS and len(value) <= _MOST else (value,):
+            for node in _nodes_of(item, torch.fx.Node):
                 nodes.setdefault(node)
     return list(nodes)
 
@@ -98,11 +98,11 @@ def _nodes_of(value: Any, kind: Any) -> list[Any]:
     if not type(value).__module__.startswith("torch._inductor."):
         return []
     members = _read(value, "snodes") or [value]  # of a fused node of the scheduler
-    found = []
+    nodes = []
     for member in members if isinstance(members, (list, tuple)) else [value]:
         for holder in (member, _read(member, "node"), _read(member, "data")):
-            found += [node for node in _read(holder, "origins") or () if isinstance(node, kind)]
-    return found
+            nodes += [node for node in _read(holder, "origins") or () if isinstance(node, kind)]
+    return nodes
 
 
 def _read(value: Any, name: str) -> Any:

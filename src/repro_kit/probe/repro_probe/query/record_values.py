@@ -34,7 +34,7 @@ def run(
     namespace[_HOOK] = recorder.record
     exec(instrumented(text, program.namespace["__file__"]), namespace)
     seed(program.recipe)
-    calls, found = program.calls(), []
+    calls, values_of_calls = program.calls(), []
     for number, arguments in enumerate(calls):
         step("eager")
         recorder.start(number)
@@ -42,8 +42,8 @@ def run(
             recorder.record(name, value)
         with program.forward_region():
             namespace["graph"](*arguments)
-        found.append(recorder.values)
-    return {"values": found[0] if found else {}, "later_calls": found[1:]}
+        values_of_calls.append(recorder.values)
+    return {"values": values_of_calls[0] if values_of_calls else {}, "later_calls": values_of_calls[1:]}
 
 
 @contextlib.contextmanager
@@ -121,8 +121,8 @@ class ValueRecorder:
     def _storage(self, value: Any) -> int:
         """A small number for the storage; it is kept alive, so that its address stays its own."""
         storage = value.untyped_storage()
-        known = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
-        return known[0]
+        numbered = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
+        return numbered[0]
 
     def _write(self, value: Any, file: str) -> str:
         name = f"{file}.{self.call}.pt" if self.call else f"{file}.pt"

@@ -17,13 +17,13 @@ from repro_probe.protocol.programs import StorageData
 
 def main() -> None:
     """Write every target."""
-    asked: list[StorageData] = json.load(sys.stdin)
-    for it in asked:
-        loaded = torch.load(it["storage"], weights_only=True)
+    orders: list[StorageData] = json.load(sys.stdin)
+    for order in orders:
+        loaded = torch.load(order["storage"], weights_only=True)
         storage = getattr(loaded, "_untyped_storage", loaded)
-        dtype = getattr(torch, it["dtype"].replace("torch.", ""))
+        dtype = getattr(torch, order["dtype"].replace("torch.", ""))
         flat = torch.empty(0, dtype=dtype, device=storage.device).set_(storage)
-        torch.save(flat[: math.prod(it["sizes"])].reshape(it["sizes"]).clone(), it["target"])
+        torch.save(flat[: math.prod(order["sizes"])].reshape(order["sizes"]).clone(), order["target"])
 
 
 if __name__ == "__main__":

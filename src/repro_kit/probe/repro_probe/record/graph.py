@@ -174,7 +174,7 @@ def _autocast_dtype(device: str) -> Any:
 def _backend(compiler_fn: Any) -> BackendData:
     """The backend that the user chose, seen through torch's wrappers."""
     compiler_fn = _innermost(compiler_fn)
-    found: BackendData = {
+    backend: BackendData = {
         "name": getattr(compiler_fn, "compiler_name", None),
         "mode": None,
         "options": {},
@@ -182,15 +182,15 @@ def _backend(compiler_fn: Any) -> BackendData:
     }
     kind = type(compiler_fn).__name__
     if kind == "_TorchCompileInductorWrapper":
-        found["name"] = "inductor"
-        found["dynamic"] = compiler_fn.dynamic
-        found["mode"], found["options"] = _mode_of(compiler_fn)
-        return found
+        backend["name"] = "inductor"
+        backend["dynamic"] = compiler_fn.dynamic
+        backend["mode"], backend["options"] = _mode_of(compiler_fn)
+        return backend
     if kind == "_TorchCompileWrapper":
-        found["dynamic"] = compiler_fn.dynamic
-        found["options"] = dict(getattr(compiler_fn, "kwargs", {}).get("options") or {})
+        backend["dynamic"] = compiler_fn.dynamic
+        backend["options"] = dict(getattr(compiler_fn, "kwargs", {}).get("options") or {})
         compiler_fn = compiler_fn.compiler_fn
-    return _named(compiler_fn, found)
+    return _named(compiler_fn, backend)
 
 
 def _innermost(compiler_fn: Any) -> Any:
@@ -211,16 +211,16 @@ def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:
     return None, config
 
 
-def _named(function: Any, found: BackendData) -> BackendData:
+def _named(function: Any, backend: BackendData) -> BackendData:
     """The name under which `function` is registered with Dynamo; else where it is defined."""
     from torch._dynamo.backends import registry
 
     for name, registered in getattr(registry, "_COMPILER_FNS", {}).items():
         if registered is function or getattr(registered, "_torchdynamo_orig_backend", None) is function:
-            found["name"] = name
+            backend["name"] = name
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
-        found["file"] = code.co_filename
-        found["qualname"] = getattr(function, "__qualname__", None)
-    found["name"] = found["name"] or getattr(function, "__name__", None) or type(function).__name__
-    return found
+        backend["file"] = code.co_filename
+        backend["qualname"] = getattr(function, "__qualname__", None)
+    backend["name"] = backend["name"] or getattr(function, "__name__", None) or type(function).__name__
+    return backend

@@ -34,15 +34,15 @@ _LIMIT = 2 << 30  # bytes of tensor values in one process
 _LATER = 8  # calls after the first may take one part in so many of the limit
 
 
-def install(place: FindingsDirectory) -> None:
+def install(findings: FindingsDirectory) -> None:
     """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
-    recorder = record_graphs(place)
+    recorder = record_graphs(findings)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
 
 
-def record_graphs(place: FindingsDirectory) -> GraphRecorder:
+def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
     """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
-    recorder = GraphRecorder(place, place.options.get("limit", _LIMIT))
+    recorder = GraphRecorder(findings, findings.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
     return recorder
 
@@ -83,8 +83,8 @@ def hook(module: Any, recorder: GraphRecorder) -> None:
 class GraphRecorder:
     """Writes graphs to directories of their own and events, in order, to one file per process."""
 
-    def __init__(self, place: FindingsDirectory | Memory, limit: int = _LIMIT) -> None:
-        self.place = place
+    def __init__(self, findings: FindingsDirectory | Memory, limit: int = _LIMIT) -> None:
+        self.findings = findings
         self.limit = limit  # bytes of tensor values that are kept
         self.lock = threading.Lock()
         self.count = 0
@@ -97,7 +97,7 @@ class GraphRecorder:
         """Append one line to the events of this process."""
         event = cast(GraphEvent, {"event": name, "graph": graph, "time": time.time(), **more})
         with self.lock:
-            self.place.append(EVENTS, json.dumps(event, default=repr))
+            self.findings.append(EVENTS, json.dumps(event, default=repr))
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         """Note an exception of a graph."""
@@ -120,7 +120,7 @@ class GraphRecorder:
         except Exception as error:
             record["problem"] = f"{type(error).__name__}: {error}"
             record["traceback"] = traceback.format_exc()
-        self.place.write(f"{GRAPH}-{number}", record)
+        self.findings.write(f"{GRAPH}-{number}", record)
         self.event("compile-begin", number)
         return number
 
@@ -131,7 +131,7 @@ class GraphRecorder:
 
         self.pid = os.getpid()
         self.count = 0
-        inputs = os.path.join(self.place.directory, INPUTS)
+        inputs = os.path.join(self.findings.directory, INPUTS)
         self.store = ValueStore(inputs, self.limit, f"v{self.pid}_")
         self.later = ValueStore(inputs, self.limit // _LATER, f"w{self.pid}_", self.store)
         return self.store

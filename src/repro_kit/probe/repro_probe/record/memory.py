@@ -40,12 +40,12 @@ class Memory:
         """Keep a line."""
         self.lines.append((name, line))
 
-    def write_to(self, place: FindingsDirectory) -> None:
-        """Write all of it to `place`."""
+    def write_to(self, findings: FindingsDirectory) -> None:
+        """Write all of it to `findings`."""
         for name, data in list(self.written.items()):
-            place.write(name, data)
+            findings.write(name, data)
         for name, line in list(self.lines):
-            place.append(name, line)
+            findings.append(name, line)
 
 
 class TraceMemory(logging.Handler):

@@ -68,12 +68,14 @@ def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
         for node in nodes
         if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
-    found = [max(around, key=lambda node: node.lineno).test] if around else []
+    expressions = [max(around, key=lambda node: node.lineno).test] if around else []
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
     for _ in range(_DEPTH):
-        names = {name for expression in found for name in _named(expression)}
-        found += [node.value for node in assigned if node.value not in found and names & set(_targets(node))]
-    return found
+        names = {name for expression in expressions for name in _named(expression)}
+        expressions += [
+            node.value for node in assigned if node.value not in expressions and names & set(_targets(node))
+        ]
+    return expressions
 
 
 def _called(node: ast.AST) -> str:
@@ -89,13 +91,13 @@ def _targets(node: Any) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> list[str]:
-    return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
+    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
 def _is_array(value: Any) -> bool:
     """Whether `value` is a tensor, an array, or a list of them."""
     if isinstance(value, (list, tuple)):
-        return any(_is_array(it) for it in value[:3])
+        return any(_is_array(item) for item in value[:3])
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     kinds = [getattr(torch, "Tensor", None), getattr(numpy, "ndarray", None), getattr(numpy, "generic", None)]
     return isinstance(value, tuple(kind for kind in kinds if kind is not None))

@@ -30,13 +30,13 @@ def regions(frame: FrameType | None) -> list[Region]:
     Each as ``{"file", "expression", "names"}``; `names` are those that the expression reads, with the files that
     define them. Local names are replaced by what they stand for, as far as that can be written down.
     """
-    found: list[Region] = []
+    items: list[Region] = []
     while frame is not None:
         if is_users(frame) and not frame.f_globals.get("__name__", "").startswith("repro_probe"):
-            found[:0] = _regions_of(frame)
+            items[:0] = _regions_of(frame)
         frame = frame.f_back
-    written = " ".join(it["expression"] for it in found)
-    return [mode for mode in _modes() if mode["expression"][:-1] not in written] + found
+    written = " ".join(item["expression"] for item in items)
+    return [mode for mode in _modes() if mode["expression"][:-1] not in written] + items
 
 
 def _regions_of(frame: FrameType) -> list[Region]:
@@ -48,7 +48,7 @@ def _regions_of(frame: FrameType) -> list[Region]:
             scope, items = node, []
         elif isinstance(node, ast.With) and node.body[0].lineno <= line:
             items += [item.context_expr for item in node.items] + list(_entered_later(node, line))
-    found: list[Region] = []
+    regions: list[Region] = []
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
@@ -56,8 +56,8 @@ def _regions_of(frame: FrameType) -> list[Region]:
             continue
         written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
         homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
-        found.append({"file": path, "expression": ast.unparse(written), "names": homes})
-    return found
+        regions.append({"file": path, "expression": ast.unparse(written), "names": homes})
+    return regions
 
 
 def _is_ours(frame: FrameType, called: ast.expr) -> bool:
@@ -97,8 +97,8 @@ def _modes() -> Iterator[Region]:
 
 def _reads(expression: ast.AST) -> set[str]:
     """Names that the expression reads and does not bind itself."""
-    names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
-    bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
+    names = [part for part in ast.walk(expression) if isinstance(part, ast.Name)]
+    bound = {part.arg for part in ast.walk(expression) if isinstance(part, ast.arg)}
     bound |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
     return {name.id for name in names} - bound
 
@@ -114,7 +114,9 @@ def _home(frame: FrameType, name: str) -> str:
 def _enclosing(path: str, line: int) -> list[ast.stmt]:
     """Nodes of the file that span `line`, outermost first."""
     nodes = [
-        it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= (it.end_lineno or 0)
+        node
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return sorted(nodes, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
 
@@ -150,12 +152,13 @@ class _Inline(ast.NodeTransformer):
 
 def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
     """The one expression that is assigned to `name` in the function; None when there are more, or none."""
-    found = [
-        it.value
-        for it in (ast.walk(scope) if scope is not None else ())
-        if isinstance(it, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in it.targets)
+    values = [
+        node.value
+        for node in (ast.walk(scope) if scope is not None else ())
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
     ]
-    return found[0] if len(found) == 1 else None
+    return values[0] if len(values) == 1 else None
 
 
 def default_device() -> str | None:
@@ -164,7 +167,7 @@ def default_device() -> str | None:
     aside = getattr(
         sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
     )
-    devices = [it.device for it in getattr(aside, "stack", ()) if type(it).__name__ == "DeviceContext"]
+    devices = [mode.device for mode in getattr(aside, "stack", ()) if type(mode).__name__ == "DeviceContext"]
     device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
     return None if device is None else str(device)
 
@@ -177,15 +180,15 @@ def compiles_autograd() -> bool:
 
 def switches() -> list[str]:
     """Statements that put this process's switches of torch, as far as they are not at their default, as they are."""
-    found = []
+    statements = []
     for read, default, statement in _SWITCHES:
         try:
             value = eval(read, {"torch": torch, "sys": sys})
         except (AttributeError, RuntimeError):  # not in this torch, or set through its newer interface
             continue
         if value != default:
-            found.append(statement.format(value))
-    return found
+            statements.append(statement.format(value))
+    return statements
 
 
 #: How a switch is read, its default, and the statement that sets it.

@@ -83,12 +83,12 @@ class Outcome:
 
     def places(self) -> dict[str, Leaf | None]:
         """Everything that is compared, by name: a Leaf each, or None for a gradient that is not there."""
-        found: dict[str, Leaf | None] = {
+        leaves: dict[str, Leaf | None] = {
             where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()
         }
-        found.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
-        found.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
-        return found
+        leaves.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
+        leaves.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
+        return leaves
 
 
 def run(

@@ -113,17 +113,17 @@ class Spawn:
 
     def _prepared(self, env: Mapping[str, str]) -> _PreparedInterpreter:
         self._discard()
-        mine, its = socket.socketpair()
-        with its:
+        channel, child_channel = socket.socketpair()
+        with child_channel:
             process = subprocess.Popen(
-                [sys.executable, "-m", "repro_probe.server.fresh", str(its.fileno())],
+                [sys.executable, "-m", "repro_probe.server.fresh", str(child_channel.fileno())],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(its.fileno(),),
+                pass_fds=(child_channel.fileno(),),
                 start_new_session=True,
             )
-        return _PreparedInterpreter(dict(env), process, mine)
+        return _PreparedInterpreter(dict(env), process, channel)
 
     def waiting(self) -> set[int]:
         """Like `Fork`."""

@@ -17,22 +17,22 @@ def adopt() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end(known: Iterable[int], place: str | None = None) -> None:
-    """End adopted processes: all children of this process but `known`, with `place` only those that work there.
+def end(spared: Iterable[int], directory: str | None = None) -> None:
+    """End adopted processes: all children of this process but `spared`, with `directory` only those that work there.
 
     Ending one may bring its children, which are ended in turn.
     """
-    known = set(known)
+    spared = set(spared)
     while True:
-        found = [pid for pid in _children() if pid not in known and (place is None or _works_in(pid, place))]
-        if not found:
+        strays = [pid for pid in _children() if pid not in spared and (directory is None or _works_in(pid, directory))]
+        if not strays:
             return
-        for pid in found:
+        for pid in strays:
             try:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             except OSError:  # another user's, say
-                known.add(pid)
+                spared.add(pid)
 
 
 def _children() -> list[int]:
@@ -44,12 +44,12 @@ def _children() -> list[int]:
         return []
 
 
-def _works_in(pid: int, place: str) -> bool:
-    """Whether its directory or its environment names `place`; one that has ended has neither, and is reaped."""
-    inside = place.encode()
+def _works_in(pid: int, directory: str) -> bool:
+    """Whether its directory or its environment names `directory`; one that has ended has neither, and is reaped."""
+    path = directory.encode()
     try:
         cwd = os.readlink(f"/proc/{pid}/cwd".encode())
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return cwd == inside or cwd.startswith(inside + b"/") or inside + b"/" in file.read()
+            return cwd == path or cwd.startswith(path + b"/") or path + b"/" in file.read()
     except OSError:
         return True

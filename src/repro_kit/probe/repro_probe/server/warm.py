@@ -82,12 +82,12 @@ def _forget_decompositions() -> None:
 
 def _known_modules(scratch: str, threads: int) -> list[str]:
     """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
-    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if not place:
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if not cache:
         return _modules_of_a_query(scratch, threads)
     import torch
 
-    path = os.path.join(place, f"modules-{torch.__version__}.txt")
+    path = os.path.join(cache, f"modules-{torch.__version__}.txt")
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
     names = _modules_of_a_query(scratch, threads)
@@ -104,8 +104,8 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
 
     It also precompiles the headers of kernels, which no time-out interrupts here.
     """
-    place = os.path.join(scratch, "warm-up")
-    os.makedirs(place)
+    directory = os.path.join(scratch, "warm-up")
+    os.makedirs(directory)
     request: Query = {
         "id": 0,
         "mode": "check",
@@ -113,7 +113,7 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
         "inputs": None,
         "timeout": _LONGEST,
         "memory": None,
-        "scratch": place,
+        "scratch": directory,
         "ends": time.time() + _LONGEST,
     }
     read_end, write_end = os.pipe()
@@ -122,7 +122,7 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
     if pid == 0:
         try:
             die_with_parent()
-            redirect(place)
+            redirect(directory)
             evaluate.settle(request)
             evaluate.evaluate(request, lambda report: None, threads)
             write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
@@ -132,5 +132,5 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
     with open(read_end, encoding="utf-8") as file:
         names = file.read().split("\n")
     os.waitpid(pid, 0)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]

@@ -212,7 +212,7 @@ class Server:
             child.kill()
         child.process.wait()
         child.kill()  # its group
-        others = {it.process.pid for it in self.children.values()} | self.start.waiting()
+        others = {other.process.pid for other in self.children.values()} | self.start.waiting()
         strays.end(others, child.scratch if self.children else None)
         return child.finish()
 
