@@ -1,4 +1,4 @@
-"""What the probe left behind in a run, as typed data."""
+"""Read the files that the probe wrote during a run as typed data."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ class UncaughtException:
     time: float
     links: tuple[ExceptionLink, ...]
     tolerance: tuple[float, float] | None = None  # (rtol, atol) that the user's check states, when that raised it
-    machine: bool = False  # it is an error of the operating system, or derived from one
-    compares: bool = False  # tensors were compared where it rose
-    clock: bool = False  # a clock was read for the condition under which it rose
+    machine: bool = False  # the exception is an error of the operating system, or was caused by one
+    compares: bool = False  # the condition that raised the exception compares tensors
+    clock: bool = False  # the condition that raised the exception reads a clock
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All of it; each tuple in order of time."""
+    """Everything that the probe wrote in a run. Each tuple is in order of time."""
 
     processes: tuple[TorchProcess, ...] = ()
     exceptions: tuple[UncaughtException, ...] = ()
-    stacks: tuple[str, ...] = ()  # faulthandler's text, one a process that crashed or hung
+    stacks: tuple[str, ...] = ()  # the text of faulthandler, for each process that crashed or hung
     config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
-    compiled: tuple[CompiledCall, ...] = ()  # what was measured, of the process that measured most
-    peak_memory: int = 0  # bytes that one process has held at most
-    graphs_made: int = 0  # in a run that was to compile nothing
+    compiled: tuple[CompiledCall, ...] = ()  # the measurements of the process that made most of them
+    peak_memory: int = 0  # bytes, of the process that used most
+    graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
     problems: tuple[str, ...] = ()  # of the probe itself
 
 
 def probe_failure(directory: Path) -> str:
-    """Why the probe could not do its work, in a line: what was to be changed may have stayed as it was; or empty."""
+    """Say in one line why the probe failed, or return "". A probe that failed may not have made the ordered changes."""
     for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt"))):
         lines = path.read_text(errors="replace").strip().splitlines()
         if lines:
@@ -77,7 +77,7 @@ def probe_failure(directory: Path) -> str:
 
 @dataclass(frozen=True)
 class _Goodbye:
-    """How a process ended well."""
+    """The settings and the peak memory of a process that ended normally."""
 
     config: dict[str, Any] = field(default_factory=dict)
     threads: int | None = None
@@ -105,7 +105,7 @@ class _Raised:
 
 
 def read_findings(directory: Path) -> Findings:
-    """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
+    """Read the files of `directory`. A file that a killed process left damaged becomes a problem."""
     problems: list[str] = []
     hellos = [process for _, process in read_files(directory, HELLO, TorchProcess, problems)]
     goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
@@ -147,7 +147,7 @@ _APPLICATION = cast(type[Application], tuple[str, str, str, str])
 
 
 def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
-    """The applications of subsystems in that process of a run which made most; and what is damaged."""
+    """Return the applications of subsystems in the process that has most of them, and the damaged lines."""
     problems: list[str] = []
     paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
     applied: list[list[Application]] = [read_lines(path, _APPLICATION, problems) for path in paths]
