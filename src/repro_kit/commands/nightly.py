@@ -1,4 +1,4 @@
-"""Nightly: run a folder of cases on the newest build, say what has changed, and bisect that."""
+"""Run a folder of cases on the newest build, report what has changed, and bisect the changes."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_EXTRA_RUNS = 2  # runs more of a case before it counts as turned
+_EXTRA_RUNS = 2  # further runs of a case before its result counts as changed
 _MEMORY = "state.json"
-_MOST_BYTES = 64 << 20  # bytes of it
+_MOST_BYTES = 64 << 20  # size limit of the state file
 
 
 @dataclass(frozen=True)
 class NightlyRequest:
-    """What is watched, and how."""
+    """The folder of cases, the builds to run them on, and how."""
 
     folder: Path
-    directory: Path  # of the state and the summaries
+    directory: Path  # for the state and the summaries
     selection: BuildSelection
     package: str = "torch"
-    build: str | None = None  # in place of the newest
+    build: str | None = None  # the build to run; None: the newest
     python: str | None = None
     timeout: float = 600.0
     bisect: bool = True
@@ -75,7 +75,7 @@ class NightlyRequest:
 
 @dataclass(frozen=True)
 class NightlySummary:
-    """One run over the folder."""
+    """The result of one run over the folder."""
 
     build: Build
     before: str | None  # the build of the run before
@@ -84,7 +84,7 @@ class NightlySummary:
 
     @property
     def alarms(self) -> list[Group]:
-        """What a person must look at."""
+        """The groups that a person must look at."""
         return [group for group in self.groups if group.event in ALARMS]
 
     @property
@@ -96,7 +96,7 @@ class NightlySummary:
 
 
 def nightly(request: NightlyRequest, ui: Ui) -> Exit:
-    """Run the folder's cases on the newest build and write the summaries; FAILED when something newly fails.
+    """Run the folder's cases on the newest build, write the summaries, and return FAILED when a case newly fails.
 
     Raises ReproKitError when there is nothing to run, or the build cannot be installed.
     """
@@ -105,7 +105,7 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
         raise UsageError(f"{request.folder} holds no case, bundle or unpacked bundle.")
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
-        raise UsageError("Nothing was run; give --yes if you trust what is in the folder.")
+        raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
     make_directory(request.directory)
     with alone(request.directory), ExitStack() as stack:
         memory = read_memory(request.directory)
@@ -125,7 +125,10 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
 
 
 def subjects_in(folder: Path) -> Iterator[str]:
-    """Cases with a bundle, bundles and unpacked bundles in `folder`; a case goes before its own archive."""
+    """Yield the cases with a bundle, the bundles and the unpacked bundles in `folder`.
+
+    The bundle archive of a case that is in the folder is left out.
+    """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
     for path in sorted(folder.iterdir()):
@@ -135,7 +138,7 @@ def subjects_in(folder: Path) -> Iterator[str]:
 
 
 def read_memory(directory: Path) -> NightlyMemory:
-    """What the runs before have left in `directory`. Raises ReproKitError when it cannot be read."""
+    """Read the state that earlier runs saved in `directory`. Raises ReproKitError when it cannot be read."""
     path = directory / _MEMORY
     try:
         data = orjson.loads(read_plain(path, _MOST_BYTES))
@@ -151,7 +154,7 @@ def read_memory(directory: Path) -> NightlyMemory:
 def _opened(
     names: Sequence[str], request: NightlyRequest, stack: ExitStack, ui: Ui
 ) -> tuple[dict[str, BuildSubject], list[CaseRun]]:
-    """What is to be run, by name, and the verdict on what cannot be: one damaged bundle does not cost the night."""
+    """Open the subjects by name. A subject that cannot be opened gets a verdict, and does not stop the others."""
     trusting = replace(ui, yes=True)
     subjects, damaged = {}, []
     for name in names:
@@ -170,10 +173,10 @@ def _opened(
 def _run_all(
     request: NightlyRequest, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
 ) -> tuple[Build, list[CaseRun]]:
-    """The newest build (or the one that was named), and every case on it."""
+    """Install the newest build (or the build of the request), and run every case on it."""
     search = SearchRequest("every case", command="")
     axis = PackageEnds(request.package, bad=request.build)
-    shutil.rmtree(request.directory / "envs", ignore_errors=True)  # what a kill has left
+    shutil.rmtree(request.directory / "envs", ignore_errors=True)  # environments that a killed run left
     with ui.stage("build"), _no_alarm():
         state, source = plan(axis, search, request.selection, target, request.directory, None)
         build = state.range[-1]
@@ -190,7 +193,7 @@ def _run_all(
 
 @contextmanager
 def _no_alarm() -> Iterator[None]:
-    """Exit code 1 says that something newly fails: no network, or no space, must not."""
+    """Turn an error with exit code 1 into CannotRunError: code 1 means that a case newly fails."""
     try:
         yield
     except ReproKitError as error:
@@ -200,7 +203,7 @@ def _no_alarm() -> Iterator[None]:
 
 
 def settled_run(name: str, subject: BuildSubject, ready: Ready, memory: NightlyMemory, ui: Ui) -> CaseRun:
-    """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
+    """Run a case on a build. A changed result is repeated, since a failure that comes and goes is no news."""
     last_seen = memory.cases.get(name)
     run = _run(name, subject, ready, last_seen, ui)
     for _ in range(_EXTRA_RUNS):
@@ -230,9 +233,10 @@ def _run(name: str, subject: BuildSubject, ready: Ready, last_seen: LastSeen | N
 def _judged(
     build_run: BuildRun, expected: Signature | None, last_seen: LastSeen | None
 ) -> tuple[RunOutcome, Signature | None]:
-    """How the case does, and its failure. A time-out is a hang where a build before ended in time, or the case is one.
+    """Return the outcome of the case, and its failure.
 
-    A case that has never ended in time may only be slow.
+    A time-out is a hang when the case is about a hang, or when an earlier build ended in time. A case that has never
+    ended in time may only be slow.
     """
     verdict = build_run.verdict
     if build_run.timed_out:
@@ -247,7 +251,7 @@ def _judged(
 def _bisected(
     group: Group, build: Build, subjects: dict[str, BuildSubject], request: NightlyRequest, target: Target, ui: Ui
 ) -> Group:
-    """The group with the answer for its first case, bisected from the last build that was judged to this one."""
+    """Bisect the first case of the group, from the last build that was judged to this build, and add the answer."""
     first = group.news[0]
     if group.event not in TURNS or first.since is None or first.since.build == build.name:
         return group
@@ -266,7 +270,7 @@ def _bisected(
         report = make_report(bisection.state, outcome)
         report = with_commits(report, None, subject.clues, subject.manual_repro, directory)
     except ReproKitError as error:
-        return replace(group, bisected=f"It could not be bisected: {error}")
+        return replace(group, bisected=f"The change could not be bisected: {error}")
     finally:
         shutil.rmtree(directory / "envs", ignore_errors=True)
     facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
@@ -276,7 +280,7 @@ def _bisected(
 
 
 def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) -> str:
-    """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
+    """Return the bisection as a command line; "" for a changed failure, which `bisect` cannot search for."""
     if news.event is NewsEvent.CHANGED:
         return ""
     selection = request.selection
@@ -288,7 +292,7 @@ def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) 
     words += ["--python", request.python] if request.python else []
     words += ["--timeout", f"{request.timeout:g}"] if request.timeout != NightlyRequest.timeout else []
     if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
-        words.append("--any-failure")  # it is not the failure that the case is about
+        words.append("--any-failure")  # the failure is not the one that the case is about
     words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
 

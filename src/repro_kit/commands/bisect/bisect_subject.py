@@ -1,4 +1,4 @@
-"""What a bisection runs on each build: from the words of the command line to an oracle."""
+"""Turn the words of the command line into the oracle that a bisection runs on each build."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from repro_kit.session.strangers.trust import agree
 from repro_kit.session.strangers.untrusted import Foreign, ask, claim_of, opened
 from repro_kit.ui import Ui
 
-_MARGIN = 60.0  # seconds for the start of an interpreter with torch
+_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 
 
 @dataclass(frozen=True)
 class BuildSubject:
-    """What is run on each build, where its state goes by default, and what is known of its failure."""
+    """What is run on each build, the default directory for the state, and what is known about the failure."""
 
     description: str
     oracle: BuildOracle
@@ -40,23 +40,24 @@ class BuildSubject:
     python: str | None = None
     clues: Clues = field(default_factory=Clues)
     manual_repro: ManualRepro = field(default_factory=lambda: ManualRepro((), Path()))
-    untrusted: bool = False  # a stranger's, which gets few variables
+    untrusted: bool = False  # from a stranger: its runs get few environment variables
 
 
 @contextmanager
 def build_subject(
     words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui, symptom: Symptom | None = None
 ) -> Iterator[BuildSubject]:
-    """What `words` name, judged by `symptom` where one is given.
+    """Open the subject that `words` name. With `symptom`, its runs are judged by that measurement.
 
-    Foreign code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
+    Code from a stranger is shown first, and the user is asked to agree. Raises ReproKitError for words that cannot be
+    run.
     """
     with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
         yield subject if symptom is None else _measured(subject, symptom, timeout)
 
 
 def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
-    """The same command, judged by a symptom."""
+    """Return `subject` with its command judged by a symptom."""
     manual_repro = subject.manual_repro
     oracle = SymptomOracle(
         subject.description,
@@ -115,7 +116,7 @@ def _of_repro(bundle: Foreign, timeout: float, ui: Ui) -> BuildSubject:
 
 
 def _of_case(case: Case, timeout: float) -> BuildSubject:
-    """A case that has no bundle yet: its command itself."""
+    """Return the subject for a case without a bundle: the command of the case."""
     subject = case.file.subject
     words = ["python" if word == subject.python else word for word in command(subject)]
     description = f"{' '.join(words)} in {subject.cwd}"

@@ -1,4 +1,4 @@
-"""From runs on a build to its mark: the failure that is looked for makes it bad, another one makes it useless."""
+"""Judge a build by runs on it: the expected failure makes it bad, and a different failure makes it useless."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import repeats_for
 
 _VERIFY = 3  # runs on the failing end
-_MEASURE = 10  # runs on it when it fails now and then
+_MEASURE = 10  # runs on the failing end when only some of them fail
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as the failure: `signature` is its own, None where it is not known (yet)."""
+    """What counts as the failure. `signature` is None while the failure is not known."""
 
     signature: Signature | None = None
-    any_failure: bool = False  # whatever fails is bad
+    any_failure: bool = False  # any failure is bad
     on_timeout: Mark = Mark.SKIP
-    others: Mark = Mark.SKIP  # another failure
+    others: Mark = Mark.SKIP  # the mark of a different failure
     repeats: int = 1  # runs that must all pass before a build is good
 
 
 @dataclass(frozen=True)
 class JudgedBuild:
-    """The mark of a build, and what it rests on."""
+    """The mark of a build, and the runs that it is based on."""
 
     mark: Mark
     reason: str
@@ -38,12 +38,12 @@ class JudgedBuild:
     failures: int = 0
     other: str = ""
     seconds: float = 0.0
-    signature: Signature | None = None  # of the failure that counted
-    output: str = ""  # of the run that decided
+    signature: Signature | None = None  # of the failure that made the build bad
+    output: str = ""  # of the run that decided the mark
 
 
 def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> JudgedBuild:
-    """Run the oracle until it fails with the signature, at most ``rules.repeats`` times."""
+    """Run the oracle until it fails as expected, at most ``rules.repeats`` times."""
     judged = JudgedBuild(Mark.GOOD, "it passes")
     for number in range(rules.repeats):
         tick(f"run {number + 1} of up to {rules.repeats}" if rules.repeats > 1 else "run")
@@ -51,15 +51,15 @@ def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str],
         if judged.mark is Mark.BAD:
             return _with_counts(judged)
         if judged.mark is Mark.SKIP and not judged.other:
-            return judged  # it cannot run here: nor will it the next time
+            return judged  # the oracle cannot run on this build, so another run would not help
     return _with_counts(judged)
 
 
 def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[JudgedBuild, Rules]:
-    """Run the oracle on the end that is said to fail: what it shows, and the rules for the other builds.
+    """Run the oracle on the build that should fail. Return its judgement, and the rules for the other builds.
 
-    A signature that is not known is taken from it. When it fails now and then, it is run more often, and the rate says
-    how often the others must pass.
+    An unknown signature is taken from the failure on this build. When only some runs fail, the oracle is run more
+    often, and the failure rate decides how often the other builds must pass.
     """
     judged = JudgedBuild(Mark.GOOD, "it passes")
     wanted, settled = max(_VERIFY, rules.repeats), False
@@ -79,7 +79,7 @@ def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str]
 
 
 def _added(before: JudgedBuild, run: JudgedBuild) -> JudgedBuild:
-    """Both together: bad if one of them is, else useless if one of them is."""
+    """Add a run to a judgement: the mark is bad if either is bad, else skip if either is skip, else good."""
     order = (Mark.BAD, Mark.SKIP, Mark.GOOD)
     leading = min((run, before), key=lambda judged: order.index(judged.mark))
     return replace(
@@ -104,7 +104,7 @@ def _with_counts(judged: JudgedBuild) -> JudgedBuild:
 
 
 def _judge_run(run: BuildRun, rules: Rules) -> JudgedBuild:
-    """What a single run says."""
+    """Judge a single run."""
     signature, expected = run.signature, rules.signature
     failure = signature.summary() if signature else run.verdict.note
 

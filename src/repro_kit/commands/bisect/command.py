@@ -1,4 +1,4 @@
-"""The `bisect` command: from its request to one search a package, and the answers shown."""
+"""The `bisect` command: search along each package of the request, and show the answers."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from repro_kit.files import write_atomic
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_MERGE = "merge"  # where the search in a merged branch goes
+_MERGE = "merge"  # the subdirectory for the search in a merged branch
 
 
 def bisect(request: BisectRequest, ui: Ui) -> Exit:
-    """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
+    """Carry out `request`. Raises ReproKitError for a request that cannot be met."""
     if (request.builds.clone or request.repo) and shutil.which("git") is None:
         raise UsageError("There is no git command here, which --git and --repo need; install git.")
     if request.repo:
         from repro_kit.builds.git.commits import opened
 
-        opened(request.repo)  # not a mistake to find out about after the last build
-    asking = replace(ui, yes=True) if request.log else ui  # nothing is run that a person would have to agree to
+        opened(request.repo)  # checked now, so that a wrong --repo does not show only after the last build
+    asking = replace(ui, yes=True) if request.log else ui  # --log runs nothing, so there is nothing to agree to
     with build_subject(
         request.words, is_command=request.is_command, timeout=request.timeout, ui=asking, symptom=request.symptom
     ) as subject:
@@ -75,7 +75,7 @@ def _locked_directory(directory: Path) -> Iterator[None]:
 
 
 def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: BisectRequest, ui: Ui) -> BisectReport:
-    """Search along one axis, while the other packages stand at their bad ends; show the answer."""
+    """Search along one package, with the other packages fixed at their bad ends, and show the answer."""
     if request.fresh:
         _forget(directory)
     pins = [_pinned(other) for other in request.packages if other.package != axis.package and other.bad]
@@ -92,13 +92,13 @@ def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: 
 
 
 def _pinned(axis: PackageEnds) -> str:
-    """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
+    """Return the requirement that fixes a package at its bad end. Raises ReproKitError when that is no version."""
     try:
         return f"{axis.package}=={Version(axis.bad or '')}"
     except InvalidVersion as error:
         raise UsageError(
-            f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
-            "version."
+            f"--bad {axis.bad} is no version; {axis.package} is fixed there while another package is varied, so give "
+            "its version."
         ) from error
 
 
@@ -111,7 +111,7 @@ def _answer(
     ui: Ui,
     marks: Sequence[str] = (),
 ) -> BisectReport:
-    """Search along one axis from what is known in `directory`."""
+    """Search along one package, starting from the state saved in `directory`."""
     search = SearchRequest(
         f"{subject.description} (any failure)" if request.any_failure else subject.description,
         request.find_fix,
@@ -126,7 +126,7 @@ def _answer(
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
     if not selection.keep:
-        shutil.rmtree(directory / "envs", ignore_errors=True)  # what a kill has left
+        shutil.rmtree(directory / "envs", ignore_errors=True)  # environments that a killed run left
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
         state = with_reference(state, source, subject.oracle, ui)
     rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)
@@ -149,7 +149,7 @@ def _into_merge(
     request: BisectRequest,
     ui: Ui,
 ) -> BisectReport:
-    """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
+    """Search the merged branch when the answer is a merge commit, and return the commit of that branch."""
     if selection.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
         return report
     from repro_kit.builds.git.commits import merged_branch
@@ -161,12 +161,18 @@ def _into_merge(
     axis = PackageEnds(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
     inside = _answer(axis, selection, subject, directory, request, ui)
     if inside.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE):
-        return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
-    return replace(inside, notes=(*inside.notes, f"It was merged by {report.new.build.shown}."))
+        return replace(
+            report,
+            notes=(
+                *report.notes,
+                f"The commit is a merge; the search in its branch found no commit: {inside.sentence}",
+            ),
+        )
+    return replace(inside, notes=(*inside.notes, f"The commit was merged by {report.new.build.shown}."))
 
 
 def show(report: BisectReport, ui: Ui) -> None:
-    """The answer on the terminal."""
+    """Show the answer on the terminal."""
     state = report.state
     lines = [("answer", report.sentence)]
     for name, side in named_sides(report):
@@ -184,7 +190,7 @@ def show(report: BisectReport, ui: Ui) -> None:
 
 
 def _show_log(directory: Path, ui: Ui) -> Exit:
-    """Show what was judged, in order, and what is next."""
+    """Show the judgements in order, and the next build."""
     state = read_state(directory)
     if state is None:
         raise UsageError(f"Nothing was judged yet: there is no {STATE} in {directory}.")
@@ -227,7 +233,7 @@ def _python(request: BisectRequest, subject: BuildSubject) -> str:
 
 
 def _builds(request: BisectRequest, fixed: Sequence[str]) -> BuildSelection:
-    """The builds to choose from, with their interpreters found; `fixed` are requirements of the other packages."""
+    """Return the builds to choose from, with interpreters looked up. `fixed` are requirements of the other packages."""
     pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.pythons)
     return replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *fixed))
 

@@ -1,4 +1,4 @@
-"""Bisect: judge builds until the first one that fails is known; every judgement is on disk before the next."""
+"""Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from repro_kit.ui import Ui
 
 
 class Bisection:
-    """One search, its state in the directory `place`."""
+    """One search. Its state is in the directory `directory`."""
 
     def __init__(
         self, directory: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
@@ -36,7 +36,7 @@ class Bisection:
         self._ui = ui
 
     def run(self) -> SearchOutcome:
-        """Judge builds until the answer is known. Interrupted, it goes on from the same place the next time."""
+        """Judge builds until the answer is known. After an interruption, the next run continues the search."""
         write_state(self._directory, self.state)
         try:
             while isinstance(step := next_step(self.state.question, self.state.marks), JudgeNext):
@@ -62,7 +62,7 @@ class Bisection:
             self._ui.done(f"{build.shown}: {judgement.mark.upper()}, {judgement.reason} ({self._left()})")
 
     def _looked_at(self, build: Build) -> Judgement:
-        """The judgement on `build`: from the runs on it, or from why there can be none."""
+        """Install and judge `build`. A build that does not install is skipped."""
         started = time.monotonic()
         try:
             with self._source.ready(build) as ready:
@@ -102,14 +102,14 @@ class Bisection:
 
     @contextmanager
     def _fetched_meanwhile(self) -> Iterator[None]:
-        """Have the builds that may come next downloaded while the oracle runs."""
+        """Download the builds that may come next while the oracle runs."""
         for index in following(self.state.question, self.state.marks):
             build = self.state.range[index]
             threading.Thread(target=self._source.fetch, args=(build,), name=f"fetch {build.name}", daemon=True).start()
         yield
 
     def _left(self) -> str:
-        """``about 4 steps left, 6 min``."""
+        """Say what is left to do: ``about 4 steps left, 6 min``."""
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
             return "no step left"
@@ -119,7 +119,7 @@ class Bisection:
 
 
 def make_directory(directory: Path) -> None:
-    """Make the directory that results go to. Raises ReproKitError when that cannot be."""
+    """Make the directory for results. Raises ReproKitError when that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is run on each build to see whether the failure is there."""
+"""Run a repro.py or a command on a build, to see whether it fails there."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from repro_kit.session.strangers.repro_run import ProcessLimits, limits_of, run_
 from repro_kit.session.strangers.untrusted import environment_for
 
 TIMED_OUT = 124  # exit status of coreutils' `timeout`
-_TAIL = 400_000  # characters of output
+_TAIL = 400_000  # characters that are kept of each output
 
 
 @dataclass(frozen=True)
 class BuildRun:
-    """One run on a build. Its verdict's note says why the run could not be made, or how it ended."""
+    """One run on a build. The verdict's note says why the run was not possible, or how the run ended."""
 
     verdict: Verdict
     output: str = ""
@@ -34,22 +34,22 @@ class BuildRun:
 
     @property
     def signature(self) -> Signature | None:
-        """The failure's signature; a failure that tells nothing of itself has none."""
+        """The signature of the failure; None when the run passed, or its output does not show the failure."""
         return signature_of(self.verdict.failure) if self.verdict.failure else None
 
 
 class BuildOracle(Protocol):
     """Runs something on a build."""
 
-    description: str  # in words, with a verb: "repro.py of train.repro.zip"
+    description: str  # "repro.py of train.repro.zip"
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run."""
+        """Run once on the build `ready`."""
         ...
 
 
 class ReproOracle:
-    """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
+    """Runs a temporary copy of a `repro.py`, as another user would. A `repro.py` from a stranger has `limits`."""
 
     def __init__(self, description: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
         self.description = description
@@ -58,7 +58,7 @@ class ReproOracle:
         self._timeout = timeout
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run of `repro.py`."""
+        """Run `repro.py` once."""
         run = run_repro(
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
@@ -67,10 +67,10 @@ class ReproOracle:
 
 
 class CommandOracle:
-    """A command, judged by its exit status: 0 passes, 125 cannot run, 124 timed out, anything else fails.
+    """Runs a command, and judges it by its exit status: 0 passes, 125 cannot run, 124 timed out, any other fails.
 
-    The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
-    `untrusted`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
+    The word ``python`` stands for the build's interpreter. The build's environment is active for other commands. With
+    `untrusted` the command comes from a stranger: it gets few variables, a home of its own, and limits.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CommandOracle:
         self.timeout = timeout
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run of the command, with the compiler's caches empty."""
+        """Run the command once, with empty compiler caches."""
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
         if ready.cwd is not None:
             self._carry(ready.cwd)
@@ -115,25 +115,25 @@ class CommandOracle:
         return environment_for(os.environ, directory / "home")
 
     def environment(self, env: dict[str, str], directory: Path) -> dict[str, str]:
-        """The variables of the run; `directory` is a directory that is there as long as it is looked at."""
+        """Return the environment variables of the run. `directory` exists until the run is judged."""
         return env
 
     def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
-        """What the run shows."""
+        """Judge the run."""
         return read(run, output)
 
     def _carry(self, cwd: Path) -> None:
-        """Copy to `cwd` the files that the command names and that are not there: a test may be newer than a build."""
+        """Copy files that the command names to `cwd` where they are missing: a test may be newer than a build."""
         for word in self._argv:
             source, target = self._cwd / word, cwd / word
-            # not pathlib's: a word may be a program too long for the name of a file
+            # Not Path.is_file: a word may be Python code that is too long for a file name.
             if not Path(word).is_absolute() and os.path.isfile(source) and not target.exists():  # noqa: PTH113
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
 
 
 def read(run: Run, output: str) -> BuildRun:
-    """What a run of a command shows."""
+    """Judge the run of a command by its exit status."""
     if run.ok:
         return BuildRun(Verdict(Status.PASS, seconds=run.seconds), output)
     if run.timed_out or run.exit_status == TIMED_OUT:

@@ -1,4 +1,4 @@
-"""From the two builds of an answer to commits: the compare link, the likeliest ones, a script for `git bisect run`."""
+"""Find the commits between the two builds of an answer: a compare link, the likeliest, and a git-bisect script."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from repro_kit.model.failure.signature import Signature
 
 GIT_BISECT = "git-bisect.sh"
 _SHOWN = 10
-_MOST_OPS = 8  # a program with more is not reduced, and its operators tell nothing
+_MOST_OPS = 8  # a program with more operators is not reduced, so its operators are no clue
 
 
 @dataclass(frozen=True)
 class ManualRepro:
-    """What can be repeated by hand on a commit: words of a command, and where it is started.
+    """A command that a person can repeat on a commit, and the directory to start it in.
 
-    `passing`: the directory is there for as long as repro-kit runs, and must be copied.
+    `passing`: the directory is temporary, and must be copied.
     """
 
     words: tuple[str, ...]
@@ -34,7 +34,7 @@ class ManualRepro:
 def with_commits(
     report: BisectReport, clone: Path | None, clues: Clues, manual_repro: ManualRepro, directory: Path
 ) -> BisectReport:
-    """The report with what the commits of both builds tell; the script goes to `directory`."""
+    """Return the report with the commits between its two builds. The git-bisect script is written to `directory`."""
     old, new = report.old, report.new
     if report.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE) or not (
         old and new and old.commit and new.commit
@@ -75,14 +75,14 @@ def with_commits(
 
 
 def clues_of(signature: Signature | None, layer: str | None, text: str) -> Clues:
-    """What the failure and the program `text` (a `repro.py`) tell about where to look."""
+    """Collect clues for ranking commits from the failure and from the program `text` (a `repro.py`)."""
     files = tuple(dict.fromkeys(frame.partition(":")[0] for frame in signature.frames)) if signature else ()
     named = [signature.op] if signature and signature.op else []
     return Clues(layer, files, tuple(dict.fromkeys([*named, *ops_in(text)])))
 
 
 def ops_in(text: str) -> list[str]:
-    """Operators that the function `graph` of a program calls; none where it is not reduced to a few."""
+    """Return the operators that the function `graph` of a program calls; none when there are more than a few."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""The values that PyTorch's minifier keeps beside its launcher (its ``save_dir``), as a program's stored inputs."""
+"""Turn the values that PyTorch's minifier saves (in its ``save_dir``) into a program's stored inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _SECONDS = 300
 
 
 def storages_of(path: Path, text: str) -> Path | None:
-    """The directory of the storages that the launcher `text` at `path` reads, if it is still there, or beside it."""
+    """Return the directory of the storages that the launcher `text` at `path` reads.
+
+    The directory is the ``save_dir`` that the launcher names, or is beside the launcher; None where there is none.
+    """
     named = _SAVE_DIR.search(text)
     if named is None:
         return None
@@ -28,9 +31,9 @@ def storages_of(path: Path, text: str) -> Path | None:
 
 
 def unpack(storages: Path, programs: Iterable[Program], target: Path, python: str) -> None:
-    """Write the files that `programs` load to `target`, by interpreter `python`, which has torch.
+    """Write the files that `programs` load to `target`, with the interpreter `python`, which has torch.
 
-    Raises ReproKitError when they cannot be read.
+    Raises ReproKitError when the storages cannot be read.
     """
     loads = [
         input_
@@ -60,5 +63,5 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
 
 
 def storage_in(file: str) -> str:
-    """The name of the storage that a program's stored file is made of (program/from_runnable.py)."""
+    """Return the name of the storage that a program's stored file is made from (program/from_runnable.py)."""
     return file.removesuffix(".pt").partition("_")[2]

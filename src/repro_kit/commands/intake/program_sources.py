@@ -1,4 +1,4 @@
-"""The programs in a file that is no user's script: our own format, torch's artifacts and repro scripts, a trace."""
+"""Read the programs in a program file, a repro script or artifact of torch, or a trace."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.trace import TraceSummary, summarise
 
-_HEAD = 20_000  # characters that tell what a file is
+_HEAD = 20_000  # characters that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
 _TRACE = "dedicated_log_torch_trace_*.log"
 
 
 def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
-    """What reads the programs in `path`; None for a user's own script, or what is no file.
+    """Return a function that reads the programs in `path`; None for a user's own script, or when there is no file.
 
-    The reader takes the path and a compile id (for a trace; None: that of the first failure). Its programs are those
-    that may fail, the likeliest first. It raises ReproKitError when there are none.
+    The function takes the path and a compile id (for a trace; None: that of the first failure). It returns the
+    programs that may fail, the likeliest first, and raises ReproKitError when there are none.
     """
     if path.is_dir():
         return _from_trace if any(path.glob(_TRACE)) else None
@@ -49,14 +49,14 @@ def _text(path: Path) -> str:
     try:
         return read_plain(path, _LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8, as a program is.") from error
+        raise UsageError(f"{path} is not UTF-8; a program must be.") from error
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     summary = summarise(path)
     compile_ids = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
     if not compile_ids:
-        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
+        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph reached Inductor.")
     wanted = compile_id or _failing(summary, compile_ids)
     texts = [runnable.text for runnable in summary.runnables if runnable.compile_id == wanted]
     if not texts:
@@ -67,5 +67,5 @@ def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
 
 
 def _failing(summary: TraceSummary, compile_ids: list[str]) -> str:
-    """The compile id of the first failure, else of the last graph: a crash or a hang leaves no more in its trace."""
+    """Return the compile id of the first failure, else of the last graph, since a crash or a hang ends the trace."""
     return summary.failures[0].compile_id if summary.failures else compile_ids[-1]

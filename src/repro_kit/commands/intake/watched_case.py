@@ -1,4 +1,4 @@
-"""Make a case of what `repro_kit.watch` left: the failure as it was seen, without running the program again."""
+"""Make a case from what `repro_kit.watch` left: the failure as it happened, without running the program again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from repro_kit.ui import Ui
 
 
 def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
-    """The case at `path`, observed: failure, trace and environment are those that were kept.
+    """Return the case at `path` as observed, with the failure, trace and environment that `repro_kit.watch` stored.
 
-    `python`: the interpreter to go on with, where not the one that it was seen in; `failure`: the number of the
-    failure that the case is about. Raises ReproKitError when there is no such failure, or no such interpreter.
+    `python` is the interpreter to continue with; None: the interpreter in which the failure happened. `failure` is
+    the number of the failure that the case is about. Raises ReproKitError when there is no such failure or interpreter.
     """
     check_tree(path)
     watched = read_watched(path)
@@ -40,7 +40,7 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     ):
         raise UsageError(
             f"{path} was not made by you on this machine, and its programs would run with {python or watched.python}; "
-            "look at it, and give --yes if you trust it."
+            "look at the case, and give --yes if you trust it."
         )
     subject = program_subject(path, Path.cwd(), python or watched.python, os.environ)
     case = Case.create(path, subject, watched.created)
@@ -53,7 +53,7 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
         index = failures.index_of(failure, observed)
         env = environment(subject.python)
         if env.torch != watched.torch:
-            ui.warn(f"It failed with torch {watched.torch}; {subject.python} has {env.torch} now.")
+            ui.warn(f"The failure was seen with torch {watched.torch}; {subject.python} has torch {env.torch} now.")
         case.store(
             ENVIRONMENT,
             replace(
