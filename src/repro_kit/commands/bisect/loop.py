@@ -23,7 +23,7 @@ from repro_kit.ui import Ui
 
 
 class Bisection:
-    """One search. Its state is in the directory `directory`."""
+    """One search, with its state in a directory."""
 
     def __init__(
         self, directory: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui

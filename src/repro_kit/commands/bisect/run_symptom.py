@@ -26,7 +26,7 @@ _GOOD = {"backend": "good"}  # the result of `parse_symptom` for the baseline "g
 
 
 def build_symptom(text: str) -> Symptom:
-    """Return the symptom that `text` names; a ratio is relative to the good build. Raises ReproKitError for bad text."""
+    """Return the symptom that `text` names. A ratio is relative to the good build. Raises UsageError for a bad text."""
     try:
         symptom = parse_symptom(text)
     except ReproKitError:

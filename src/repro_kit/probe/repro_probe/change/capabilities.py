@@ -1,4 +1,4 @@
-"""What this torch lets one switch from outside, found by looking: no version numbers."""
+"""Find the parts of the compiler that this torch can switch off, by inspecting torch instead of its version number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro_probe.common.torch_environment import value_of
 from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.queries import Capabilities, SettingData, Subsystem
 
-#: Numbers that switch something off: fusion, vectors, threads, inlining.
+#: Values that switch a feature off: fusion, vectors, threads, inlining.
 _NUMBERS = {
     "inductor.max_fusion_size": 1,
     "inductor.cpp.simdlen": 1,
@@ -19,12 +19,12 @@ _NUMBERS = {
     "inductor.realize_reads_threshold": 1,
 }
 
-#: Their settings are tried; `compiler` and `shapes` have none that a user would set to go on working.
+#: Config modules whose settings are tried. No setting of `compiler` and `shapes` would be a useful workaround.
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
 def levers() -> Capabilities:
-    """Subsystems by backend, whether graphs have backends of their own, and settings with their other values."""
+    """Return the subsystems by backend, whether each graph can get its own backend, and settings with other values."""
     return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
 
 
@@ -78,7 +78,7 @@ def _settings() -> list[SettingData]:
 
 
 def _values(kind: Any, value: Any) -> list[Any]:
-    """All values of a type that has few; none where it has more."""
+    """Return all values of a setting's type; none when there are many."""
     if kind is bool or isinstance(value, bool):
         return [True, False]
     if typing.get_origin(kind) is typing.Literal:

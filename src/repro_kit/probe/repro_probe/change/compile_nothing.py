@@ -1,4 +1,4 @@
-"""Compile nothing, whatever becomes of ``TORCH_COMPILE_DISABLE`` on its way, and note what is compiled all the same."""
+"""Switch the compiler off, even where ``TORCH_COMPILE_DISABLE`` does not reach, and record any compiled graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_probe.protocol.findings import COMPILED
 
 Fix = Callable[[Any, str, object], None]
 
-#: Where every graph of Dynamo, and every graph that Inductor makes code of, passes: module, class, method.
+#: The functions that see every graph of Dynamo, and every graph that Inductor generates code for.
 _BORDERS = (
     ("torch._dynamo.output_graph", "OutputGraph", "call_user_compiler"),
     ("torch._inductor.graph", "GraphLowering", "compile_to_module"),
@@ -21,7 +21,7 @@ _BORDERS = (
 
 
 def install(findings: FindingsDirectory, fix: Fix) -> None:
-    """Switch Dynamo off from inside, for good (`fix`), and watch the compiler's borders."""
+    """Switch Dynamo off for the whole run with `fix`, and watch for graphs that are compiled anyway."""
     when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
     for name, cls, method in _BORDERS:
         when_imported(name, functools.partial(_watch, findings=findings, cls=cls, method=method))

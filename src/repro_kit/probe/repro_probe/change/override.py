@@ -1,7 +1,7 @@
-"""Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
+"""Change how an unmodified script compiles, by wrapping ``torch.compile`` and ``torch._dynamo.optimize``.
 
-The options are those of `Override` (protocol/orders.py). Settings are applied when their config module is imported; the
-script cannot set these anew.
+The options are those of `Override` (protocol/orders.py). A setting is made when its config module is imported, and the
+script cannot change it afterwards.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Watch = Callable[[Any, Any], Any]
 
 _inside = threading.local()
 
-#: Modules of torch that hand a call of torch.compile on for the user; any other calls it for itself (torch.cond does).
+#: Modules of torch that pass a user's call on to torch.compile. Other modules of torch call it for themselves.
 _HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a call of `torch.compile` from `frame` is the user's."""
+    """Whether a call of `torch.compile` from `frame` was made by the user."""
     name = frame.f_globals.get("__name__") or ""
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
 def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
-    """The arguments of a call of `torch.compile` that decide how, as data."""
+    """Return the arguments of a call of `torch.compile` that decide how a function is compiled, as data."""
     backend = arguments.get("backend") or "inductor"
     return {
         "mode": arguments.get("mode"),
@@ -51,10 +51,10 @@ def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
 
 
 def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
-    """Arrange for the overrides; nothing is imported before the script does it.
+    """Install the overrides, without importing a module before the script does.
 
-    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
-    original)` returns what the script gets for `compiled`.
+    `note` gets the script's own settings at each call of `torch.compile`. `watch(compiled, original)` returns the
+    callable that the script gets in place of `compiled`.
     """
     options = findings.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
@@ -86,14 +86,14 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
 
 
 def _fix(module: Any, name: str, value: object) -> None:
-    """Set it for good: what the script assigns later does not count, and other threads see it too."""
+    """Make the setting `name` for all threads, so that later assignments in the script have no effect."""
     *path, last = name.split(".")
     holder = module
     for part in path:
         holder = getattr(holder, part)
     setattr(holder, last, value)
     entry: Any = getattr(module, "_config", {}).get(name)
-    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+    if hasattr(entry, "env_value_force"):  # torch does the same for a setting that an environment variable forces
         entry.env_value_force = value
 
 

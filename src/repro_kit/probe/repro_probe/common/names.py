@@ -1,4 +1,4 @@
-"""Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints the others."""
+"""Look up names of backends and settings: ``python -m repro_probe.common.names JSON`` prints the unknown names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from repro_probe.protocol.programs import NamesData
 
 
 def backend(name: str) -> Any:
-    """What `torch.compile` is to be given for `name`.
+    """Return the backend to pass to `torch.compile` for `name`.
 
-    ``MODULE:FUNCTION`` is imported; a name that is not registered may be a function of the user's script.
+    ``MODULE:FUNCTION`` is imported. A name that is not registered may be a function of the user's script.
     """
     module, colon, attribute = name.partition(":")
     if colon:
@@ -51,7 +51,7 @@ def _is_backend(name: str) -> bool:
 
 
 def main() -> None:
-    """Print {"backends": […], "settings": […]}, each what is not known of what was asked for."""
+    """Print the unknown names as {"backends": […], "settings": […]}."""
     asked: NamesData = json.loads(sys.argv[1])
     unknown: NamesData = {
         "backends": [name for name in asked["backends"] if not _is_backend(name)],

@@ -1,7 +1,7 @@
-"""Whose a case is: a mark that only this user on this machine can have made. Standard library only.
+"""Mark a case as made by this user on this machine. Standard library only.
 
-The key lies in the user's state directory, where nobody else can read it. The mark is of this very directory: a copy,
-or what was unpacked from an archive, is another one.
+The mark is made with a key in the user's state directory, which nobody else can read. The mark holds for one directory
+only: a copy of the case, or a case unpacked from an archive, has no valid mark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LENGTH = 32
 
 
 def mark_of(directory: str, text: str) -> str:
-    """The mark of the directory that `text` describes; "" where no key can be kept."""
+    """Return the mark of the directory that `text` describes; "" where no key can be stored."""
     key = _key()
     if not key:
         return ""
@@ -38,7 +38,7 @@ def _key() -> bytes:
 
 
 def _make(path: str) -> None:
-    """A new key, whole or not at all; that of another process stays."""
+    """Write a new key atomically. A key that another process has written stays."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -52,7 +52,7 @@ def _make(path: str) -> None:
 
 
 def _read(path: str) -> bytes:
-    """The key; none where others could have read or written it."""
+    """Return the key; nothing where other users could have read or written it."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())

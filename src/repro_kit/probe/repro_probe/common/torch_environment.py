@@ -1,4 +1,4 @@
-"""What torch says about itself: ``python -m repro_probe.common.torch_environment`` prints it as JSON."""
+"""Describe torch's environment: ``python -m repro_probe.common.torch_environment`` prints it as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "d
 
 
 def non_default_config() -> dict[str, Any]:
-    """Settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
+    """Return the settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
     changed = {}
     for short, name in CONFIG_MODULES.items():
         module = sys.modules.get(name)
@@ -39,7 +39,7 @@ def non_default_config() -> dict[str, Any]:
 
 
 def value_of(module: Any, key: str) -> Any:
-    """The setting `key`, which may be ``cpp.simdlen``, as it stands."""
+    """Return the present value of the setting `key`, such as ``cpp.simdlen``."""
     for part in key.split("."):
         module = getattr(module, part)
     return module
@@ -54,7 +54,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def settings() -> Settings:
-    """Settings of this process that a program must carry."""
+    """Return the settings of this process that a program must have too."""
     torch = sys.modules["torch"]
     return {
         "config": non_default_config(),
@@ -65,7 +65,7 @@ def settings() -> Settings:
 
 
 def memory_limit() -> int | None:
-    """Bytes of address space that this process may map; None where there is no limit."""
+    """Return the bytes of address space that this process may map; None where there is no limit."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -75,7 +75,7 @@ def memory_limit() -> int | None:
 
 
 def accelerator(torch: Any) -> str | None:
-    """Type of the accelerator that can be used, or None."""
+    """Return the type of the accelerator that can be used, or None."""
     if torch.cuda.is_available():
         return "cuda"
     for name in ("xpu", "mps"):
@@ -86,7 +86,7 @@ def accelerator(torch: Any) -> str | None:
 
 
 def packages() -> dict[str, str]:
-    """Installed distributions and their versions."""
+    """Return the installed distributions and their versions."""
     from importlib import metadata
 
     versions = {}

@@ -1,4 +1,4 @@
-"""Queries: what repro-kit asks of the server, and what the server replies (docs/explanation/zygote.md)."""
+"""The queries that repro-kit sends to the server, and the server's replies (docs/explanation/zygote.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Until = Literal["native", "native_backward"]
 
 
 class Request(TypedDict):
-    """The part of a query that every request has."""
+    """The fields of every query."""
 
     id: int
     mode: QueryMode
@@ -26,7 +26,7 @@ class Request(TypedDict):
 
 
 class Query(Request, total=False):
-    """A query: one request line. `scratch` and `ends` are added by the server."""
+    """A query: one request line. The server adds `scratch` and `ends`."""
 
     until: Until | None
     texts: list[str]  # mode ``fake``
@@ -44,7 +44,7 @@ class Cancel(TypedDict):
 
 
 class Prepare(TypedDict):
-    """A message without a reply: let an interpreter with these variables import torch ahead of its query."""
+    """A message without a reply: start an interpreter with these variables, which imports torch ahead of its query."""
 
     prepare: dict[str, str]
 
@@ -53,13 +53,13 @@ Message = Union[Query, Cancel, Prepare]
 
 
 class SubsystemBase(TypedDict):
-    """What every subsystem has."""
+    """The fields of every subsystem."""
 
     name: str
 
 
 class Subsystem(SubsystemBase, total=False):
-    """A subsystem of the compiler that can be switched off; with `setting` that is done by a setting."""
+    """A subsystem of the compiler that can be switched off, by the setting `setting` where there is one."""
 
     setting: str
     value: Any
@@ -74,7 +74,7 @@ class SettingData(TypedDict):
 
 
 class Capabilities(TypedDict, total=False):
-    """What this torch lets one switch from outside; empty where nobody answered."""
+    """The parts of the compiler that this torch can switch off; empty when the server did not answer."""
 
     subsystems: dict[str, list[Subsystem]]
     graphs: bool
@@ -86,7 +86,7 @@ Application = Sequence[str]
 
 
 class QueryAnswer(ComparisonData, total=False):
-    """What a query itself reports."""
+    """The answer that a query reports to the server."""
 
     status: QueryStatus
     phase: QueryPhase | None
@@ -100,7 +100,7 @@ class QueryAnswer(ComparisonData, total=False):
 
 
 class Reply(QueryAnswer, total=False):
-    """A reply line: what the query reports, and what only the server knows."""
+    """A reply line: the answer of the query, and what the server adds."""
 
     id: int
     seconds: float
