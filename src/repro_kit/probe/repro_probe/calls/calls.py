@@ -1,6 +1,6 @@
-"""The user's compiled calls: hand the outermost calls of what goes through ``torch.compile`` to an observer.
+"""Pass the outermost calls of compiled callables in the user's script to observers.
 
-Only in runs of their own, whose results count for nothing but what is measured: a call may be made several times.
+An observer may repeat a call. Therefore runs with observers are used for their measurements only.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Optional
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCalls
 
-#: What looks at a call, and at how many first calls of everything compiled.
+#: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
 
 _inside = threading.local()
 
 
 class WatchedCalls:
-    """Everything that the script compiles, each with an observer of its calls."""
+    """Everything that the script compiles, with observers of its calls."""
 
     def __init__(self, findings: FindingsDirectory, observers: list[Observer]) -> None:
-        """`observers`: (function, number); it is given so many first calls of everything compiled.
+        """Each observer is (function, number): the function gets that many first calls of each compiled callable.
 
-        With None for the number it is given the second call, or the only one once the script is over.
+        With None for the number, the function gets the second call, or the only call when the script ends.
         """
         self.findings = findings
         self.observers = observers
@@ -34,18 +34,18 @@ class WatchedCalls:
         atexit.register(self._end)
 
     def watch(self, compiled: Any, original: Any) -> Any:
-        """`compiled`, with its outermost calls seen."""
+        """Return `compiled` with its outermost calls observed."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
         watched = CompiledCallable(self, original)
         self.compiled.append(watched)
-        if hasattr(compiled, "forward"):  # a module: the object itself must stay what it is
+        if hasattr(compiled, "forward"):  # a module: the object itself must not be replaced
             compiled.forward = watched.seen(compiled.forward)
             return compiled
         return watched.seen(compiled)
 
     def write(self) -> None:
-        """Write down what is known of all callables."""
+        """Write the measurements of all callables."""
         measured: MeasuredCalls = {
             "compiled": [compiled.record for compiled in self.compiled if compiled.record["calls"]]
         }
@@ -59,16 +59,16 @@ class WatchedCalls:
 
 
 class CompiledCallable:
-    """One compiled callable, and what is found of it."""
+    """One compiled callable, and the record of its measurements."""
 
     def __init__(self, calls: WatchedCalls, original: Any) -> None:
         self.calls = calls
         self.original = original
         self.record: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
-        self.first: Call | None = None  # until there is a second one
+        self.first: Call | None = None  # the first call, until there is a second
 
     def seen(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """`run`, observed."""
+        """Return `run` with its calls observed."""
 
         @functools.wraps(run)
         def call(*arguments: Any, **named: Any) -> Any:
@@ -96,7 +96,7 @@ class CompiledCallable:
         return result
 
     def end(self) -> None:
-        """The script is over: a callable that was called once is observed now."""
+        """Observe a callable that was called only once, when the script ends."""
         if self.first is not None:
             _inside.flag = True
             for observe, number in self.calls.observers:
@@ -116,7 +116,7 @@ class CompiledCallable:
 
         from repro_probe.record.surroundings import compiles_autograd
 
-        if compiles_autograd():  # it would trace the hook too
+        if compiles_autograd():  # compiled autograd would trace the hook too
             return
 
         def begun(gradient: Any) -> None:
@@ -128,7 +128,7 @@ class CompiledCallable:
 
 
 class Call:
-    """A call that can be made again, compiled or in eager, with the modes of torch that it was made in."""
+    """A call that can be repeated, compiled or in eager, under the same modes of torch."""
 
     def __init__(
         self, owner: CompiledCallable, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
@@ -141,13 +141,15 @@ class Call:
         self.run = run
         self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
-        def eager(*given: Any, **more: Any) -> Any:  # a function: to disable a module wraps it in another one
+        def eager(
+            *given: Any, **more: Any
+        ) -> Any:  # a function, since disabling a module would wrap it in another module
             return owner.original(*given, **more)
 
         self.eager = torch._dynamo.disable(eager)
 
     def make(self, function: Callable[..., Any]) -> Any:
-        """Call `function`, and its backward where the script ran that; returns the results."""
+        """Call `function`, run the backward if the script did, and return the results."""
         import torch
 
         with torch.inference_mode(self.inference), torch.set_grad_enabled(self.grad):
@@ -159,7 +161,7 @@ class Call:
 
 
 def _apart(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """`arguments`, cut off from the graph that computed them: its backward belongs to the script."""
+    """Return `arguments` detached from the graph that computed them, whose backward belongs to the script."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -172,7 +174,7 @@ def _apart(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
 
 
 def _backward(result: Any) -> None:
-    """Run the backward of all differentiable results, and leave the gradients of leaves as they were."""
+    """Run the backward of all differentiable results, and restore the gradients of leaves."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -191,7 +193,7 @@ def _backward(result: Any) -> None:
 
 
 def _leaves(nodes: list[Any]) -> list[Any]:
-    """The tensors that a graph of autograd accumulates gradients in."""
+    """Return the leaf tensors of an autograd graph, in which gradients accumulate."""
     seen, tensors = set(), []
     while nodes:
         node = nodes.pop()

@@ -1,9 +1,9 @@
-"""Measure what compiled calls do: the time of each, whether it compiled, and a digest of what it returned.
+"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result.
 
-One file a process, ``timeline-PID.json``, written when it ends. Only calls from plain Python count: one within another
-belongs to that. Seeds are set first, so that two runs of a script that sets none can be compared.
+Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part of that
+call. Random seeds are set first, so that two runs of a script without seeds can be compared.
 
-Option ``timeline``: the seed, or null for none to be set.
+Option ``timeline``: the seed, or null to set no seed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.findings import TIMELINE, Digest, TimedCall, Timeline
 
-_MOST_CALLS = 20_000  # that are noted
-_MOST_DIGESTS = 300  # calls whose results are
-_MOST_TENSORS = 32  # of one call
-_SAMPLES = 32  # elements of a tensor
-_LARGEST_SUM = 1 << 24  # elements that are summed
+_MOST_CALLS = 20_000  # calls that are recorded
+_MOST_DIGESTS = 300  # calls with a digest
+_MOST_TENSORS = 32  # tensors in the digest of one call
+_SAMPLES = 32  # elements of a tensor in a digest
+_LARGEST_SUM = 1 << 24  # elements of the largest tensor with a sum
 
 
 class _TimedCalls:
-    """The calls of this process."""
+    """The timed calls of this process."""
 
     def __init__(self, findings: FindingsDirectory) -> None:
         self.findings = findings
@@ -52,7 +52,7 @@ class _TimedCalls:
 
 
 def install(findings: FindingsDirectory) -> None:
-    """Arrange for it; nothing is imported before the script does it."""
+    """Install the hooks, without importing a module before the script does."""
     calls = _TimedCalls(findings)
     seed = findings.options["timeline"]
     if seed is not None:
@@ -82,7 +82,7 @@ def _count_compiles(module: Any, calls: _TimedCalls) -> None:
 
 
 def _wrap(eval_frame: Any, calls: _TimedCalls) -> None:
-    """Wrap what torch.compile returns for a function; a module's forward is one too."""
+    """Wrap the callables that torch.compile returns for functions and for the forward of modules."""
     context = getattr(eval_frame, "OptimizeContext", None)
     if context is None:
         return
@@ -115,7 +115,7 @@ def _timed(compiled: Any, calls: _TimedCalls) -> Any:
         return result
 
     wrapper: Any = timed
-    # Dynamo knows a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile this one.
+    # Dynamo recognises a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile it.
     wrapper._torchdynamo_wrapper_id = id(timed)
     skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
     if skip is not None:
@@ -124,7 +124,7 @@ def _timed(compiled: Any, calls: _TimedCalls) -> Any:
 
 
 def _now() -> float:
-    """The time when what was queued on an accelerator is done."""
+    """Return the time after the work queued on an accelerator is done."""
     import torch
 
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -144,7 +144,7 @@ def _note(calls: _TimedCalls, name: str, seconds: float, compiled: bool, result:
 
 
 def _digest(values: Any) -> list[Digest] | None:
-    """Shape, dtype, sum of magnitudes and some elements of the tensors in `values`; None where they cannot be read."""
+    """Return shape, dtype, sum of magnitudes and some elements of each tensor; None where they cannot be read."""
     import torch
 
     digests: list[Digest] = []
@@ -154,7 +154,7 @@ def _digest(values: Any) -> list[Digest] | None:
                 if len(digests) == _MOST_TENSORS:
                     break
                 digests.append(_of(torch, value))
-    except Exception:  # a fake or deferred tensor, a mode that is on: who compares says how many calls were not
+    except Exception:  # a fake or deferred tensor, or a mode is on; the report counts such calls
         return None
     return digests
 

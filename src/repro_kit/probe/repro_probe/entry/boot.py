@@ -1,7 +1,7 @@
-"""Start the probe in a process of the user's run: the mode comes from its orders, the findings go to a directory.
+"""Start the probe in a process of the user's run. Its orders name the mode, and the directory for the findings.
 
-Every record is a file of its own, named after the process, and written at once: a process that is killed leaves what
-it had found.
+Every finding is a file of its own, is named after the process, and is written at once. So a process that is killed
+leaves its findings up to then.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from repro_probe.protocol.findings import (
 from repro_probe.protocol.graph_data import CompileSettings, GraphEvent
 from repro_probe.protocol.orders import Measure, Orders, RunMode
 
-#: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
+#: Command lines with these words are tools, such as Inductor's compile workers, and not the user's processes.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
 
 _files: list[IO[str]] = []  # kept open for faulthandler
 
 
 def start(orders: Orders) -> None:
-    """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
+    """Install what the orders ask for. A failure of the probe is recorded, and never stops the user's run."""
     if is_worker():
         return
     findings = FindingsDirectory(orders["directory"], orders["options"])
@@ -57,7 +57,7 @@ def start(orders: Orders) -> None:
 
 
 def is_worker() -> bool:
-    """Whether this process is a tool of the compiler, and not the user's."""
+    """Whether this process is a tool, such as a compile worker, and not the user's."""
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
@@ -93,13 +93,13 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
 
 
 def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:
-    """Append to the events of this process, as the recording of graphs does."""
+    """Append a call of `torch.compile` to the events of this process."""
     event: GraphEvent = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
     findings.append(EVENTS, json.dumps(event, default=repr))
 
 
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
-    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
+    """Return a function that wraps a compiled callable so that its calls are measured or recorded, if ordered."""
     if findings.options.get("measure"):
         return _measured(findings, findings.options["measure"])
     if findings.options.get("witness"):
@@ -112,7 +112,7 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
 
 
 def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Callable[[Any, Any], Any]:
-    """Gives the script what it compiled, its calls observed for what is to be measured."""
+    """Return a function that wraps a compiled callable so that observers take `measures` of its calls."""
     from repro_probe.calls import call_timing, calls
 
     watching: list[calls.WatchedCalls] = []
@@ -123,7 +123,7 @@ def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Calla
             if {"time", "memory"} & set(measures):
                 observers.append((call_timing.observer(measures), None))
             if "accuracy" in measures:
-                from repro_probe.calls import compare_calls  # which needs torch, and it is there by now
+                from repro_probe.calls import compare_calls  # imports torch, which is imported by now
 
                 observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
             watching.append(calls.WatchedCalls(findings, observers))
@@ -133,7 +133,7 @@ def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Calla
 
 
 def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
-    """First sign of torch in this process: say hello, and from here on watch how it ends."""
+    """Record this process when it imports torch, and watch how it ends."""
     say_hello(findings, torch)
     _watch_exceptions(findings)
     _watch_signals(findings)
@@ -148,7 +148,7 @@ def _after_fork(findings: FindingsDirectory, torch: Any) -> None:
 
 
 def say_hello(findings: FindingsDirectory, torch: Any) -> None:
-    """Write down which process this is."""
+    """Write the finding that describes this process."""
     hello: Hello = {
         "pid": os.getpid(),
         "parent": os.getppid(),
@@ -163,12 +163,12 @@ def say_hello(findings: FindingsDirectory, torch: Any) -> None:
 
 
 def argv() -> list[str]:
-    """The whole command line, with the interpreter where that is known (Python 3.10)."""
+    """Return the whole command line, with the interpreter's options on Python 3.10 and newer."""
     return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
 
 
 def say_goodbye(findings: FindingsDirectory) -> None:
-    """Write down what is known in the end: the user's own modules, and the settings of the process."""
+    """Write the finding at the process's end: the user's modules, the peak memory and the settings."""
     from repro_probe.calls import call_timing
     from repro_probe.common import torch_environment
 
@@ -182,14 +182,14 @@ def say_goodbye(findings: FindingsDirectory) -> None:
 
 
 def _own_modules() -> dict[str, str]:
-    """Files of the modules that were imported from outside of any installation: the user's own."""
+    """Return the files of the user's own modules: those that are not part of an installation."""
     package = os.path.dirname(os.path.dirname(__file__))
     installed = (sys.prefix, sys.base_prefix, package, os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
     files = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        # torch.ops and torch.classes are modules whose file is no path.
+        # The `__file__` of torch.ops and torch.classes is not a path.
         if not (isinstance(file, str) and file.endswith(".py") and os.path.isabs(file)) or file.startswith(prefixes):
             continue
         if not any(mark in file for mark in ("site-packages", "dist-packages", "torchinductor_")):
@@ -202,7 +202,7 @@ def _own_modules() -> dict[str, str]:
 
 
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
-    """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
+    """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
     from repro_probe.common.describe_exception import describe_exception
     from repro_probe.judge.stated import tolerance
     from repro_probe.record import nature
@@ -217,7 +217,7 @@ def note_exception(findings: FindingsDirectory, name: str, error: BaseException)
 
 
 def _watch_exceptions(findings: FindingsDirectory) -> None:
-    """Keep an uncaught exception as data, then let the user's hook have it."""
+    """Write an uncaught exception as a finding, then call the user's hook."""
     before = sys.excepthook
     before_thread = threading.excepthook
 
@@ -236,7 +236,7 @@ def _watch_exceptions(findings: FindingsDirectory) -> None:
 
 
 def _watch_signals(findings: FindingsDirectory) -> None:
-    """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
+    """Write Python's stack to a file at a crash, and shortly before the deadline of a run that hangs."""
     file = open(findings.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
     _files.append(file)
     if not faulthandler.is_enabled():

@@ -1,6 +1,6 @@
-"""Indices as choices: where an output's indices come from, and whether others would be as good.
+"""Follow an output's indices to the values that they select, and decide whether other indices are as good.
 
-Among equal values any index will do, so that indices are judged by the values that they select and by their range.
+Any index of equal values is right. Therefore indices are judged by the values that they select, and by their range.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
 from repro_probe.run.outputs import RunnableCalls
 
-#: Operators that choose among values; of the first only the extreme value matters.
+#: Operators that choose the largest (1) or smallest (-1) value; a cumulative operator (0) chooses several.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
-_PERMUTING = {"sort", "argsort", "topk"}  # no index may come twice
+_PERMUTING = {"sort", "argsort", "topk"}  # no index may occur twice
 _POOLS = {
     **dict.fromkeys(("max_pool2d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"), 2),
     **dict.fromkeys(("max_pool3d_with_indices", "adaptive_max_pool3d", "fractional_max_pool3d"), 3),
 }
 CHOOSERS = {*_EXTREME, *_PERMUTING, *_POOLS, "median", "nanmedian", "mode", "kthvalue"}
-#: Operators that only bring elements into another order or type, besides views.
+#: Operators, besides views, that only change the order or the type of elements.
 _MOVING = {"clone", "_to_copy", "flip", "roll", "index_select", "repeat", "cat", "stack", "_unsafe_view"}
 
 
@@ -34,7 +34,7 @@ def is_index(leaf: Any) -> bool:
 
 
 class _ChoiceSource:
-    """One operator's choice: `values` as rows to choose from, and the row that each index belongs to."""
+    """The values that one operator chose from, as rows, and the row that each index belongs to."""
 
     def __init__(self, name: str, values: torch.Tensor, index: torch.Tensor, dim: int | None) -> None:
         self.permuting = name in _PERMUTING
@@ -57,16 +57,16 @@ class _ChoiceSource:
 
 
 class Choice:
-    """Where the elements of an output were chosen: a position for each, counted over all `sources`."""
+    """The origin of an output's indices: for each element a position, counted over all `sources`."""
 
     def __init__(self, sources: list[tuple[int, _ChoiceSource]], positions: torch.Tensor) -> None:
         self.sources = sources  # [(first position, source)]
         self.positions = positions.cpu()
 
     def wrong(self, eager: torch.Tensor, compiled: torch.Tensor, tolerance: Tolerance) -> tuple[torch.Tensor, str]:
-        """(mask of the elements of `compiled` that are no good choice, a word on the first of them).
+        """Return a mask of the elements of `compiled` that are wrong choices, and the reason for the first of them.
 
-        `eager` and `compiled` in double precision; `tolerance`: the judge's.
+        `eager` and `compiled` are in double precision.
         """
         wrong, why = torch.zeros(eager.shape, dtype=torch.bool), ""
         for start, source in self.sources:
@@ -107,16 +107,16 @@ class Choice:
             allowed = (rows * size + expected).unique(return_counts=True)[1].max()
             twice = counts[back] > allowed
             if twice.any():
-                return twice, "an index comes more than once"
+                return twice, "an index occurs more than once"
         return torch.zeros_like(near), ""
 
 
 class _Follow(TorchDispatchMode):
-    """Follows indices from where they were chosen, and marks everything computed from a tie."""
+    """Follows indices from the operator that chose them, and marks everything that is computed from a tie."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.tied: dict[int, Any] = {}  # storages, kept alive, so that an address stays its own
+        self.tied: dict[int, Any] = {}  # storages, kept alive so that no other storage gets their address
         self.positions: dict[
             tuple[Any, ...], tuple[Any, Any]
         ] = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
@@ -169,12 +169,12 @@ class _Follow(TorchDispatchMode):
         self.positions[_geometry(leaf)] = (leaf, places)
 
     def _forget(self, args: tuple[Any, ...]) -> None:
-        """Drop what is known of a storage that is written to."""
+        """Drop the positions of storages that an operator writes to."""
         written = {leaf.untyped_storage().data_ptr() for leaf in tree_flatten(args)[0] if _has_storage(leaf)}
         self.positions = {key: entry for key, entry in self.positions.items() if key[0] not in written}
 
     def positions_of(self, leaf: Any) -> Any:
-        """Where the elements of `leaf` were chosen, or None."""
+        """Return the positions of the elements of `leaf`, or None when they are no chosen indices."""
         return self.positions.get(_geometry(leaf), (None, None))[1] if _has_storage(leaf) else None
 
     def _mark(self, leaves: Iterable[Any]) -> None:
@@ -198,7 +198,7 @@ def _geometry(leaf: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _dim(name: str, args: tuple[Any, ...]) -> Any:
-    """The dimension that an operator chooses along, as given by position or by default."""
+    """Return the dimension that an operator chooses along, from its positional arguments or its default."""
     if name in ("topk", "kthvalue"):
         return args[2] if len(args) > 2 else -1
     given = next(
@@ -208,7 +208,7 @@ def _dim(name: str, args: tuple[Any, ...]) -> Any:
 
 
 def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether two values that compete for an index are equal, up to rounding."""
+    """Whether two of the values that an operator chooses from are equal up to rounding."""
     values = args[0].detach().double()
     if values.numel() < 2:
         return False
@@ -225,7 +225,7 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
-    """(choices by the name of the output, names of results that depend on how ties were broken)."""
+    """Return the choices by the name of the output, and the names of results that depend on how ties were broken."""
     mode, choices = _Follow(), {}
 
     def graph(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Look again at a result that differs at first sight: is the compiler wrong, or is it rounding, chance or a tie?"""
+"""Judge a differing result again: is the compiler wrong, or is the difference due to rounding, chance or a tie?"""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from repro_probe.protocol.failure_data import ComparisonData, DifferenceData
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
-#: Kinds of difference that rounding can bring about.
+#: Kinds of difference that rounding can cause.
 _OF_ROUNDING = ("shape", "nan", "value")
 
 
 def reconsider(
     program: RunnableCalls, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
 ) -> ComparisonData:
-    """A reply's ``difference`` (None: the result is right), ``note``, and what it takes to see it.
+    """Return the difference that nothing excuses (None: the result is right), and how to show that difference.
 
-    ``tolerance``: (rtol, atol) for a plain comparison, where the usual one will not do; ``fallback_random``.
+    ``tolerance`` is (rtol, atol) for a plain comparison, where the usual tolerance is not enough. ``fallback_random``
+    says that the difference shows with eager's random numbers.
 
-    `with_eager_random` compiles and runs the program anew with eager's random numbers: without them nothing can be said
-    of a result that depends on chance.
+    `with_eager_random` compiles and runs the program again with eager's random numbers. Without these, a result that
+    depends on random numbers cannot be compared.
     """
     chance: list[str] = []
     if eager.random and not program.recipe["fallback_random"]:
@@ -54,7 +55,7 @@ def _reply(unexcused: _Unexcused | None, notes: list[str]) -> ComparisonData:
 
 
 class _Unexcused:
-    """What nothing excuses: one difference of each kind, and the tolerance to show it by (None: the usual one)."""
+    """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one)."""
 
     def __init__(self, differences: list[DifferenceData], tolerance: tuple[float, float] | None = None) -> None:
         self.differences = differences
@@ -75,7 +76,7 @@ def _with_fallback(
 def _look(
     program: RunnableCalls, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
 ) -> _Unexcused | None:
-    """What differs between `eager` and `compiled` and nothing excuses, or None; says in `notes` what was excused."""
+    """Return the differences of `eager` and `compiled` that nothing excuses, or None. Excuses are added to `notes`."""
     tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
@@ -90,7 +91,7 @@ def _look(
         evidence = _with_rounding(program, evidence, notes)
         differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
         if not differences:
-            _note(notes, "what differs is a matter of ties or of rounding")
+            _note(notes, "the difference is due to ties or to rounding")
     values = [
         difference for difference in differences if difference["kind"] == "value" and difference.get("exact") is False
     ]
@@ -100,11 +101,11 @@ def _look(
 
 
 def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:
-    """`evidence` with what eager gives when its rounding is disturbed, and with where its indices come from."""
+    """Add the results of eager with its rounding disturbed, and the origins of its indices, to `evidence`."""
     runs = rounding.nudged_runs(program)
     try:
         chosen, tied = choices.follow(program)
-    except Exception as error:  # a mode of the user's own, or one that no operator may be seen by
+    except Exception as error:  # the program uses a dispatch mode of its own, or one that hides operators
         chosen, tied = {}, set()
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
@@ -113,13 +114,13 @@ def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str])
 
 
 def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
-    """The places at which another run in eager, of `graph`, differs from `eager`."""
+    """Return the names of results that differ from `eager` when `graph` is run in eager again."""
     again = outputs.run(program, graph, lambda step, number: None)
     return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
 def _reseeded(program: RunnableCalls) -> Callable[..., Any]:
-    """`program.graph` with other random numbers than the recipe's seed gives; its inputs stay the same."""
+    """Return `program.graph` with different random numbers, and with the same inputs."""
 
     def graph(*arguments: Any) -> Any:
         torch.manual_seed(program.recipe["seed"] + 1)

@@ -1,4 +1,4 @@
-"""A second opinion on eager's own result: the same in double precision."""
+"""Compute a reference for eager's result, in double precision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoReference(Exception):
 
 
 class _Double(TorchDispatchMode):
-    """Runs every operator in double precision; random numbers are drawn in the type that was asked for."""
+    """Runs every operator in double precision. Random numbers are drawn in the dtype that the program asks for."""
 
     def __init__(self, default_dtype: torch.dtype) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loading_plainly() -> Iterator[None]:
-    """torch.load puts storages together below the level a mode understands; widen what it returns instead."""
+    """Widen the results of torch.load, which builds tensors in a way that a dispatch mode cannot follow."""
     original = torch.load
 
     def load(*arguments: Any, **named: Any) -> Any:
@@ -84,13 +84,13 @@ def _loading_plainly() -> Iterator[None]:
 
 
 def in_double(program: RunnableCalls) -> Outcome | None:
-    """The Outcome of `program` in eager, in double precision; None when it cannot be had."""
+    """Return the Outcome of `program` in eager, in double precision; None when the program cannot be run so."""
     try:
         with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):
             return outputs.run(program, program.graph, _quiet, autocast=False)
-    except Exception:  # operators without double support, in-place writes into what was widened: no second opinion
+    except Exception:  # an operator without double precision, or an in-place write to a widened tensor
         return None
 
 
 def _quiet(step: outputs.Step, number: int) -> None:
-    """The steps of a second opinion are of no interest."""
+    """Ignore the steps of the run."""

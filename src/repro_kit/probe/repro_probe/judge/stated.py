@@ -1,6 +1,6 @@
-"""The tolerance that the user's own check states, read off the frames of the exception that it raised.
+"""Read the tolerance of the user's own check from the frames of the exception that the check raised.
 
-Nothing is patched for this: a comparison that is watched is another one for Dynamo.
+Nothing is patched for this, since a patched comparison would change what Dynamo compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import linecache
 from types import FrameType
 from typing import Any
 
-#: Comparisons, with the defaults of (rtol, atol); those that raise by themselves have them among their variables.
+#: Comparisons, with their default (rtol, atol). Those in `_RAISING` raise by themselves.
 _RAISING = {"assert_close": (None, None), "assert_allclose": (1e-7, 0)}
 _ASKED = {"allclose": (1e-5, 1e-8), "isclose": (1e-5, 1e-8), "equal": (0.0, 0.0), "array_equal": (0.0, 0.0)}
 _EVALUATED = (
@@ -27,7 +27,7 @@ _EVALUATED = (
 
 
 def tolerance(error: BaseException) -> list[float] | None:
-    """[rtol, atol] of the check that raised `error`; None when it states none."""
+    """Return [rtol, atol] of the check that raised `error`; None when the check states no tolerance."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
@@ -45,7 +45,7 @@ def tolerance(error: BaseException) -> list[float] | None:
 
 
 def _asked(frame: FrameType, line: int) -> list[float] | None:
-    """Of the comparison that the assertion or condition around `line` asks."""
+    """Return [rtol, atol] of the comparison in the assertion or condition around `line`, or None."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
         call = _comparison(ast.parse("".join(lines)), line)
@@ -66,12 +66,12 @@ def _asked(frame: FrameType, line: int) -> list[float] | None:
         TypeError,
         NameError,
         AttributeError,
-    ):  # not Python, or no numbers: nothing is told
+    ):  # the file is not Python, or the tolerance is not a number
         return None
 
 
 def _comparison(tree: ast.AST, line: int) -> ast.Call | None:
-    """The call that decided: in the condition itself, or assigned before to a name in it."""
+    """Return the comparison that decided: a call in the condition, or one assigned earlier to a name in it."""
     nodes = sorted((node for node in ast.walk(tree) if hasattr(node, "lineno")), key=lambda node: -node.lineno)
     around = [
         node.test

@@ -1,6 +1,6 @@
-"""Where a compiled program first differs from eager: it is compiled with all of its values as outputs.
+"""Find where a compiled program first differs from eager, by compiling the program with all its values as outputs.
 
-Only a hint: with other outputs the compiler fuses otherwise, and the failure may be gone.
+The result is only a hint: with other outputs the compiler fuses differently, and the failure may be gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
 def first_names(program: LoadedProgram, text: str) -> list[str]:
-    """The values of `graph` that differ though nothing that they are computed from does, in order."""
+    """Return, in order, the values of `graph` that differ although their inputs do not."""
     reads = _reads(text)
     names = _tensors(_returning(program, text, list(reads)), list(reads))
     watched = _returning(program, text, names)
@@ -48,7 +48,7 @@ def _graph(tree: ast.Module) -> ast.FunctionDef:
 
 
 def _reads(text: str) -> dict[str, set[str]]:
-    """The names that each value of `graph` is computed from, in order."""
+    """Return the names that each value of `graph` is computed from, in order."""
     assigned = [node for node in _graph(ast.parse(text)).body if isinstance(node, ast.Assign)]
     return {
         node.targets[0].id: {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
@@ -58,7 +58,7 @@ def _reads(text: str) -> dict[str, set[str]]:
 
 
 def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
-    """`program` with a graph that returns the values `names`, forward only, under the usual tolerance."""
+    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance."""
     function = _graph(ast.parse(text))
     function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
     module = ast.fix_missing_locations(ast.Module([function], []))
@@ -68,7 +68,7 @@ def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> Loade
 
 
 def _tensors(program: LoadedProgram, names: Sequence[str]) -> list[str]:
-    """Those of `names` that hold nothing but tensors that mean something outside of `graph`."""
+    """Return those of `names` that hold only tensors that can be read outside of `graph`."""
     seed(program.recipe)
     wanted = dict.fromkeys(names)
     for arguments in program.calls():
@@ -85,7 +85,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
-    """Every value that `name` is computed from."""
+    """Return every value that `name` is computed from."""
     sources: set[str] = set()
     waiting = [name]
     while waiting:
@@ -96,4 +96,4 @@ def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
 
 
 def _quiet(step: outputs.Step, number: int) -> None:
-    """The steps of a hint are of no interest."""
+    """Ignore the steps of the run."""

@@ -24,17 +24,18 @@ from repro_probe.run.load_program import LoadedProgram, apply, limit_memory, loa
 
 if TYPE_CHECKING:
     from repro_probe.run import outputs
-    from repro_probe.run.outputs import Outcome  # it imports torch
+    from repro_probe.run.outputs import Outcome  # this module imports torch
 
 
 class Invalid(Exception):
-    """The program is broken without the compiler; the cause is `__cause__`."""
+    """The program fails without the compiler too. The failure is `__cause__`."""
 
 
 def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int | None = None) -> QueryAnswer:
-    """The reply to `request`, without what only the parent process knows.
+    """Return the answer to `request`; the server adds the rest of the reply.
 
-    `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
+    `tell` gets ``{"phase": …}`` before each step. `threads` is the machine's default number of threads, for a process
+    that has changed its own number.
     """
     step = _PhaseReporter(tell)
     try:
@@ -44,7 +45,7 @@ def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int |
 
 
 class _PhaseReporter:
-    """The phase that is under way, told before it begins."""
+    """Reports each phase before the phase begins."""
 
     def __init__(self, tell: Callable[[QueryReport], None]) -> None:
         self._tell = tell
@@ -101,11 +102,11 @@ def _forget_compiled() -> None:
 
 
 class ReachedNative(BaseException):
-    """The generated code is there, and a native compiler is asked for: no `except Exception` may stop it."""
+    """Raised when the generated code goes to a native compiler. No `except Exception` may catch it."""
 
 
 def _stop_at_native() -> None:
-    """Let the next request for a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
+    """Make the next call of a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
     from torch._inductor.async_compile import AsyncCompile
 
     def stop(self: Any, *arguments: Any, **named: Any) -> None:
@@ -142,7 +143,7 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
 
 
 def _origins(error: BaseException, text: str, path: str) -> list[str]:
-    """What is only a hint must not cost the verdict: the traceback may hold any kind of object."""
+    """Return the origins of a failure, or none when that raises: a hint must not change the verdict."""
     try:
         return origins(error, text, path)
     except Exception as problem:
@@ -151,7 +152,7 @@ def _origins(error: BaseException, text: str, path: str) -> list[str]:
 
 
 def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> ComparisonData:
-    """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
+    """Compare the outcomes. A difference is judged again before it counts as a failure."""
     from repro_probe.judge import compare_outputs, recheck
     from repro_probe.judge.comparison_tolerance import Tolerance
 
@@ -168,9 +169,9 @@ def _with_eager_random(program: LoadedProgram) -> Outcome:
 
 
 def disturb_heap() -> None:
-    """Bring out heap corruption that has happened already: free, allocate, and let malloc walk its lists.
+    """Free and allocate memory, so that malloc checks its lists and heap corruption becomes a crash.
 
-    To be called after the reply was given: a process that dies now has a crash that came late.
+    This is called after the reply. A process that dies now has corrupted its heap before.
     """
     gc.collect()
     kept = [bytearray(16 << (number % 12)) for number in range(512)]
@@ -179,7 +180,7 @@ def disturb_heap() -> None:
     for _ in range(2):
         kept.extend(bytearray(16 << (number % 12)) for number in range(256))
         if trim is not None:
-            trim(0)  # consolidates glibc's free chunks, and checks them on the way
+            trim(0)  # makes glibc consolidate and check its free chunks
     del kept
     gc.collect()
 
@@ -218,7 +219,7 @@ def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> Query
     step("compile")
     try:
         names = diverge.first_names(program, request["text"])
-    except Exception as error:  # with all values as outputs it may be another program; a hint costs nothing to lack
+    except Exception as error:  # with all values as outputs the program may fail; the hint is left out then
         return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
     return {"status": "pass", "phase": "exit", "names": names}
 
@@ -240,10 +241,10 @@ _MODES = {
 
 
 def settle(request: Query) -> None:
-    """Work in the request's scratch directory; caches and temporary files go there, and so do stacks.
+    """Change to the request's scratch directory, and send caches, temporary files and stacks there.
 
-    The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
-    and shortly before the time-out, is written to ``fault.txt``.
+    Every query starts with empty graph caches, since these are part of what is judged. Python's stack is written to
+    ``fault.txt`` at a fatal signal and shortly before the time-out.
     """
     scratch, left = request["scratch"], request["ends"] - time.time()
     os.chdir(scratch)
@@ -261,11 +262,11 @@ _LARGEST = 4 << 30  # bytes of one file
 
 
 def limit(memory: int | None) -> None:
-    """No core files, no file that fills the disk; at most `memory` bytes of address space (None: no limit).
+    """Limit this process: no core files, no huge files, and `memory` more bytes of address space (None: no limit).
 
-    That is on top of what is mapped already. Address space, because what does not fit then fails where it is asked for,
-    as an exception that tells where; a watch on resident memory would come too late or kill without a word. Processes
-    are not limited: the system counts all that the user has.
+    Address space is limited because an allocation that does not fit then raises an exception with a traceback. A watch
+    on resident memory would be too late, or would kill without a message. The number of processes is not limited, since
+    the system counts all processes of the user.
     """
     try:
         import resource

@@ -1,8 +1,8 @@
-"""Which statements of a program the compiler was at work on when it raised.
+"""Find the statements of a program that the compiler was working on when it raised.
 
-The compiler keeps the code that a node came from: `meta["stack_trace"]` of an FX node (torch/fx/proxy.py), and the FX
-nodes that a piece of Inductor's IR stands for in `origins` (torch/_inductor/ir.py). Both are looked up by name in the
-local variables along the traceback, so that a torch without them has no origins to tell, and nothing else changes.
+The compiler keeps the source of each node: an FX node has `meta["stack_trace"]` (torch/fx/proxy.py), and Inductor's IR
+has the FX nodes that it was made from in `origins` (torch/_inductor/ir.py). Both are looked up by name in the local
+variables along the traceback. A torch without these attributes has no origins.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
-_MOST = 12  # nodes of one frame: more say nothing of where it is
+_MOST = 12  # a frame with more nodes than this is no hint
 _KERNEL = re.compile(r"(?:cpp|(?:triton|mps)_\w{3})_fused_\w+")
 _DEFINITION = re.compile(rf"({_KERNEL.pattern}) = async_compile\.")
 _CONTAINERS = (list, tuple, set, frozenset)
 
 
 def origins(error: BaseException, text: str, path: str) -> list[str]:
-    """Of the program `text` at `path`: names that statements assign to, and names of kernels generated for it.
+    """Return names that statements of the program assign to, and names of kernels that were generated for it.
 
-    Those of the innermost frame come first.
+    The names from the innermost frame come first.
     """
     line = re.compile(rf'File "{re.escape(path)}", line (\d+), in graph\b')
     names = _names(text)
@@ -31,7 +31,7 @@ def origins(error: BaseException, text: str, path: str) -> list[str]:
     further: dict[str, None] = {}
     for trace in _innermost_first(error):
         further |= dict.fromkeys(_kernels_at(trace))
-        # The interpreters of torch/fx/interpreter.py work on one node after the other there.
+        # In `run_node`, the interpreters of torch/fx/interpreter.py work on a single node.
         origins_of_frame = interpreted if trace.tb_frame.f_code.co_name == "run_node" else further
         nodes = _nodes_in(trace.tb_frame)
         for node in nodes if len(nodes) <= _MOST else ():
@@ -41,7 +41,7 @@ def origins(error: BaseException, text: str, path: str) -> list[str]:
 
 
 def _names(text: str) -> dict[int, str]:
-    """For each line of `graph`, the name that the statement there assigns to."""
+    """Return for each line of `graph` the name that its statement assigns to."""
     functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
     assigned = [statement for function in functions for statement in function.body if isinstance(statement, ast.Assign)]
     return {
@@ -53,7 +53,7 @@ def _names(text: str) -> dict[int, str]:
 
 
 def _innermost_first(error: BaseException | None) -> Iterator[TracebackType]:
-    """Every traceback entry of `error` and of what led to it, the root cause's innermost first."""
+    """Yield the traceback entries of `error` and its causes, beginning with the innermost of the root cause."""
     chain = {}
     while error is not None and id(error) not in chain:
         chain[id(error)] = error
@@ -67,7 +67,7 @@ def _innermost_first(error: BaseException | None) -> Iterator[TracebackType]:
 
 
 def _kernels_at(trace: TracebackType) -> list[str]:
-    """The kernel that Inductor waits for (torch/_inductor/async_compile.py), or that a generated module defines."""
+    """Return the kernel that Inductor waits for (torch/_inductor/async_compile.py) or a generated module defines."""
     frame = trace.tb_frame
     if frame.f_code.co_name == "<module>" and "AsyncCompile" in frame.f_globals:
         code = linecache.getlines(frame.f_code.co_filename)[: trace.tb_lineno]
@@ -81,7 +81,7 @@ def _kernels_at(trace: TracebackType) -> list[str]:
 
 
 def _nodes_in(frame: FrameType) -> list[Any]:
-    """FX nodes that local variables are, or stand for."""
+    """Return the FX nodes in the local variables, and those that Inductor's IR in them was made from."""
     import torch
 
     nodes: dict[Any, None] = {}
@@ -106,5 +106,5 @@ def _nodes_of(value: Any, kind: Any) -> list[Any]:
 
 
 def _read(value: Any, name: str) -> Any:
-    """An instance's own attribute; properties are not computed, since they may raise or do work."""
+    """Return an instance's own attribute. Properties are not evaluated, since they may raise or do work."""
     return getattr(value, "__dict__", {}).get(name)

@@ -1,7 +1,7 @@
 """``python -m repro_probe.query.unpack_storages``: write the storages that PyTorch's minifier kept as tensor files.
 
-On stdin a JSON list of ``{"storage": path, "dtype": "torch.float32", "sizes": [2, 3], "target": path}``. They are
-written by ``ContentStoreWriter`` (torch/utils/_content_store.py).
+The input is a JSON list of ``{"storage": path, "dtype": "torch.float32", "sizes": [2, 3], "target": path}``. The
+minifier writes its storages with ``ContentStoreWriter`` (torch/utils/_content_store.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from repro_probe.protocol.programs import StorageData
 
 
 def main() -> None:
-    """Write every target."""
+    """Write every tensor that the input asks for."""
     orders: list[StorageData] = json.load(sys.stdin)
     for order in orders:
         loaded = torch.load(order["storage"], weights_only=True)

@@ -1,8 +1,8 @@
-"""Record every graph at Dynamo's border, with its inputs, before the backend sees it.
+"""Record every graph that Dynamo makes, with its inputs, before the backend gets it.
 
-The one place that hooks torch's private parts for capture: `OutputGraph.call_user_compiler` (torch/_dynamo/
-output_graph.py), where every backend gets its graph. The backend object itself stays untouched, since wrapping it
-would lose its modes and options. Everything is on disk before control goes on, so that an abort loses nothing.
+This module hooks one private part of torch: `OutputGraph.call_user_compiler` (torch/_dynamo/output_graph.py), which
+passes every graph to its backend. The backend object is not wrapped, since a wrapper would lose its modes and options.
+Everything is written to disk before the program continues, so that an abort loses nothing.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from repro_probe.protocol.graph_data import GRAPH, EventName, GraphData, GraphEv
 from repro_probe.record.memory import Memory
 
 if TYPE_CHECKING:
-    from repro_probe.record.values import ValueStore  # it imports torch
+    from repro_probe.record.values import ValueStore  # this module imports torch
 
-#: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
+#: Exceptions with which Dynamo restarts or skips a frame. They are not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
-_MOST_CALLS = 4  # of one graph, that are kept, with their backwards
+_MOST_CALLS = 4  # calls of one graph that are recorded, with their backwards
 _LIMIT = 2 << 30  # bytes of tensor values in one process
-_LATER = 8  # calls after the first may take one part in so many of the limit
+_LATER = 8  # the values of later calls may use the limit divided by this
 
 
 def install(findings: FindingsDirectory) -> None:
-    """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
+    """Record the graphs, and the arguments of every `torch.compile`. Option ``limit``: bytes of tensor values."""
     recorder = record_graphs(findings)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
 
 
 def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
-    """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
+    """Hook `OutputGraph.call_user_compiler` once its module is imported, and return the recorder."""
     recorder = GraphRecorder(findings, findings.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
     return recorder
 
 
 def _note_compile(torch: Any, recorder: GraphRecorder) -> None:
-    """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
+    """Record the arguments of every `torch.compile`, which are all there is for a script that makes no graph."""
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -61,7 +61,7 @@ def _note_compile(torch: Any, recorder: GraphRecorder) -> None:
 
 
 def hook(module: Any, recorder: GraphRecorder) -> None:
-    """Tell `recorder` of every graph that passes Dynamo's border."""
+    """Call `recorder` for every graph that Dynamo passes to a backend."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 
@@ -81,11 +81,11 @@ def hook(module: Any, recorder: GraphRecorder) -> None:
 
 
 class GraphRecorder:
-    """Writes graphs to directories of their own and events, in order, to one file per process."""
+    """Writes each graph to its own file, and the events of a process, in order, to one file."""
 
     def __init__(self, findings: FindingsDirectory | Memory, limit: int = _LIMIT) -> None:
         self.findings = findings
-        self.limit = limit  # bytes of tensor values that are kept
+        self.limit = limit  # bytes of tensor values to record
         self.lock = threading.Lock()
         self.count = 0
         self.calls: dict[int | None, int] = {}
@@ -100,13 +100,13 @@ class GraphRecorder:
             self.findings.append(EVENTS, json.dumps(event, default=repr))
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
-        """Note an exception of a graph."""
+        """Record that a graph raised an exception."""
         from repro_probe.common.describe_exception import describe_exception
 
         self.event(name, graph, exceptions=describe_exception(error))
 
     def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
-        """Write the graph and its first inputs; its number within this process."""
+        """Write the graph and its first inputs. Return the number of the graph in this process."""
         store = self._store_of_process()
         with self.lock:
             number = self.count
@@ -137,7 +137,7 @@ class GraphRecorder:
         return self.store
 
     def watch(self, graph: int | None, compiled: Any) -> Callable[..., Any]:
-        """`compiled`, with its calls and the start of its backward noted."""
+        """Return `compiled` wrapped so that its calls and the start of its backward are recorded."""
 
         def run(*arguments: Any) -> Any:
             call = self.calls.get(graph, 0)
@@ -161,7 +161,7 @@ class GraphRecorder:
                 self.event("more-calls", graph)
             return
         record: dict[str, Any] = {}
-        if call > 0:  # the first call has the inputs that the graph was compiled for
+        if call > 0:  # the inputs of the first call are recorded with the graph
             try:
                 from repro_probe.record.graph import describe_arguments
 
@@ -172,12 +172,12 @@ class GraphRecorder:
         self.event("call-begin", graph, call=call, **record)
 
     def watch_backward(self, graph: int | None, result: Any) -> None:
-        """Note the start of the backward of what a call of `graph` returned."""
+        """Record the start of the backward through the result of a call of `graph`."""
         import torch
 
         from repro_probe.record.surroundings import compiles_autograd
 
-        if compiles_autograd():  # it would trace the hook too
+        if compiles_autograd():  # compiled autograd would trace the hook too
             return
         for output in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:

@@ -1,4 +1,4 @@
-"""What surrounds a compiled call: ``with`` blocks of the user's, and switches of torch that hold for the process."""
+"""Record the state around a compiled call: the user's ``with`` blocks, and torch's switches for the process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import torch
 from repro_probe.change.override import is_users
 from repro_probe.protocol.graph_data import Region
 
-#: What these set is read off torch itself.
+#: Contexts whose effect is read from torch's own state.
 _KNOWN = (
     *("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "device"),
     *("maybe_enable_compiled_autograd", "_enable"),
 )
-_DEEPEST = 4  # local names that stand for local names
+_DEEPEST = 4  # how often a local name is replaced by the expression that was assigned to it
 
 
 def regions(frame: FrameType | None) -> list[Region]:
-    """The items of the ``with`` blocks of user's code around `frame`, outermost first.
+    """Return the items of the ``with`` blocks in the user's code around `frame`, outermost first.
 
-    Each as ``{"file", "expression", "names"}``; `names` are those that the expression reads, with the files that
-    define them. Local names are replaced by what they stand for, as far as that can be written down.
+    The `names` of an item map each name that its expression reads to the file that defines the name. Local names are
+    replaced by their values or by the expressions assigned to them, where that is possible.
     """
     items: list[Region] = []
     while frame is not None:
@@ -61,7 +61,7 @@ def _regions_of(frame: FrameType) -> list[Region]:
 
 
 def _is_ours(frame: FrameType, called: ast.expr) -> bool:
-    """Whether a ``with`` block is repro-kit's own: `repro_kit.watch`."""
+    """Whether a ``with`` block enters a context of repro-kit: `repro_kit.watch`."""
     name = ast.unparse(called).partition(".")[0]
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
@@ -69,7 +69,7 @@ def _is_ours(frame: FrameType, called: ast.expr) -> bool:
 
 
 def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
-    """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
+    """Yield what ``enter_context`` enters before `line`, on stacks that the ``with`` block `node` opens."""
     stacks = {ast.unparse(item.optional_vars) for item in node.items if item.optional_vars is not None}
     for call in ast.walk(node):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
@@ -80,7 +80,7 @@ def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
 
 
 def _modes() -> Iterator[Region]:
-    """The user's modes that are on, however they were entered, as far as their classes can be called without more."""
+    """Yield the user's modes that are on, if their classes can be called without arguments."""
     tracer = sys.modules.get("torch._dynamo.variables.torch_function")
     aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
     entered = [*getattr(aside, "stack", ()), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
@@ -96,7 +96,7 @@ def _modes() -> Iterator[Region]:
 
 
 def _reads(expression: ast.AST) -> set[str]:
-    """Names that the expression reads and does not bind itself."""
+    """Return the names that the expression reads and does not bind itself."""
     names = [part for part in ast.walk(expression) if isinstance(part, ast.Name)]
     bound = {part.arg for part in ast.walk(expression) if isinstance(part, ast.arg)}
     bound |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
@@ -104,7 +104,7 @@ def _reads(expression: ast.AST) -> set[str]:
 
 
 def _home(frame: FrameType, name: str) -> str:
-    """The file that defines what `name` is in `frame`, as far as that is known; else the frame's own."""
+    """Return the file that defines the value of `name` in `frame`, or the frame's file when that is unknown."""
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     module = sys.modules.get(getattr(value, "__module__", None) or "")
     named_alike = getattr(value, "__qualname__", None) == name
@@ -112,7 +112,7 @@ def _home(frame: FrameType, name: str) -> str:
 
 
 def _enclosing(path: str, line: int) -> list[ast.stmt]:
-    """Nodes of the file that span `line`, outermost first."""
+    """Return the statements of the file that span `line`, outermost first."""
     nodes = [
         node
         for node in ast.walk(_tree(path))
@@ -125,12 +125,12 @@ def _enclosing(path: str, line: int) -> list[ast.stmt]:
 def _tree(path: str) -> ast.Module:
     try:
         return ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):  # a cell of a notebook with magic in it, or no Python at all
+    except (SyntaxError, ValueError):  # a notebook cell with magic commands, or a file that is not Python
         return ast.Module([], [])
 
 
 class _Inline(ast.NodeTransformer):
-    """Local names become literals where they are some, else what is assigned to them in the function."""
+    """Replaces local names by literals where their values have one, else by the expressions assigned to them."""
 
     def __init__(self, frame: FrameType, scope: ast.AST | None, depth: int) -> None:
         self.frame, self.scope, self.depth = frame, scope, depth
@@ -151,7 +151,7 @@ class _Inline(ast.NodeTransformer):
 
 
 def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
-    """The one expression that is assigned to `name` in the function; None when there are more, or none."""
+    """Return the only expression that is assigned to `name` in the function; None when there are several or none."""
     values = [
         node.value
         for node in (ast.walk(scope) if scope is not None else ())
@@ -162,7 +162,10 @@ def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
 
 
 def default_device() -> str | None:
-    """The default device, where the user set one; Dynamo puts the modes that hold it aside while it compiles."""
+    """Return the default device that the user set, or None.
+
+    While Dynamo compiles, the mode that holds the device is not on torch's mode stack, but on one of Dynamo.
+    """
     holder = sys.modules.get("torch.utils._device")
     aside = getattr(
         sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
@@ -179,19 +182,19 @@ def compiles_autograd() -> bool:
 
 
 def switches() -> list[str]:
-    """Statements that put this process's switches of torch, as far as they are not at their default, as they are."""
+    """Return statements that set torch's switches as in this process, for switches that are not at their default."""
     statements = []
     for read, default, statement in _SWITCHES:
         try:
             value = eval(read, {"torch": torch, "sys": sys})
-        except (AttributeError, RuntimeError):  # not in this torch, or set through its newer interface
+        except (AttributeError, RuntimeError):  # this torch lacks the switch, or has it set through a newer interface
             continue
         if value != default:
             statements.append(statement.format(value))
     return statements
 
 
-#: How a switch is read, its default, and the statement that sets it.
+#: For each switch: the expression that reads it, its default, and the statement that sets it.
 _SWITCHES = (
     (
         "torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()",

@@ -1,4 +1,4 @@
-"""Processes that a query leaves behind, however far they have gone from it: found, ended and reaped."""
+"""Find, kill and reap the processes that a query leaves behind, even if they have become daemons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
-    """Become the parent of every descendant that loses its own (a daemon), where the system offers that."""
+    """Become the parent of every descendant that loses its parent, such as a daemon (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -31,7 +31,7 @@ def end(spared: Iterable[int], directory: str | None = None) -> None:
             try:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            except OSError:  # another user's, say
+            except OSError:  # the process belongs to another user, for example
                 spared.add(pid)
 
 
@@ -40,7 +40,7 @@ def _children() -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             return [int(word) for word in file.read().split()]
-    except OSError:  # a system without it adopts nothing either
+    except OSError:  # a system without this file adopts no process either
         return []
 
 

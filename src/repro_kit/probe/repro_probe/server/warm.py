@@ -1,4 +1,4 @@
-"""Get a process ready to fork: what every query would import and compute is there before the first one."""
+"""Prepare a process for forking: do the imports and computations of every query before the first query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from repro_probe.server import vec_isa
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
 
-_LONGEST = 600.0  # seconds of the first query
+_LONGEST = 600.0  # time limit of the warm-up query, in seconds
 
-#: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
+#: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward.
 _WARM_UP = """
 import torch
 RECIPE = {"backward": "randn"}
@@ -32,7 +32,7 @@ def calls():
 
 
 def import_torch(scratch: str) -> int:
-    """Import what children will need, once; the threads that torch would use by itself."""
+    """Import everything that children will need. Return torch's default number of threads."""
     import torch
 
     threads = torch.get_num_threads()
@@ -43,21 +43,21 @@ def import_torch(scratch: str) -> int:
     build_whole()
     vec_isa.pick()
     for name in _known_modules(scratch, threads):
-        # What a query makes up itself, such as the module of a kernel, is not to be found here.
+        # A module that a query generates, such as that of a kernel, cannot be imported here.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     _compute_what_never_changes()
-    # What is here now is no garbage, and a child that looked through it would copy every page of it.
+    # The present objects are no garbage, and a collection in a child would copy all their pages.
     gc.collect()
     gc.freeze()
     return threads
 
 
 def _compute_what_never_changes() -> None:
-    """Let torch fill caches that every query would fill anew, as far as this torch has them.
+    """Let torch fill caches that every query would fill again, where this torch has them.
 
-    The hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
-    (torch/_inductor/fx_passes/joint_graph.py); neither depends on a program or on a setting.
+    These are the hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
+    (torch/_inductor/fx_passes/joint_graph.py). Neither depends on a program or on a setting.
     """
     import torch
     from torch._inductor import codecache
@@ -66,13 +66,13 @@ def _compute_what_never_changes() -> None:
     for module, function, *arguments in ((codecache, "torch_key"), (joint_graph, "lazy_init", torch.device("cpu"))):
         try:
             getattr(module, function)(*arguments)
-        except Exception as error:  # it is only slower then
+        except Exception as error:  # queries are only slower then
             print(f"repro-kit: {module.__name__}.{function} is left to the queries: {error!r}", file=sys.stderr)
     _forget_decompositions()
 
 
 def _forget_decompositions() -> None:
-    """Those that were gathered on the way: a program may register its own (torch/_inductor/decomposition.py)."""
+    """Clear torch's cached decompositions, since a program may register its own (torch/_inductor/decomposition.py)."""
     from torch._inductor import decomposition
 
     clear = getattr(getattr(decomposition, "fast_random_decomps", None), "cache_clear", None)
@@ -81,7 +81,7 @@ def _forget_decompositions() -> None:
 
 
 def _known_modules(scratch: str, threads: int) -> list[str]:
-    """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
+    """Return the names of the modules that a query imports. The shared cache directory keeps the names."""
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if not cache:
         return _modules_of_a_query(scratch, threads)
@@ -100,9 +100,10 @@ def _known_modules(scratch: str, threads: int) -> list[str]:
 
 
 def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
-    """Those names, found in a child: running a query here would leave state behind.
+    """Run a query in a child, and return the names of the modules that it imports.
 
-    It also precompiles the headers of kernels, which no time-out interrupts here.
+    A query in this process would leave state behind. The query also precompiles the headers of kernels, without a
+    short time-out.
     """
     directory = os.path.join(scratch, "warm-up")
     os.makedirs(directory)
