@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _WRITTEN = 120.0  # seconds after which a header is no longer being written
-_KEPT = 30 * 86400.0  # seconds after which a directory that nothing used is removed
+_KEPT = 30 * 86400.0  # seconds after which an unused directory is removed
 
 
 def probes(python: str) -> Path | None:
@@ -47,7 +47,7 @@ def give_probes(python: str, cache: Path) -> None:
     ):  # other files are still being written
         target = cache / source.relative_to(probe_directory or source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # another repro-kit may be removing it
+        with suppress(FileNotFoundError):  # another repro-kit may be removing the file
             shutil.copy2(source, target)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 _LINUX = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SAMPLE = 0.2  # seconds between looks at the memory
+_SAMPLE = 0.2  # seconds between measurements of the memory
 _UNKILLABLE = 10.0  # seconds to wait for a process that SIGKILL does not end, because it hangs in the kernel
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -111,7 +111,7 @@ class KeptCommand:
         return True
 
     def report(self) -> CommandReport:
-        """Return how the command ended. Raises OSError when it could not be started, KeeperDied when nobody knows."""
+        """Return how the command ended. Raises OSError when it did not start, KeeperDied when the keeper was killed."""
         self.wait()
         try:
             report: dict[str, Any] = marshal.loads(self._told)

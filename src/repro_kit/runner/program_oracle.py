@@ -22,7 +22,7 @@ from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
 
-_FAKE, _LEVERS = 60.0, 120.0  # seconds for a query of these modes
+_FAKE, _CAPABILITIES = 60.0, 120.0  # seconds for a query of these modes
 _PATIENCE = 60.0  # seconds after a query's time-out at which the server counts as stuck
 
 
@@ -147,9 +147,9 @@ class ProgramOracle:
         answers = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(answers)
 
-    def levers(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
-        reply = dict(self._replies([self._request("levers", "", None, _LEVERS)]))[0]
+        reply = dict(self._replies([self._request("levers", "", None, _CAPABILITIES)]))[0]
         return reply.get("levers") or {}
 
     def _verdicts(

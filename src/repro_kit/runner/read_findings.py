@@ -44,7 +44,9 @@ class UncaughtException:
     pid: int
     time: float
     links: tuple[ExceptionLink, ...]
-    tolerance: tuple[float, float] | None = None  # (rtol, atol) that the user's check states, when that raised it
+    tolerance: tuple[float, float] | None = (
+        None  # (rtol, atol) that the user's check states, when the check raised the exception
+    )
     machine: bool = False  # the exception is an error of the operating system, or was caused by one
     compares: bool = False  # the condition that raised the exception compares tensors
     clock: bool = False  # the condition that raised the exception reads a clock
@@ -57,13 +59,15 @@ class Findings:
     processes: tuple[TorchProcess, ...] = ()
     exceptions: tuple[UncaughtException, ...] = ()
     stacks: tuple[str, ...] = ()  # the text of faulthandler, for each process that crashed or hung
-    config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
+    config: dict[str, Any] = field(
+        default_factory=dict
+    )  # settings that differ from their defaults, in the first process that ended normally
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
     compiled: tuple[CompiledCall, ...] = ()  # the measurements of the process that made most of them
     peak_memory: int = 0  # bytes, of the process that used most
     graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
-    problems: tuple[str, ...] = ()  # of the probe itself
+    problems: tuple[str, ...] = ()  # failures of the probe, and damaged files
 
 
 def probe_failure(directory: Path) -> str:
@@ -87,7 +91,7 @@ class _Goodbye:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one process measured."""
+    """The measurements of one process."""
 
     compiled: tuple[CompiledCall, ...]
 

@@ -39,7 +39,7 @@ class BuildRun:
 
 
 class BuildOracle(Protocol):
-    """Runs something on a build."""
+    """Runs a program or a command on a build."""
 
     description: str  # "repro.py of train.repro.zip"
 

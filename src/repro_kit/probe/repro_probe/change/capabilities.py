@@ -23,13 +23,13 @@ _NUMBERS = {
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
-def levers() -> Capabilities:
+def find_capabilities() -> Capabilities:
     """Return the subsystems by backend, whether each graph can get its own backend, and settings with other values."""
     return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
 
 
 def _subsystems() -> dict[str, list[Subsystem]]:
-    """{"inductor": [{"name": "lowerings"}, {"name": …, "setting": "inductor.layout_optimization", "value": False}]}."""
+    """Return the subsystems that can be switched off, such as {"inductor": [{"name": "lowerings"}]}."""
     try:
         from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
     except ImportError:
@@ -58,7 +58,7 @@ def _has_graph_overrides() -> bool:
 
 
 def _settings() -> list[SettingData]:
-    """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
+    """Return the settings with few values: {"name": "inductor.pattern_matcher", "value": True, "others": [False]}."""
     settings: list[SettingData] = []
     for short in _FLIPPED:
         module = importlib.import_module(CONFIG_MODULES[short])

@@ -183,7 +183,7 @@ class _Follow(TorchDispatchMode):
             self.tied[storage.data_ptr()] = storage
 
     def touches(self, values: Any) -> bool:
-        """Whether any tensor among `values` comes from a tie."""
+        """Whether any tensor among `values` was computed from a tie."""
         return any(
             _has_storage(leaf) and leaf.untyped_storage().data_ptr() in self.tied for leaf in tree_flatten(values)[0]
         )

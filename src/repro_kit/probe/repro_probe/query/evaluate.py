@@ -224,10 +224,10 @@ def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> Query
     return {"status": "pass", "phase": "exit", "names": names}
 
 
-def _levers(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.change import capabilities
 
-    return {"status": "pass", "phase": "load", "levers": capabilities.levers()}
+    return {"status": "pass", "phase": "load", "levers": capabilities.find_capabilities()}
 
 
 _MODES = {
@@ -236,7 +236,7 @@ _MODES = {
     "fake": _fake,
     "record": _record,
     "diverge": _diverge,
-    "levers": _levers,
+    "levers": _capabilities,
 }
 
 

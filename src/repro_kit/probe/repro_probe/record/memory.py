@@ -37,7 +37,7 @@ class Memory:
             self.dropped += 1
 
     def append(self, name: str, line: str) -> None:
-        """Keep a line."""
+        """Keep a line under `name`."""
         self.lines.append((name, line))
 
     def write_to(self, findings: FindingsDirectory) -> None:

@@ -24,7 +24,7 @@ class RunnableCalls(Protocol):
 
     @property
     def graph(self) -> Callable[..., Any]:
-        """The function, in eager."""
+        """The function that is run in eager."""
 
     @property
     def calls(self) -> Callable[[], list[tuple[Any, ...]]]:

@@ -151,7 +151,7 @@ class ProgramExperiments(ExperimentRunner):
     def capabilities(self) -> Capabilities:
         """Asked of the oracle that runs the programs."""
         with open_oracle(self.cells.case, self.cells.options.jobs) as oracle:
-            return oracle.levers()
+            return oracle.capabilities()
 
     @property
     def subject(self) -> Subject:
@@ -213,7 +213,7 @@ class ScriptExperiments(ExperimentRunner):
     def capabilities(self) -> Capabilities:
         """Asked of a fresh interpreter."""
         with fresh_oracle(self.cells.case) as fresh:
-            return fresh.levers()
+            return fresh.capabilities()
 
     @property
     def subject(self) -> Subject:
