@@ -29,7 +29,7 @@ from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.grid import counts
 from repro_kit.model.recipe import LADDER
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.subject_start import probe_environment
 from repro_kit.stages.ablate.matrix import MODES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

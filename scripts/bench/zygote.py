@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 
 _PROGRAM = """import torch
 RECIPE = {}

@@ -8,7 +8,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from repro_kit.plain_file import read_plain
-from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
+from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
 
 _MARK = 64  # characters
 _PROBES = Path(__file__).parent / "probe" / "repro_probe" / "common" / "owner.py"

@@ -17,7 +17,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.files import read_text
 from repro_kit.model.serialize import DamagedError, dumps, from_data
 from repro_kit.program import parse
-from repro_kit.runner.findings import read_findings
+from repro_kit.runner.read_findings import read_findings
 
 LONG = "a" * 300
 

@@ -170,7 +170,7 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
     ],
 )
 def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
-    watch = nightly.Watch(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
+    watch = nightly.NightlyRequest(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
     news = compare(NightlyMemory(cases={"a": LastSeen("1", *before)}), [CaseRun("a", *now)])[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
     assert nightly.bisect_command(watch, news, good="1", bad="2") == " ".join(

@@ -8,7 +8,7 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.probe.repro_probe.protocol.recipe import Backward, GradMode
+from repro_kit.probe.repro_probe.protocol.recipe_data import Backward, GradMode
 from repro_kit.program import Data, Function, Program, ScalarInput, Statement, Strided, TensorInput
 from repro_kit.program.inputs import Input, names_of, parse_input
 from repro_kit.program.statement import canonical

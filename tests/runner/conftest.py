@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 
 
 @pytest.fixture(scope="module")

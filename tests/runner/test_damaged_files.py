@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import StageError
-from repro_kit.runner.findings import read_applied, read_findings
 from repro_kit.runner.measured import read_calls
+from repro_kit.runner.read_findings import read_applied, read_findings
 from repro_kit.runner.recorded import read_recorded
 
 GRAPH = {"number": 0, "pid": 7, "compile_id": "0/0", "code": "def forward(self): pass"}
@@ -67,7 +67,7 @@ def test_measurements_are_read_by_rank_whatever_rank_says(tmp_path: Path) -> Non
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"calls": 3}', json.dumps(TIMELINE).encode()[:-3]])
 def test_damaged_measurements_are_one_clear_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "timeline-7.json").write_bytes(data)
-    with pytest.raises(StageError, match=r"is damaged \(timeline-7\.json: .*run the command again\.$"):
+    with pytest.raises(StageError, match=r"are damaged \(timeline-7\.json: .*run the command again\.$"):
         read_calls(tmp_path)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program
 
 pytestmark = pytest.mark.torch

@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from texts import failing_backend, program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.model.failure.failure import Kind, Phase, Status, Verdict
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program, spoiling
 
 pytestmark = pytest.mark.torch

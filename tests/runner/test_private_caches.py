@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.compiler import give_headers, probes
-from repro_kit.runner.subject import private_caches
+from repro_kit.runner.subject_start import private_caches
 
 
 def test_a_file_that_goes_while_the_cache_is_copied_is_left_out(tmp_path: Path, monkeypatch) -> None:

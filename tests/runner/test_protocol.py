@@ -14,28 +14,36 @@ from repro_kit.model.measure.measured_run import MeasuredCall
 from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.torch_config import assigned, module_of, qualified, short_name
-from repro_kit.probe.repro_probe.protocol import failures, findings, graphs, queries, recipe, torch_config, watched
+from repro_kit.probe.repro_probe.protocol import (
+    config_modules,
+    failure_data,
+    findings,
+    graph_data,
+    queries,
+    recipe_data,
+    watched_data,
+)
 from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
-from repro_kit.runner.findings import Process
 from repro_kit.runner.launch import PROBE
+from repro_kit.runner.read_findings import TorchProcess
 from repro_kit.runner.recorded import RecordedEvent
 from repro_kit.session.script.watched_recording import Watched
 
 READ_BY = [
-    (findings.Hello, Process),
-    (failures.FrameData, Frame),
-    (failures.LinkData, ExceptionLink),
-    (failures.DifferenceData, Difference),
+    (findings.Hello, TorchProcess),
+    (failure_data.FrameData, Frame),
+    (failure_data.LinkData, ExceptionLink),
+    (failure_data.DifferenceData, Difference),
     (findings.CompiledCallData, CompiledCall),
     (findings.TimedCall, MeasuredCall),
-    (graphs.Event, RecordedEvent),
-    (graphs.GraphData, GraphRecord),
-    (graphs.InputData, InputRecord),
-    (graphs.NameData, NameRecord),
-    (graphs.BackendData, BackendRecord),
-    (recipe.AutocastData, Autocast),
-    (recipe.RecipeData, Recipe),
-    (watched.WatchedData, Watched),
+    (graph_data.GraphEvent, RecordedEvent),
+    (graph_data.GraphData, GraphRecord),
+    (graph_data.InputData, InputRecord),
+    (graph_data.NameData, NameRecord),
+    (graph_data.BackendData, BackendRecord),
+    (recipe_data.AutocastData, Autocast),
+    (recipe_data.RecipeData, Recipe),
+    (watched_data.WatchedData, Watched),
 ]
 
 
@@ -46,8 +54,8 @@ def test_every_field_that_is_read_is_one_that_the_probe_writes(written: Any, rea
 
 def test_a_recipe_is_at_the_defaults_of_the_protocol() -> None:
     plain = {field.name: getattr(Recipe(), field.name) for field in fields(Recipe)}
-    assert plain | {"contexts": list(plain["contexts"])} == recipe.RECIPE_DEFAULTS
-    assert set(recipe.RECIPE_DEFAULTS) == set(get_type_hints(recipe.RecipeData))
+    assert plain | {"contexts": list(plain["contexts"])} == recipe_data.RECIPE_DEFAULTS
+    assert set(recipe_data.RECIPE_DEFAULTS) == set(get_type_hints(recipe_data.RecipeData))
 
 
 def test_phases_and_statuses_of_a_reply_are_those_of_the_model() -> None:
@@ -56,7 +64,7 @@ def test_phases_and_statuses_of_a_reply_are_those_of_the_model() -> None:
 
 
 def test_settings_are_spelt_by_the_one_map_of_config_modules() -> None:
-    for short, module in torch_config.CONFIG_MODULES.items():
+    for short, module in config_modules.CONFIG_MODULES.items():
         assert module_of(f"{short}.cpp.simdlen") == module
         assert qualified(f"{short}.cpp.simdlen") == f"{module}.cpp.simdlen"
         assert assigned(f"{short}.cpp.simdlen", "x") == f"{module}.cpp.simdlen = 'x'"

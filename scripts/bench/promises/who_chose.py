@@ -18,8 +18,8 @@ from repro_kit.cli.common.config_defaults import read_defaults
 from repro_kit.cli.common.option_rules import SETTINGS, Source
 from repro_kit.errors import ReproKitError
 from repro_kit.runner.launch import PROBE
-from repro_kit.runner.orders import in_force
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.write_orders import in_force
 
 #: Variables that are tried beside the changes of orders: how many.
 _COUNTS = {"small": 10, "full": 200}

@@ -18,7 +18,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.ownership import is_marked, mark_of
 from repro_kit.plain_file import check_tree, read_plain
-from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
+from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
 
 T = TypeVar("T")
 

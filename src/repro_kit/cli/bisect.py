@@ -124,7 +124,7 @@ def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -
         marks=values["mark"],
         log=values["log"],
         repo=values["repo"],
-        place=Path(values["place"]) if values["place"] else None,
+        directory=Path(values["place"]) if values["place"] else None,
         fresh=values["fresh"],
     )
 

@@ -11,7 +11,7 @@ from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
 
 if TYPE_CHECKING:
-    from repro_kit.commands.nightly import Watch
+    from repro_kit.commands.nightly import NightlyRequest
 
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
@@ -55,10 +55,10 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
         ctx.exit(nightly(_watch(folder, values), shared.make_ui(values)))
 
 
-def _watch(folder: Path, values: dict[str, Any]) -> Watch:
+def _watch(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.builds.wheels.wheel_cache import default_cache
-    from repro_kit.commands.nightly import Watch
+    from repro_kit.commands.nightly import NightlyRequest
 
     other = values["index_url"] or values["wheels"]
     where = BuildSelection(
@@ -69,13 +69,13 @@ def _watch(folder: Path, values: dict[str, Any]) -> Watch:
         cache=(values["cache"] or default_cache()).absolute(),
         cache_limit=values["cache_size"],
     )
-    return Watch(
+    return NightlyRequest(
         folder,
         Path(values["state_folder"] or folder / ".nightly").absolute(),
         where,
         values["package"],
         values["build"],
         values["python"],
-        values["timeout"] or Watch.timeout,
+        values["timeout"] or NightlyRequest.timeout,
         not values["no_bisect"],
     )

@@ -1,4 +1,4 @@
-"""Nightly: run a folder of cases on the newest build, say what has changed, and bisect that."""
+"""Run a folder of cases on the newest build, report what has changed, and bisect the changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from repro_kit.case.lock import alone
 from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
-from repro_kit.commands.bisect.loop import Bisection, make_place
+from repro_kit.commands.bisect.loop import Bisection, make_directory
 from repro_kit.commands.bisect.plan import SearchRequest, plan
 from repro_kit.commands.bisect.run_build import BuildRun
 from repro_kit.commands.bisect.suspect_commits import with_commits
@@ -54,28 +54,28 @@ from repro_kit.plain_file import read_plain
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_AGAIN = 2  # runs more of a case before it counts as turned
+_EXTRA_RUNS = 2  # further runs of a case before its result counts as changed
 _MEMORY = "state.json"
-_LARGEST = 64 << 20  # bytes of it
+_MOST_BYTES = 64 << 20  # size limit of the state file
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What is watched, and how."""
+class NightlyRequest:
+    """The folder of cases, the builds to run them on, and how."""
 
     folder: Path
-    place: Path  # of the state and the summaries
-    where: BuildSelection
+    directory: Path  # for the state and the summaries
+    selection: BuildSelection
     package: str = "torch"
-    build: str | None = None  # in place of the newest
+    build: str | None = None  # the build to run; None: the newest
     python: str | None = None
     timeout: float = 600.0
     bisect: bool = True
 
 
 @dataclass(frozen=True)
-class Summary:
-    """One run over the folder."""
+class NightlySummary:
+    """The result of one run over the folder."""
 
     build: Build
     before: str | None  # the build of the run before
@@ -84,61 +84,64 @@ class Summary:
 
     @property
     def alarms(self) -> list[Group]:
-        """What a person must look at."""
+        """The groups that a person must look at."""
         return [group for group in self.groups if group.event in ALARMS]
 
     @property
     def sentence(self) -> str:
         """The run in one sentence."""
         counts = {event: sum(len(group.news) for group in self.groups if group.event is event) for event in NewsEvent}
-        told = [f"{event}: {count}" for event, count in counts.items() if count]
-        return f"{self.build.shown}; {', '.join(told)}."
+        parts = [f"{event}: {count}" for event, count in counts.items() if count]
+        return f"{self.build.shown}; {', '.join(parts)}."
 
 
-def nightly(watch: Watch, ui: Ui) -> Exit:
-    """Run the folder's cases on the newest build and write the summaries; FAILED when something newly fails.
+def nightly(request: NightlyRequest, ui: Ui) -> Exit:
+    """Run the folder's cases on the newest build, write the summaries, and return FAILED when a case newly fails.
 
     Raises ReproKitError when there is nothing to run, or the build cannot be installed.
     """
-    names = list(subjects_in(watch.folder))
+    names = list(subjects_in(request.folder))
     if not names:
-        raise UsageError(f"{watch.folder} holds no case, bundle or unpacked bundle.")
+        raise UsageError(f"{request.folder} holds no case, bundle or unpacked bundle.")
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
-        raise UsageError("Nothing was run; give --yes if you trust what is in the folder.")
-    make_place(watch.place)
-    with alone(watch.place), ExitStack() as stack:
-        memory = read_memory(watch.place)
-        subjects, damaged = _opened(names, watch, stack, ui)
-        target = target_of(find_python(watch.python, Path.cwd(), os.environ))
-        build, runs = _run_all(watch, subjects, target, memory, ui)
+        raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
+    make_directory(request.directory)
+    with alone(request.directory), ExitStack() as stack:
+        memory = read_memory(request.directory)
+        subjects, damaged = _opened(names, request, stack, ui)
+        target = target_of(find_python(request.python, Path.cwd(), os.environ))
+        build, runs = _run_all(request, subjects, target, memory, ui)
         runs += damaged
         groups = grouped(compare(memory, runs))
-        if watch.bisect:
-            groups = [_bisected(group, build, subjects, watch, target, ui) for group in groups]
+        if request.bisect:
+            groups = [_bisected(group, build, subjects, request, target, ui) for group in groups]
         made = datetime.now(UTC).isoformat(timespec="minutes")
-        summary = Summary(build, memory.build, tuple(groups), made)
-        _write(summary, watch.place)
-        write_atomic(watch.place / _MEMORY, dumps(remembered(memory, runs, build.name)))
-    _show(summary, watch, ui)
+        summary = NightlySummary(build, memory.build, tuple(groups), made)
+        _write(summary, request.directory)
+        write_atomic(request.directory / _MEMORY, dumps(remembered(memory, runs, build.name)))
+    _show(summary, request, ui)
     return Exit.FAILED if summary.alarms else Exit.OK
 
 
 def subjects_in(folder: Path) -> Iterator[str]:
-    """Cases with a bundle, bundles and unpacked bundles in `folder`; a case goes before its own archive."""
+    """Yield the cases with a bundle, the bundles and the unpacked bundles in `folder`.
+
+    The bundle archive of a case that is in the folder is left out.
+    """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
     for path in sorted(folder.iterdir()):
-        unpacked = any((path / place).is_file() for place in ("repro.py", "bundle/repro.py"))
+        unpacked = any((path / name).is_file() for name in ("repro.py", "bundle/repro.py"))
         if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
             yield path.name
 
 
-def read_memory(place: Path) -> NightlyMemory:
-    """What the runs before have left in `place`. Raises ReproKitError when it cannot be read."""
-    path = place / _MEMORY
+def read_memory(directory: Path) -> NightlyMemory:
+    """Read the state that earlier runs saved in `directory`. Raises ReproKitError when it cannot be read."""
+    path = directory / _MEMORY
     try:
-        data = orjson.loads(read_plain(path, _LARGEST))
+        data = orjson.loads(read_plain(path, _MOST_BYTES))
         if data.get("schema", SCHEMA) > SCHEMA:
             raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
         return from_data(data, NightlyMemory)
@@ -149,48 +152,48 @@ def read_memory(place: Path) -> NightlyMemory:
 
 
 def _opened(
-    names: Sequence[str], watch: Watch, stack: ExitStack, ui: Ui
+    names: Sequence[str], request: NightlyRequest, stack: ExitStack, ui: Ui
 ) -> tuple[dict[str, BuildSubject], list[CaseRun]]:
-    """What is to be run, by name, and the verdict on what cannot be: one damaged bundle does not cost the night."""
+    """Open the subjects by name. A subject that cannot be opened gets a verdict, and does not stop the others."""
     trusting = replace(ui, yes=True)
     subjects, damaged = {}, []
     for name in names:
-        words = [str(watch.folder / name)]
+        words = [str(request.folder / name)]
         try:
-            subject = build_subject(words, is_command=False, timeout=watch.timeout, ui=trusting)
+            subject = build_subject(words, is_command=False, timeout=request.timeout, ui=trusting)
             subjects[name] = stack.enter_context(subject)
         except ReproKitError as error:
             ui.warn(f"{name} is left out: {error}")
             damaged.append(CaseRun(name, RunOutcome.CANNOT_TELL, detail=str(error)))
     if not subjects:
-        raise UsageError(f"Nothing in {watch.folder} can be run: {damaged[0].detail}")
+        raise UsageError(f"Nothing in {request.folder} can be run: {damaged[0].detail}")
     return subjects, damaged
 
 
 def _run_all(
-    watch: Watch, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
+    request: NightlyRequest, subjects: dict[str, BuildSubject], target: Target, memory: NightlyMemory, ui: Ui
 ) -> tuple[Build, list[CaseRun]]:
-    """The newest build (or the one that was named), and every case on it."""
-    asked = SearchRequest("every case", command="")
-    axis = PackageEnds(watch.package, bad=watch.build)
-    shutil.rmtree(watch.place / "envs", ignore_errors=True)  # what a kill has left
+    """Install the newest build (or the build of the request), and run every case on it."""
+    search = SearchRequest("every case", command="")
+    axis = PackageEnds(request.package, bad=request.build)
+    shutil.rmtree(request.directory / "envs", ignore_errors=True)  # environments that a killed run left
     with ui.stage("build"), _no_alarm():
-        state, source = plan(axis, asked, watch.where, target, watch.place, None)
+        state, source = plan(axis, search, request.selection, target, request.directory, None)
         build = state.range[-1]
         ui.progress(f"installing {build.shown}")
         try:
             with source.ready(build) as ready:
-                ui.done(f"{watch.package} {build.shown}")
+                ui.done(f"{request.package} {build.shown}")
                 return build, [settled_run(name, subject, ready, memory, ui) for name, subject in subjects.items()]
         except UnusableError as error:
-            raise CannotRunError(f"{watch.package} {build.shown} does not install: {error}.") from error
+            raise CannotRunError(f"{request.package} {build.shown} does not install: {error}.") from error
         finally:
             source.close()
 
 
 @contextmanager
 def _no_alarm() -> Iterator[None]:
-    """Exit code 1 says that something newly fails: no network, or no space, must not."""
+    """Turn an error with exit code 1 into CannotRunError: code 1 means that a case newly fails."""
     try:
         yield
     except ReproKitError as error:
@@ -200,13 +203,13 @@ def _no_alarm() -> Iterator[None]:
 
 
 def settled_run(name: str, subject: BuildSubject, ready: Ready, memory: NightlyMemory, ui: Ui) -> CaseRun:
-    """A case on a build: run again where something turned, since a failure that comes and goes is no news."""
-    known = memory.cases.get(name)
-    run = _run(name, subject, ready, known, ui)
-    for _ in range(_AGAIN):
+    """Run a case on a build. A changed result is repeated, since a failure that comes and goes is no news."""
+    last_seen = memory.cases.get(name)
+    run = _run(name, subject, ready, last_seen, ui)
+    for _ in range(_EXTRA_RUNS):
         if not _turned(memory, run):
             return run
-        again = _run(name, subject, ready, known, ui)
+        again = _run(name, subject, ready, last_seen, ui)
         if again.state is not RunOutcome.CANNOT_TELL and not _turned(memory, again):
             return replace(again, note=f"comes and goes: in another run it {WORDS[run.state]}")
     return run
@@ -217,25 +220,28 @@ def _turned(memory: NightlyMemory, run: CaseRun) -> bool:
     return news.event in TURNS
 
 
-def _run(name: str, subject: BuildSubject, ready: Ready, known: LastSeen | None, ui: Ui) -> CaseRun:
+def _run(name: str, subject: BuildSubject, ready: Ready, last_seen: LastSeen | None, ui: Ui) -> CaseRun:
     with ui.stage("case"):
         ui.progress(name)
-        seen = subject.oracle.run(ready)
-        state, signature = _judged(seen, subject.signature, known)
-        run = CaseRun(name, state, signature, seen.verdict.note, round(seen.verdict.seconds, 1))
+        build_run = subject.oracle.run(ready)
+        state, signature = _judged(build_run, subject.signature, last_seen)
+        run = CaseRun(name, state, signature, build_run.verdict.note, round(build_run.verdict.seconds, 1))
         ui.done(f"{name}: {WORDS[state]}{f' ({run.shown})' if run.shown else ''}")
     return run
 
 
-def _judged(seen: BuildRun, expected: Signature | None, known: LastSeen | None) -> tuple[RunOutcome, Signature | None]:
-    """How the case does, and its failure. A time-out is a hang where a build before ended in time, or the case is one.
+def _judged(
+    build_run: BuildRun, expected: Signature | None, last_seen: LastSeen | None
+) -> tuple[RunOutcome, Signature | None]:
+    """Return the outcome of the case, and its failure.
 
-    A case that has never ended in time may only be slow.
+    A time-out is a hang when the case is about a hang, or when an earlier build ended in time. A case that has never
+    ended in time may only be slow.
     """
-    verdict = seen.verdict
-    if seen.timed_out:
+    verdict = build_run.verdict
+    if build_run.timed_out:
         hangs = expected is not None and expected.kind is Kind.TIMEOUT
-        if not hangs and known is None:
+        if not hangs and last_seen is None:
             return RunOutcome.CANNOT_TELL, None
         verdict = replace(verdict, failure=verdict.failure or Failure(Kind.TIMEOUT))
     signature = signature_of(verdict.failure) if verdict.failure else None
@@ -243,65 +249,65 @@ def _judged(seen: BuildRun, expected: Signature | None, known: LastSeen | None) 
 
 
 def _bisected(
-    group: Group, build: Build, subjects: dict[str, BuildSubject], watch: Watch, target: Target, ui: Ui
+    group: Group, build: Build, subjects: dict[str, BuildSubject], request: NightlyRequest, target: Target, ui: Ui
 ) -> Group:
-    """The group with the answer for its first case, bisected from the last build that was judged to this one."""
+    """Bisect the first case of the group, from the last build that was judged to this build, and add the answer."""
     first = group.news[0]
     if group.event not in TURNS or first.since is None or first.since.build == build.name:
         return group
     fixed = group.event is NewsEvent.FIXED
     subject = subjects[first.run.name]
     ends = {"good": build.name, "bad": first.since.build} if fixed else {"good": first.since.build, "bad": build.name}
-    place = watch.place / "bisect" / file_name(f"{first.run.name}-{build.name}")
+    directory = request.directory / "bisect" / file_name(f"{first.run.name}-{build.name}")
     signature = first.since.signature if fixed else first.run.signature
-    again = bisect_command(watch, first, good=ends["good"], bad=ends["bad"])
-    asked = SearchRequest(subject.what, find_fix=fixed, signature=signature, command=again)
+    again = bisect_command(request, first, good=ends["good"], bad=ends["bad"])
+    search = SearchRequest(subject.description, find_fix=fixed, signature=signature, command=again)
     rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
     try:
-        state, source = plan(PackageEnds(watch.package, **ends), asked, watch.where, target, place, None)
-        bisection = Bisection(place, state, source, subject.oracle, rules, ui)
+        state, source = plan(PackageEnds(request.package, **ends), search, request.selection, target, directory, None)
+        bisection = Bisection(directory, state, source, subject.oracle, rules, ui)
         outcome = bisection.run()
         report = make_report(bisection.state, outcome)
-        report = with_commits(report, None, subject.clues, subject.hand, place)
+        report = with_commits(report, None, subject.clues, subject.manual_repro, directory)
     except ReproKitError as error:
-        return replace(group, bisected=f"It could not be bisected: {error}")
+        return replace(group, bisected=f"The change could not be bisected: {error}")
     finally:
-        shutil.rmtree(place / "envs", ignore_errors=True)
-    facts = [(name, " ".join(filter(None, [it.build.shown, it.commit]))) for name, it in named_sides(report)]
+        shutil.rmtree(directory / "envs", ignore_errors=True)
+    facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
     facts += [("commits between", report.compare)] if report.compare else []
     facts += [("to repeat it", again)] if again else []
     return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
 
 
-def bisect_command(watch: Watch, news: News, *, good: str, bad: str) -> str:
-    """The bisection as a command line; "" where there is none: `bisect` does not look for one failure after another."""
+def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) -> str:
+    """Return the bisection as a command line; "" for a changed failure, which `bisect` cannot search for."""
     if news.event is NewsEvent.CHANGED:
         return ""
-    where = watch.where
-    words = ["repro-kit", "bisect", str(watch.folder / news.run.name), "--package", watch.package]
-    words += ["--nightly", where.nightly] if where.nightly else []
-    words += ["--index-url", where.index] if where.index else []
-    words += ["--wheels", str(where.wheels)] if where.wheels else []
-    words += [word for package in where.packages for word in ("--with", package)]
-    words += ["--python", watch.python] if watch.python else []
-    words += ["--timeout", f"{watch.timeout:g}"] if watch.timeout != Watch.timeout else []
+    selection = request.selection
+    words = ["repro-kit", "bisect", str(request.folder / news.run.name), "--package", request.package]
+    words += ["--nightly", selection.nightly] if selection.nightly else []
+    words += ["--index-url", selection.index] if selection.index else []
+    words += ["--wheels", str(selection.wheels)] if selection.wheels else []
+    words += [word for package in selection.packages for word in ("--with", package)]
+    words += ["--python", request.python] if request.python else []
+    words += ["--timeout", f"{request.timeout:g}"] if request.timeout != NightlyRequest.timeout else []
     if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
-        words.append("--any-failure")  # it is not the failure that the case is about
+        words.append("--any-failure")  # the failure is not the one that the case is about
     words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
 
 
-def _write(summary: Summary, place: Path) -> None:
+def _write(summary: NightlySummary, directory: Path) -> None:
     for name in ("nightly.md", "nightly.html"):
         text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=NewsEvent)
-        write_atomic(place / name, text.encode())
+        write_atomic(directory / name, text.encode())
 
 
-def _show(summary: Summary, watch: Watch, ui: Ui) -> None:
+def _show(summary: NightlySummary, request: NightlyRequest, ui: Ui) -> None:
     rows = [(group.event, name, group.signature, group.bisected) for group in summary.groups for name in group.names]
     ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
     ui.print(summary.sentence)
-    ui.note(f"Written: {watch.place / 'nightly.md'} and {watch.place / 'nightly.html'}")
+    ui.note(f"Written: {request.directory / 'nightly.md'} and {request.directory / 'nightly.html'}")
     ui.result(
         {
             "build": summary.build.name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from repro_kit.probe.repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, Backward, GradMode
-from repro_kit.probe.repro_probe.protocol.recipe import RECIPE_DEFAULTS as DEFAULTS
+from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, Backward, GradMode
+from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS as DEFAULTS
 
 #: Backends of torch in an order where each adds one layer. Any other backend is the user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
 
 
 def module_of(setting: str) -> str:

@@ -1,1 +1,1 @@
-"""What goes on the PYTHONPATH of the user's interpreter."""
+"""The directory to put on the PYTHONPATH of the user's interpreter."""

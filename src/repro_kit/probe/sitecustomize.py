@@ -1,4 +1,4 @@
-"""Started by every Python process below a run of repro-kit: chains to the user's own sitecustomize, then the probe."""
+"""Run the user's own sitecustomize, then start the probe, in every Python process of a run by repro-kit."""
 
 import importlib.machinery
 import importlib.util
@@ -9,7 +9,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _chain() -> None:
-    """Run the sitecustomize that this one hides, if there is one."""
+    """Run the sitecustomize that this file hides, if there is one."""
     others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
@@ -20,9 +20,9 @@ def _chain() -> None:
 
 _chain()
 if os.environ.get("REPRO_PROBE_TOKEN"):
-    from repro_probe.common import orders
+    from repro_probe.common import read_orders
 
-    _given = orders.read()
+    _given = read_orders.read()
     if _given is not None:
         from repro_probe.entry import boot
 

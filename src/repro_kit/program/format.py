@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
 
 VERSION = "1"
 MARK = "# repro-kit program"

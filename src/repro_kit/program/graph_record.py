@@ -1,4 +1,4 @@
-"""The record of a graph that the probe wrote at Dynamo's border (probe/repro_probe/record/capture.py)."""
+"""The record of a graph that the probe wrote at Dynamo's border (probe/repro_probe/record/graph_recorder.py)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BackendRecord:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """One graph of one process (probe/repro_probe/record/capture.py)."""
+    """One graph of one process (probe/repro_probe/record/graph_recorder.py)."""
 
     number: int
     pid: int

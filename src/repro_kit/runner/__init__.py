@@ -1,1 +1,1 @@
-"""Processes: the user's command, and the oracle."""
+"""Run processes: the user's command, and the server that judges programs."""

@@ -1,7 +1,8 @@
-"""What Inductor asks this machine's C++ compiler before the first kernel: kept, and at hand in every empty cache.
+"""Share Inductor's first results from the C++ compiler of this machine with every run that has an empty cache.
 
-It builds a probe for each vector instruction set (torch/_inductor/cpu_vec_isa.py), and precompiles its headers. That
-takes longer than the rest of most runs that repro-kit makes, and has no part in what they judge.
+Before the first kernel, Inductor compiles a small test library for each vector instruction set
+(torch/_inductor/cpu_vec_isa.py) and precompiles its headers. That takes longer than the rest of most runs of repro-kit,
+and does not affect what these runs judge.
 """
 
 from __future__ import annotations
@@ -18,49 +19,52 @@ from contextlib import suppress
 from pathlib import Path
 
 _WRITTEN = 120.0  # seconds after which a header is no longer being written
-_KEPT = 30 * 86400.0  # seconds after which a directory that nothing used is removed
+_KEPT = 30 * 86400.0  # seconds after which an unused directory is removed
 
 
 def probes(python: str) -> Path | None:
-    """The directory for `python`'s probes on this host, made if need be; None where none can be written.
+    """Return the directory for the test libraries of `python` on this host, or None where it cannot be written.
 
-    Only what depends on nothing but the machine may be put there (as Inductor's cache directory of the zygote, before
-    it forks).
+    The zygote uses the directory as Inductor's cache before it forks. Only files that depend on nothing but the
+    machine may be stored there.
     """
     key = hashlib.sha256("\0".join([os.path.abspath(python), platform.node()]).encode()).hexdigest()[:16]  # noqa: PTH100
-    place = _root() / key
+    directory = _root() / key
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        os.utime(place)
+        directory.mkdir(parents=True, exist_ok=True)
+        os.utime(directory)
     except OSError:
         return None
-    _remove_unused(place.parent)
-    return place if os.access(place, os.W_OK) else None
+    _remove_unused(directory.parent)
+    return directory if os.access(directory, os.W_OK) else None
 
 
 def give_probes(python: str, cache: Path) -> None:
-    """Copy what is known into an Inductor cache directory that is empty otherwise."""
-    known = probes(python)
-    for source in sorted(known.glob("??/*.so")) if known else ():  # others are in the making, and appear whole
-        target = cache / source.relative_to(known or source)
+    """Copy the shared test libraries into `cache`, an empty cache directory of Inductor."""
+    probe_directory = probes(python)
+    for source in (
+        sorted(probe_directory.glob("??/*.so")) if probe_directory else ()
+    ):  # other files are still being written
+        target = cache / source.relative_to(probe_directory or source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # another repro-kit may be removing it
+        with suppress(FileNotFoundError):  # another repro-kit may be removing the file
             shutil.copy2(source, target)
 
 
 def give_headers(temporary: Path) -> None:
-    """Let a run whose temporary files go to `temporary` find the headers that were precompiled for others before.
+    """Give a run whose temporary files go to `temporary` the headers that earlier runs precompiled.
 
-    Inductor keeps them there, whatever its cache directory is (torch/_inductor/codecache.py). They are linked one by
-    one: a run that is killed while it writes another leaves no half of it to anybody else.
+    Inductor keeps precompiled headers in the directory for temporary files, whatever its cache directory is
+    (torch/_inductor/codecache.py). Each header is linked on its own, so a run that is killed while it writes a header
+    leaves no damaged header for other runs.
     """
-    known = _headers(Path(tempfile.gettempdir()))
-    given = _headers(temporary)
-    for file in sorted(known.glob("*.h*")):
-        with suppress(OSError):  # gone, or on another device: it is only slower then
+    shared_headers = _headers(Path(tempfile.gettempdir()))
+    run_headers = _headers(temporary)
+    for file in sorted(shared_headers.glob("*.h*")):
+        with suppress(OSError):  # the header is gone, or is on another device: the run is only slower
             if time.time() - file.stat().st_mtime > _WRITTEN:
-                given.mkdir(parents=True, exist_ok=True)
-                os.link(file, given / file.name)
+                run_headers.mkdir(parents=True, exist_ok=True)
+                os.link(file, run_headers / file.name)
 
 
 def _headers(temporary: Path) -> Path:

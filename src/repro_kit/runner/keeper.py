@@ -1,11 +1,12 @@
-"""Keeps one command and all that descends from it: ends them at the limits, or when repro-kit ends, however it ends.
+"""Run one command, and end the command and all its descendants at a limit or when repro-kit ends for any reason.
 
-``python -I -S keeper.py SOCKET``, started by `kept.py`. The order comes over the socket, the report goes back over it,
-and its end of file says that repro-kit wants no more, or has died. Two processes do the work, so that no single kill
-leaves anything: the watcher starts the command and keeps the limits; the guard is its parent and takes over when the
-watcher is gone, and the watcher sees when the guard is. Where the system offers it (Linux) they adopt every descendant
-that loses its parent: a daemon, a child with a session of its own. Standard library only, and little of it: a start of
-this file is part of every run.
+`kept.py` starts ``python -I -S keeper.py SOCKET``. The socket carries the order in and the report back. When
+repro-kit closes the socket, or dies, the keeper ends the command.
+
+The keeper is two processes, so that nothing survives when one of the two is killed. The watcher starts the command
+and enforces the limits. The guard is the parent of the watcher: the guard ends the descendants when the watcher is
+gone, and the watcher ends them when the guard is gone. On Linux both adopt every descendant that loses its parent,
+such as a daemon. This file imports little of the standard library, and nothing else, since every run starts it.
 """
 
 import marshal
@@ -19,26 +20,26 @@ from typing import Any, NoReturn
 
 _LINUX = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SAMPLE = 0.2  # seconds between looks at the memory
-_UNKILLABLE = 10.0  # seconds after which a process that SIGKILL does not end is given up (it hangs in the kernel)
+_SAMPLE = 0.2  # seconds between measurements of the memory
+_UNKILLABLE = 10.0  # seconds to wait for a process that SIGKILL does not end, because it hangs in the kernel
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def main(descriptor: int) -> None:
-    """The guard: start the watcher, wait for its end, end what it has left."""
+    """Run the guard: start the watcher, wait for its end, and end the processes that it left."""
     repro_kit = os.getppid()
     os.set_inheritable(descriptor, False)
-    line = socket.socket(fileno=descriptor)
-    order = _receive(line)
+    connection = socket.socket(fileno=descriptor)
+    order = _receive(connection)
     if order is None:
         return
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    watched, held = os.pipe()
+    watched_read, watched_write = os.pipe()
     watcher = os.fork()
     if watcher == 0:
-        os.close(held)
-        _watch(order, line, watched)
-    line.close()
+        os.close(watched_write)
+        _watch(order, connection, watched_read)
+    connection.close()
     _let_go()
     os.waitpid(watcher, 0)
     end_descendants()
@@ -47,18 +48,18 @@ def main(descriptor: int) -> None:
 
 
 def _clear_up(scratch: list[str]) -> None:
-    """Remove what repro-kit cannot remove any more."""
+    """Remove the directories that repro-kit left behind when it died."""
     import shutil
 
     for path in scratch:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _receive(line: socket.socket) -> dict[str, Any] | None:
-    """The order, preceded by its length; None when repro-kit has ended before it was whole."""
+def _receive(connection: socket.socket) -> dict[str, Any] | None:
+    """Receive the order, which follows its length. Return None when repro-kit ended before it sent the whole order."""
     data = b""
     while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "big"):
-        piece = line.recv(1 << 16)
+        piece = connection.recv(1 << 16)
         if not piece:
             return None
         data += piece
@@ -66,27 +67,27 @@ def _receive(line: socket.socket) -> dict[str, Any] | None:
     return order
 
 
-def _watch(order: dict[str, Any], line: socket.socket, guard: int) -> NoReturn:
-    """The watcher's whole life: run the command as ordered, end it and all its descendants, report."""
+def _watch(order: dict[str, Any], connection: socket.socket, guard: int) -> NoReturn:
+    """Run the watcher: run the command as ordered, end all its descendants, report, and exit."""
     try:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         woken = _wake_at_exits()
         pid, problem = _start(order)
         _let_go()
-        report = {"problem": problem} if problem else _keep(pid, order, line.fileno(), guard, woken)
+        report = {"problem": problem} if problem else _keep(pid, order, connection.fileno(), guard, woken)
         end_descendants(pid)
     except BaseException as error:
         report = {"problem": (0, f"{type(error).__name__}: {error}")}
         end_descendants()
     try:
         if report is not None:
-            line.sendall(marshal.dumps(report))
+            connection.sendall(marshal.dumps(report))
     finally:
-        os._exit(0)  # also when repro-kit has ended, and nobody reads it
+        os._exit(0)  # also when repro-kit has ended, and nobody reads the report
 
 
 def _wake_at_exits() -> int:
-    """A descriptor that becomes readable when a child exits."""
+    """Return a descriptor that becomes readable when a child exits."""
     woken, wakes = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wakes, False)
@@ -96,7 +97,7 @@ def _wake_at_exits() -> int:
 
 
 def _let_go() -> None:
-    """Close the command's input and output here, so that whoever reads them sees their end."""
+    """Close this process's copies of the command's input and output, so that their reader sees the end of file."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -104,32 +105,32 @@ def _let_go() -> None:
 
 
 def _start(order: dict[str, Any]) -> tuple[int, tuple[int, str] | None]:
-    """Start the command in a session of its own; its process, or what is wrong with it (errno, text)."""
-    failed, fails = os.pipe()
+    """Start the command in a new session. Return its process id, and (errno, text) when the start failed."""
+    problem_read, problem_write = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it ended before that was set
+            if os.getppid() != parent:  # the parent ended before the death signal was set
                 os._exit(1)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the command shall not
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, the command must not
                 signal.signal(number, signal.SIG_DFL)
             _limit_files(order["file_size"])
             os.chdir(order["cwd"])
             os.execvpe(order["argv"][0], order["argv"], order["env"])
         except OSError as error:
-            os.write(fails, marshal.dumps((error.errno or 0, error.strerror or str(error))))
+            os.write(problem_write, marshal.dumps((error.errno or 0, error.strerror or str(error))))
         except BaseException as error:
-            os.write(fails, marshal.dumps((0, str(error))))
+            os.write(problem_write, marshal.dumps((0, str(error))))
         finally:
             os._exit(127)
-    os.close(fails)
-    with os.fdopen(failed, "rb") as file:
-        told = file.read()
-    return pid, marshal.loads(told) if told else None
+    os.close(problem_write)
+    with os.fdopen(problem_read, "rb") as file:
+        problem = file.read()
+    return pid, marshal.loads(problem) if problem else None
 
 
 def _limit_files(size: int | None) -> None:
@@ -140,14 +141,14 @@ def _limit_files(size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _keep(pid: int, order: dict[str, Any], line: int, guard: int, woken: int) -> dict[str, Any] | None:
-    """Wait until the command ends or exceeds a limit; None when it is not wanted any more, or the guard is gone."""
+def _keep(pid: int, order: dict[str, Any], connection: int, guard: int, woken: int) -> dict[str, Any] | None:
+    """Wait until the command ends or exceeds a limit. Return None when repro-kit or the guard is gone."""
     started = time.monotonic()
     timeout, limit = order["timeout"], order["memory"]
     status: int | None = None
     peak, over, timed_out = 0, False, False
     events = select.poll()
-    for descriptor in (line, guard, woken):
+    for descriptor in (connection, guard, woken):
         events.register(descriptor, select.POLLIN)
     while status is None:
         if order["measure"]:
@@ -160,7 +161,7 @@ def _keep(pid: int, order: dict[str, Any], line: int, guard: int, woken: int) ->
         waits = [seconds for seconds in (left, _SAMPLE if order["measure"] else None) if seconds is not None]
         ready = {descriptor for descriptor, _ in events.poll(min(waits) * 1000 if waits else None)}
         status = _reap(pid)
-        if status is None and ready & {line, guard}:
+        if status is None and ready & {connection, guard}:
             return None
         if woken in ready:
             os.read(woken, 1 << 16)
@@ -169,7 +170,7 @@ def _keep(pid: int, order: dict[str, Any], line: int, guard: int, woken: int) ->
 
 
 def _reap(command: int) -> int | None:
-    """Take in every child that has ended; the exit code of `command` when it is among them."""
+    """Reap every child that has ended. Return the exit code of `command` when it is one of these children."""
     status = None
     while True:
         try:
@@ -183,10 +184,10 @@ def _reap(command: int) -> int | None:
 
 
 def end_descendants(group: int | None = None) -> None:
-    """Kill all that descends from this process, and what that starts meanwhile, until nothing is left.
+    """Kill every descendant of this process, and every process that these start meanwhile, until none is left.
 
-    Gives up on what is not this user's, and on what the kernel does not let go. Where orphans are adopted by the
-    system, those that have stayed in the command's `group` are found by that.
+    Processes of other users, and processes that hang in the kernel, are left alone. On systems where this process
+    cannot adopt orphans, the orphans in the command's process group `group` are killed.
     """
     seen: set[int] = set()
     beyond: set[int] = set()
@@ -198,13 +199,13 @@ def end_descendants(group: int | None = None) -> None:
             _kill(-group)
         if not _reap_ended() or (beyond and not alive - beyond):
             return
-        if alive <= seen:  # on their way out
+        if alive <= seen:  # all were killed before, and are about to end
             time.sleep(0.001)
         seen |= alive
 
 
 def _kill(pid: int) -> bool:
-    """Kill a process, or a group by its negative number; whether that is allowed."""
+    """Kill a process, or a process group by its negative number. Return whether that is allowed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -215,7 +216,7 @@ def _kill(pid: int) -> bool:
 
 
 def _reap_ended() -> bool:
-    """Take in the children that have ended; whether there are others."""
+    """Reap the children that have ended. Return whether any child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -225,39 +226,39 @@ def _reap_ended() -> bool:
 
 
 def _descendants() -> list[int]:
-    """Every process below this one."""
-    found: list[int] = []
+    """Return every descendant of this process."""
+    descendants: list[int] = []
     below = _lookup()
     waiting = below(os.getpid())
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
+        descendants.append(pid)
         waiting += below(pid)
-    return found
+    return descendants
 
 
 def _lookup() -> Any:
-    """A function that tells the children of a process."""
+    """Return a function from a process to its children."""
     if os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
         return _listed_children
     table = _all_parents()
-    return lambda parent: [pid for pid, its in table.items() if its == parent]
+    return lambda parent: [pid for pid, parent_of_pid in table.items() if parent_of_pid == parent]
 
 
 def _listed_children(pid: int) -> list[int]:
-    """What the kernel lists as the children of each thread of `pid`."""
-    found: list[int] = []
+    """Return the children that the kernel lists for the threads of `pid`."""
+    children: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                found += map(int, file.read().split())
-    except OSError:  # it ended meanwhile
-        return found
-    return found
+                children += map(int, file.read().split())
+    except OSError:  # the process ended meanwhile
+        return children
+    return children
 
 
 def _all_parents() -> dict[int, int]:
-    """The parent of every process there is, where the kernel lists no children."""
+    """Return the parent of every process, for a kernel that does not list children."""
     parents: dict[int, int] = {}
     if not _LINUX:
         with os.popen("ps -A -o pid= -o ppid=") as table:
@@ -272,7 +273,7 @@ def _all_parents() -> dict[int, int]:
 
 
 def _memory() -> int:
-    """Bytes that all descendants have in memory; 0 where the system has no /proc."""
+    """Return the bytes of memory that all descendants use; 0 where the system has no /proc."""
     total = 0
     for pid in _descendants() if _LINUX else ():
         try:

@@ -1,4 +1,4 @@
-"""Start a command that cannot outlive repro-kit: under `keeper.py`, which ends it and all that descends from it."""
+"""Start a command under `keeper.py`, which ends the command and all its descendants when repro-kit ends."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PATIENCE = 30.0  # seconds that ending everything may take before the keeper it
 
 
 class KeeperDied(Exception):
-    """Somebody killed the keeper; the command was ended, and nobody knows how it would have ended."""
+    """The keeper was killed. The command was ended too, so its result is unknown."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command may take; it is ended when it takes more. `file` in bytes, of one file that it writes."""
+    """The limits at which a command is ended: `memory` in bytes, and `file` in bytes for each file that it writes."""
 
     seconds: float | None = None
     memory: int | None = None
@@ -36,8 +36,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a command ended: `status` is its exit code (negative: the signal), None when it was ended from outside."""
+class CommandReport:
+    """How a command ended. `status` is its exit code (negative: the signal), or None when the keeper ended it."""
 
     status: int | None
     timed_out: bool
@@ -46,8 +46,8 @@ class Report:
     seconds: float
 
 
-class Kept:
-    """A command under way. A context manager: at its end nothing of the command is left."""
+class KeptCommand:
+    """A running command. As a context manager, it leaves no process of the command at its end."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class Kept:
         limits: Limits | None = None,
         measure: bool = False,
     ) -> None:
-        """Start it; with `measure` its memory is looked at, which a memory limit needs."""
+        """Start the command. `measure` watches its memory, as a memory limit does too."""
         limits = limits or Limits()
         self._told, self._ended = b"", False
-        self._line, theirs = socket.socketpair()
-        with theirs:
+        self._line, keeper_end = socket.socketpair()
+        with keeper_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(_KEEPER), str(keeper_end.fileno())],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(keeper_end.fileno(),),
                 start_new_session=True,  # Ctrl-C is for repro-kit, which ends the command
             )
         order = marshal.dumps(
@@ -86,7 +86,7 @@ class Kept:
                 "scratch": [str(path) for path in held()],
             }
         )
-        with suppress(BrokenPipeError, ConnectionResetError):  # a keeper that was killed: `report` says it
+        with suppress(BrokenPipeError, ConnectionResetError):  # the keeper was killed: `report` says so
             self._line.sendall(len(order).to_bytes(8, "big") + order)
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Kept:
         self.end()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the command's end, at most so long; whether it has ended."""
+        """Wait for the command's end, for at most `seconds`. Return whether it has ended."""
         while not self._ended:
             if not select.select([self._line], [], [], seconds)[0]:
                 return False
@@ -110,23 +110,23 @@ class Kept:
             self._ended = not piece
         return True
 
-    def report(self) -> Report:
-        """How it ended. Raises OSError when it could not be started, KeeperDied when that is not known."""
+    def report(self) -> CommandReport:
+        """Return how the command ended. Raises OSError when it did not start, KeeperDied when the keeper was killed."""
         self.wait()
         try:
-            told: dict[str, Any] = marshal.loads(self._told)
+            report: dict[str, Any] = marshal.loads(self._told)
         except (EOFError, ValueError, TypeError):
-            raise KeeperDied("the process that kept watch over the command was killed") from None
-        if "problem" in told:
-            raise OSError(*told["problem"])
-        return Report(**told)
+            raise KeeperDied("the process that watched the command was killed") from None
+        if "problem" in report:
+            raise OSError(*report["problem"])
+        return CommandReport(**report)
 
     def end(self) -> None:
-        """End the command and all that descends from it, and wait until that is done."""
+        """End the command and all its descendants, and wait until they have ended."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
         try:
-            if not self.wait(_PATIENCE):  # both of its processes hold the line
+            if not self.wait(_PATIENCE):  # neither the watcher nor the guard closed the socket
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -142,11 +142,12 @@ def run(
     env: Mapping[str, str] | None = None,
     input: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end and take in what it says: `subprocess.run` for what must not outlive repro-kit.
+    """Run a tool to its end and return its output: a `subprocess.run` for tools that must not outlive repro-kit.
 
-    Raises OSError when it cannot be started, subprocess.TimeoutExpired when it does not end in `timeout` seconds.
+    Raises OSError when the tool cannot be started, subprocess.TimeoutExpired when it runs longer than `timeout`
+    seconds.
     """
-    with Kept(
+    with KeptCommand(
         argv,
         cwd=cwd or Path.cwd(),
         env=os.environ if env is None else env,

@@ -1,4 +1,4 @@
-"""Run a command to its end or its time-out: exit status, output, peak memory of the whole process tree."""
+"""Run a command to its end or its time-out, and return its exit status and the peak memory of its process tree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
-from repro_kit.runner.kept import KeeperDied, Kept, Limits, Report
-from repro_kit.runner.orders import in_force
+from repro_kit.runner.kept import CommandReport, KeeperDied, KeptCommand, Limits
+from repro_kit.runner.write_orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"
 
-_FULL = 16 << 10  # bytes; where less is free, hardly a file can be written
+_FULL = 16 << 10  # bytes; a disk with less free space counts as full
 _TICK = 0.2  # seconds between calls of `on_tick`
 
 
@@ -38,11 +38,11 @@ class Run:
     timed_out: bool
     seconds: float
     peak_memory: int
-    over_memory: bool = False  # ended for taking more than it may
+    over_memory: bool = False  # ended at the memory limit
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with status 0."""
+        """Whether the command ended by itself with status 0."""
         return self.exit_status == 0
 
 
@@ -59,16 +59,16 @@ def launch(
     memory: int | None = None,
     file_size: int | None = None,
 ) -> Run:
-    """Run `argv`, its output to files; end all that descends from it after `timeout` seconds, or when interrupted.
+    """Run `argv` with its output in files.
 
-    So it is where all of it takes more than `memory` bytes, when the command itself ends, and when this process ends,
-    however that comes about. No file that it writes grows over `file_size` bytes. Run anew where somebody killed the
-    process that keeps the limits.
+    The command and all its descendants are ended after `timeout` seconds, when together they use more than `memory`
+    bytes, when the command itself ends, and when this process is interrupted or ends for any reason. No file that
+    they write grows over `file_size` bytes. When the keeper is killed, the command is run once more.
 
     `on_tick` and `on_interrupt` (at Ctrl-C) get the seconds so far; with EndedEarly they end the run as a time-out.
 
-    Raises ReproKitError when the command cannot be started, OSError when it failed on a disk that is full now: what it
-    did says nothing then.
+    Raises ReproKitError when the command cannot be started. Raises OSError when it failed and the disk is full: its
+    failure says nothing then.
     """
     for path in (stdout, stderr):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +99,9 @@ def launch(
     )
 
 
-def _is_full(place: Path) -> bool:
-    """Whether this user can write nothing more to the disk of `place`."""
-    disk = os.statvfs(place)
+def _is_full(directory: Path) -> bool:
+    """Whether the disk of `directory` has no space left for this user."""
+    disk = os.statvfs(directory)
     free = disk.f_bfree if os.getuid() == 0 else disk.f_bavail
     return disk.f_blocks > 0 and free * disk.f_frsize < _FULL
 
@@ -115,12 +115,12 @@ def _run(
     stderr: Path,
     on_tick: Callable[[float], None] | None,
     on_interrupt: Callable[[float], None] | None,
-) -> Report:
+) -> CommandReport:
     started = time.monotonic()
     with (
         stdout.open("wb") as out,
         stderr.open("wb") as err,
-        Kept(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
+        KeptCommand(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
     ):
         try:
             while not kept.wait(_TICK):
@@ -134,7 +134,7 @@ def _run(
 
 
 def exit_name(run: Run) -> str:
-    """``exit status 1``, ``killed by SIGSEGV``, ``still running after 60 s``."""
+    """Return the end of a run in words: ``exit status 1``, ``killed by SIGSEGV``, ``still running after 60 s``."""
     if run.over_memory:
         return f"ended when it had taken {run.peak_memory / 2**30:.1f} GiB of memory"
     if run.timed_out:

@@ -1,4 +1,4 @@
-"""What the probe measured of compiled calls in a run."""
+"""Read the compiled calls that the probe timed in a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_kit.runner.probe_files import read_files
 
 
 @dataclass(frozen=True)
-class _Process:
+class _ProcessTimeline:
     rank: str | None
     started: float
     calls: tuple[MeasuredCall, ...] = ()
@@ -20,15 +20,15 @@ class _Process:
 
     @property
     def rank_number(self) -> int:
-        """The rank; 0 where RANK says none."""
+        """The rank as a number; 0 where RANK is not set or is no number."""
         return int(self.rank) if self.rank and self.rank.isdecimal() else 0
 
 
 def read_calls(directory: Path) -> tuple[MeasuredCall, ...]:
-    """The calls that were measured, by rank and start of their process. Raises StageError for a damaged file."""
+    """Return the timed calls, ordered by rank and by start of their process. Raises StageError for a damaged file."""
     problems: list[str] = []
-    processes = [process for _, process in read_files(directory, TIMELINE, _Process, problems)]
+    processes = [process for _, process in read_files(directory, TIMELINE, _ProcessTimeline, problems)]
     if problems:
-        raise StageError(f"What the probe measured in {directory} is damaged ({problems[0]}); run the command again.")
+        raise StageError(f"The probe's timings in {directory} are damaged ({problems[0]}); run the command again.")
     processes.sort(key=lambda process: (process.rank_number, process.started))
     return tuple(call for process in processes for call in process.calls)

@@ -1,4 +1,4 @@
-"""Read the files that the probe writes: what is damaged is left out, and named in `problems`."""
+"""Read the files that the probe writes. Damaged files and lines are left out, and are named in `problems`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 def read_files(
     directory: Path, name: str, cls: type[T], problems: list[str], process: object = "*"
 ) -> Iterator[tuple[Path, T]]:
-    """The data of `name` that each process wrote, or the one `process`."""
+    """Yield the files `name` of all processes, or of `process` alone, with their data."""
     for path in sorted(directory.glob(finding(name, process))):
         try:
             yield path, from_data(loads(path.read_bytes()), cls)
@@ -24,7 +24,7 @@ def read_files(
 
 
 def read_lines(path: Path, cls: type[T], problems: list[str]) -> list[T]:
-    """The data of each line. Half a line at the end is no problem: a process that was killed leaves it."""
+    """Return the data of each line. A partial last line is ignored, since a killed process leaves one."""
     read: list[T] = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:
@@ -35,6 +35,6 @@ def read_lines(path: Path, cls: type[T], problems: list[str]) -> list[T]:
 
 
 def process_of(path: Path) -> int:
-    """The id of the process that wrote `path`; 0 where the name has none."""
+    """Return the id of the process that wrote `path`; 0 where the file name has none."""
     pid = path.stem.rpartition("-")[2]
     return int(pid) if pid.isdecimal() else 0

@@ -1,7 +1,7 @@
-"""Directories for a while: gone at the end, and when this process is killed, removed by the next repro-kit.
+"""Temporary directories, which the next repro-kit removes when this process is killed.
 
-Who owns one holds a lock on it, which the system takes away from the dead, on whatever host they ran. The name tells
-the owner's process to people.
+The owner of a directory holds a lock on it. The system releases the lock when the owner dies, on any host. The name of
+a directory has the owner's process id, for people to read.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from pathlib import Path
 _PREFIX = "repro-kit"
 _NAME = re.compile(r"(repro-kit|run)-[0-9]+-[a-z0-9_]{8}")
 
-#: Those of this process, which a keeper removes when this process dies (`kept.py`).
+#: The directories of this process. A keeper removes them when this process dies (`kept.py`).
 _held: set[Path] = set()
 
 
 class Scratch:
-    """A new directory below `parent` (default: the one for temporary files), to be removed."""
+    """A new temporary directory in `parent` (default: the system's directory for temporary files)."""
 
     def __init__(self, parent: Path | None = None, prefix: str = _PREFIX) -> None:
-        """Make it; what dead processes have left beside it is removed first."""
+        """Make the directory, after removing those that dead processes left beside it."""
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(parent or Path(tempfile.gettempdir()))
         lock = None
-        while lock is None:  # it may be taken for abandoned before it is locked
+        while lock is None:  # another repro-kit may remove the directory before it is locked
             # The real path, since processes see their directory through getcwd().
             self.path = Path(tempfile.mkdtemp(prefix=f"{prefix}-{os.getpid()}-", dir=parent)).resolve()
             try:
                 lock = _locked(self.path)
-            except OSError:  # a file system without locks, where nobody takes it for abandoned either
+            except OSError:  # a file system without locks, where no repro-kit removes directories
                 break
         self._lock = lock
         _held.add(self.path)
 
     def remove(self) -> None:
-        """Remove it and all that is in it."""
+        """Remove the directory and its contents."""
         remove_tree(self.path)
         _held.discard(self.path)
         if self._lock is not None:
@@ -51,7 +51,7 @@ class Scratch:
 
 @contextmanager
 def scratch(parent: Path | None = None, prefix: str = _PREFIX) -> Iterator[Path]:
-    """A `Scratch` for the time of the context."""
+    """Make a temporary directory (`Scratch`), and remove it when the block ends."""
     made = Scratch(parent, prefix)
     try:
         yield made.path
@@ -60,12 +60,12 @@ def scratch(parent: Path | None = None, prefix: str = _PREFIX) -> Iterator[Path]
 
 
 def held() -> list[Path]:
-    """The directories that this process has made and not yet removed."""
+    """Return the temporary directories that this process has made and not yet removed."""
     return sorted(_held)
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove the directories below `parent` that a process of this user made which has died since."""
+    """Remove the temporary directories in `parent` that dead processes of this user left."""
     with suppress(OSError):
         for path in [entry for entry in parent.iterdir() if _NAME.fullmatch(entry.name)]:
             with suppress(OSError):
@@ -78,7 +78,7 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that locks the directory `path`; None where it is gone, or a living process has it locked.
+    """Lock the directory `path` and return the descriptor; None where it is gone, or a living process holds the lock.
 
     Raises OSError where directories cannot be locked.
     """
@@ -100,7 +100,7 @@ def _locked(path: Path) -> int | None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory, with what a script has made unreadable in it; what resists stays."""
+    """Remove a directory, even one that a script made unreadable. Files that cannot be removed stay."""
     shutil.rmtree(path, ignore_errors=True)
     if path.is_dir():
         for directory, _, _ in os.walk(path):

@@ -1,4 +1,4 @@
-"""The server process (`repro_probe.server.zygote`) in the user's interpreter: start it, talk to it, end it."""
+"""Start the server process (`repro_probe.server.zygote`) in the user's interpreter, talk to it, and end it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Literal
 from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
-from repro_kit.runner import orders
-from repro_kit.runner.kept import KeeperDied, Kept
+from repro_kit.runner import write_orders
+from repro_kit.runner.kept import KeeperDied, KeptCommand
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import Scratch
 
 _START = 300.0  # seconds that importing torch may take on a busy machine
 _STOP = 10.0
 
-#: Variables that would override what a query sets by itself (an assignment to the setting is then ignored without a
-#: word), or that would make every query write to the traces of the user's run.
+#: Variables that would silently override the settings that a query makes, or that would make every query write to the
+#: traces of the user's run.
 _UNWANTED = (
     *("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "TORCH_COMPILE_FORCE_DISABLE_CACHES"),
     *("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"),
@@ -33,13 +33,13 @@ _UNWANTED = (
 
 
 class ServerDied(Exception):
-    """The server ended, or does not answer any more; the message is the end of its stderr."""
+    """The server ended or stopped answering. The message is the end of its stderr."""
 
 
 class ServerProcess:
     """A server that starts with the first request.
 
-    `variables` are added to this process's own; set them while the server is stopped.
+    The server gets this process's environment and `variables`. Set `variables` while the server is stopped.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class ServerProcess:
         self._how = how
         self._env = dict(os.environ)
         self._cache = cache
-        self._kept: Kept | None = None
+        self._kept: KeptCommand | None = None
         self._scratch: Scratch | None = None
         self._unread = b""
 
     def send(self, message: Message) -> None:
-        """Send a request or a cancellation; start the server first when it is not running.
+        """Send a message, after starting the server if it is not running.
 
-        Raises ServerDied, and ReproKitError when it cannot be started at all.
+        Raises ServerDied, and ReproKitError when the server cannot be started.
         """
         if self._kept is None:
             if "cancel" in message:
@@ -76,7 +76,7 @@ class ServerProcess:
             raise self._death() from None
 
     def receive(self, timeout: float) -> Reply:
-        """The next reply. Raises ServerDied when there is none within `timeout` seconds."""
+        """Return the next reply. Raises ServerDied when there is none within `timeout` seconds."""
         process = self._running()
         assert process.stdout is not None
         deadline = time.monotonic() + timeout
@@ -91,7 +91,7 @@ class ServerProcess:
         return reply
 
     def stop(self) -> None:
-        """End the server: it kills its children and removes their directories when its stdin closes."""
+        """End the server. The server kills its children and removes their directories when its stdin closes."""
         if self._kept is None:
             return
         kept, self._kept = self._kept, None
@@ -117,7 +117,7 @@ class ServerProcess:
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
-            kept = self._kept = Kept(
+            kept = self._kept = KeptCommand(
                 [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
                 env=self._environment(),
                 cwd=self._scratch.path,
@@ -131,13 +131,13 @@ class ServerProcess:
             raise self._cannot_start(kept, str(died)) from None
 
     def _environment(self) -> dict[str, str]:
-        users = {name: value for name, value in orders.without(self._env).items() if name not in _UNWANTED}
+        users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
         env = users | self.variables
         before = env.get("PYTHONPATH")
         env["PYTHONPATH"] = os.pathsep.join([str(PROBE), *([before] if before else [])])
         if self._cache is not None:
             env["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache.resolve())
-        # One compiles in the main thread then: stacks show where, and no pool of workers is left behind.
+        # With one thread, torch compiles in the main thread: stacks show where, and no worker pool is left behind.
         env.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         return env
 
@@ -147,9 +147,9 @@ class ServerProcess:
             with suppress(OSError):
                 text = (self._scratch.path / "server.txt").read_text(errors="replace")[-4000:].strip()
         self.stop()
-        return ServerDied(text or "the server ended without a word")
+        return ServerDied(text or "the server ended without a message")
 
-    def _cannot_start(self, kept: Kept, text: str) -> ReproKitError:
+    def _cannot_start(self, kept: KeptCommand, text: str) -> ReproKitError:
         try:
             kept.report()
         except OSError as error:

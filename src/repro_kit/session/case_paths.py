@@ -13,8 +13,8 @@ from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.case.case import CASE_FILE, Case, Subject
 from repro_kit.case.lock import LOCK, alone
 from repro_kit.errors import ReproKitError, UsageError
-from repro_kit.probe.repro_probe.protocol.watched import OWNER_FILE
-from repro_kit.runner.subject import command
+from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
+from repro_kit.runner.subject_start import command
 
 _SUFFIX = ".repro"
 

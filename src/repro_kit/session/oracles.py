@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import QueryOptions
 
 #: Seconds after which a program counts as hanging. The limit is longer than that of repro.py: compile time may grow

@@ -69,7 +69,7 @@ def test_markdown_has_both_sides_the_log_and_the_command() -> None:
 
 def test_a_mark_by_hand_that_contradicts_is_told() -> None:
     state = judged(STATE, "gbbgb")
-    assert any("2.3.0 was judged like the older ones" in note for note in report_of(state).notes)
+    assert any("2.3.0 was judged like the older builds" in note for note in report_of(state).notes)
 
 
 def test_only_an_answer_goes_into_the_bundle(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_into_the_branch_that_a_merge_brought_in(clone, project, capsys) -> None
     words = ["--package", "frob", "--git", "clone", "--find-fix", "--bad", base, "--all-parents", "-o", "found"]
     code, out = run(capsys, *words, "use.py")
     assert (code, "mend is the first build that no longer fails" in out) == (0, True), out
-    assert "It was merged by" in out and "merge topic" in out
+    assert "was merged by" in out and "merge topic" in out
 
 
 EVERY_THIRD = "open('../runs', 'a').write('x')\nraise SystemExit(len(open('../runs').read()) % 3 == 0)\n"

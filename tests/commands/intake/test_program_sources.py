@@ -22,7 +22,7 @@ def test_a_trace_without_graphs_says_so(tmp_path: Path) -> None:
     for place in (path, tmp_path):
         reader = reader_of(place)
         assert reader is not None
-        with pytest.raises(ReproKitError, match="no graph of it came as far as Inductor"):
+        with pytest.raises(ReproKitError, match="no graph reached Inductor"):
             reader(place, None)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
-from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import launch
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.read_findings import Findings, read_findings
+from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import time

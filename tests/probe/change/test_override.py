@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from repro_kit.model.ablation.parting import parting
-from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import PROBE, launch
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import torch

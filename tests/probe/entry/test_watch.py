@@ -138,7 +138,7 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
     ]
     assert any("sin" in path.read_text() for path in tmp_path.glob("later.repro/watched/graph-*.json"))
     assert not list(tmp_path.glob("*.part*"))
-    assert "could not be kept at /proc/nothing/here.repro" in done.stderr
+    assert "could not be saved at /proc/nothing/here.repro" in done.stderr
     place = tmp_path / "outer.repro"
     assert "hunter2" not in "".join(path.read_text() for path in place.rglob("*") if path.is_file())
     assert not list(place.rglob("*.pt")) and list(place.glob("watched/trace/*.log"))

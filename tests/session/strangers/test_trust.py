@@ -82,7 +82,11 @@ def test_nor_does_a_bisection(case: Case) -> None:
     (path / "bundle").mkdir()
     (path / "bundle" / "repro.py").write_text("x = 1\n")
     with build_subject([str(path)], is_command=False, timeout=1.0, ui=SilentUi(yes=True)) as subject:
-        assert subject.python is None and subject.foreign and not subject.place.is_relative_to(path.parent / "b.repro")
+        assert (
+            subject.python is None
+            and subject.untrusted
+            and not subject.state_directory.is_relative_to(path.parent / "b.repro")
+        )
 
 
 def test_a_case_is_shown_without_a_question(case: Case) -> None:

@@ -1,20 +1,20 @@
 from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink
-from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
 
 ENDED = Run(exit_status=1, signal=None, timed_out=False, seconds=1.0, peak_memory=0)
-CHILD = Uncaught(7, 1.0, (ExceptionLink("torch._inductor.exc.InductorError", "no lowering"),))
-REPORT = Uncaught(
+CHILD = UncaughtException(7, 1.0, (ExceptionLink("torch._inductor.exc.InductorError", "no lowering"),))
+REPORT = UncaughtException(
     6, 2.0, (ExceptionLink("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "train.py FAILED"),)
 )
 
 
-def kinds(place: Path, *uncaught: Uncaught) -> list[str]:
+def kinds(place: Path, *uncaught: UncaughtException) -> list[str]:
     found = found_in(place, ENDED, Findings(exceptions=uncaught), TraceSummary())
     return [one.failure.exceptions[0].type for one in found]
 
@@ -33,5 +33,5 @@ def test_an_exit_status_alone_comes_after_what_was_swallowed(tmp_path: Path) -> 
     )
     found = found_in(tmp_path, ENDED, Findings(), swallowed)
     assert [one.source for one in found] == ["trace", "exit"]
-    raised = Findings(exceptions=(Uncaught(7, 1.0, (ExceptionLink("ValueError", "the loss is off"),)),))
+    raised = Findings(exceptions=(UncaughtException(7, 1.0, (ExceptionLink("ValueError", "the loss is off"),)),))
     assert [one.source for one in found_in(tmp_path, ENDED, raised, swallowed)] == ["exception", "trace"]

@@ -1,1 +1,1 @@
-"""The `bisect` command: judge builds until the first bad one is known."""
+"""The `bisect` command: judge builds until the first bad build is known."""

@@ -22,7 +22,7 @@ _EXITS = {
 
 @dataclass(frozen=True)
 class AnswerSide:
-    """One border of the answer: a build, and the commit it was made from."""
+    """One of the two builds of the answer, and the commit that it was made from."""
 
     build: Build
     judgement: Judgement | None
@@ -30,14 +30,14 @@ class AnswerSide:
 
     @property
     def url(self) -> str:
-        """Where its wheel comes from, as it may be shown."""
+        """The URL of the wheel without credentials; "" for a local file."""
         url = self.build.url or ""
         return "" if url.startswith("file:") else without_credentials(url)
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A commit between both sides; `why` says what it touches of what fails."""
+    """A commit between the two builds. `why` says how the commit relates to the failure."""
 
     commit: str
     title: str
@@ -46,7 +46,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class BisectReport:
-    """The answer, and what it rests on."""
+    """The answer of a bisection, and the judgements that it is based on."""
 
     state: BisectState
     outcome: SearchOutcome
@@ -54,7 +54,7 @@ class BisectReport:
     new: AnswerSide | None = None
     compare: str = ""  # URL
     suspects: tuple[Suspect, ...] = ()
-    suspects_of: int = 0  # commits between, of which `suspects` are the likeliest
+    suspects_of: int = 0  # commits between the two builds; `suspects` are the likeliest of them
     git_bisect: str = ""  # script
     notes: tuple[str, ...] = field(default=())
 
@@ -68,7 +68,7 @@ class BisectReport:
 
     @property
     def changed(self) -> bool:
-        """Whether one failure took the place of another: the builds before do not pass."""
+        """Whether one failure replaced another: the older builds fail too, but differently."""
         judged = self.old.judgement if self.old else None
         return bool(judged and judged.mark is Mark.GOOD and judged.other) and not self.state.find_fix
 
@@ -79,13 +79,13 @@ class BisectReport:
 
 
 def make_report(state: BisectState, outcome: SearchOutcome) -> BisectReport:
-    """The answer, as far as the state alone gives it."""
+    """Make the report from the state alone, without commits."""
     old, new = _side(state, outcome.old), _side(state, outcome.new)
     return BisectReport(state, outcome, old, new, notes=tuple(_notes(state, outcome, old, new)))
 
 
 def as_markdown(report: BisectReport) -> str:
-    """The report to paste into an issue."""
+    """Render the report as Markdown, to paste into an issue."""
     between = [report.state.range[index] for index in (*report.outcome.skipped, *report.outcome.untried)]
     current = report.state.current
     return render(
@@ -98,7 +98,7 @@ def as_markdown(report: BisectReport) -> str:
 
 
 def named_sides(report: BisectReport) -> list[tuple[str, AnswerSide]]:
-    """What is known of both sides of the answer, each with its name."""
+    """Return the builds of the answer, each with its name ("last good", "first bad")."""
     if not (report.old and report.new):
         return [("build", side) for side in (report.old, report.new) if side]
     names = ("last bad", "first good") if report.state.find_fix else ("last good", "first bad")
@@ -108,13 +108,13 @@ def named_sides(report: BisectReport) -> list[tuple[str, AnswerSide]]:
 
 
 def as_json(report: BisectReport) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the data that `--json` prints."""
     state, outcome = report.state, report.outcome
     named = state.range
 
-    def side(it: AnswerSide | None) -> Any:
-        url = it.build.url and without_credentials(it.build.url) if it else None
-        return {**to_data(it.build), "url": url, "commit": it.commit} if it else None
+    def side(answer_side: AnswerSide | None) -> Any:
+        url = answer_side.build.url and without_credentials(answer_side.build.url) if answer_side else None
+        return {**to_data(answer_side.build), "url": url, "commit": answer_side.commit} if answer_side else None
 
     return {
         "answer": report.sentence,
@@ -161,18 +161,18 @@ def _sentence(report: BisectReport) -> str:
                 f"last one that {passes}."
             )
         case SearchEnding.NEW_IS_OLD:
-            what = "still fails" if state.find_fix else "passes"
-            return f"{old} {what}, so both ends are alike and there is nothing to find: try a newer one."
+            result = "still fails" if state.find_fix else "passes"
+            return f"{old} {result}, so both ends are alike and there is nothing to find: try a newer one."
         case SearchEnding.OLD_IS_NEW:
-            what = "passes" if state.find_fix else "already fails"
-            return f"{new} {what}, so both ends are alike and there is nothing to find: try an older one."
+            result = "passes" if state.find_fix else "already fails"
+            return f"{new} {result}, so both ends are alike and there is nothing to find: try an older one."
         case SearchEnding.NO_NEW_END | SearchEnding.NO_OLD_END:
             side = "newer" if outcome.ending is SearchEnding.NO_NEW_END else "older"
             return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."
 
 
 def _called(side: AnswerSide, state: BisectState) -> str:
-    """``torch 2.13.0``; an interpreter and a commit say of themselves what they are."""
+    """Name a build in words: ``torch 2.13.0``. The names of interpreters and commits need no package before them."""
     named = side.build.python or side.build.title
     return side.build.shown if named else f"{state.package} {side.build.shown}"
 
@@ -185,9 +185,11 @@ def _notes(state: BisectState, outcome: SearchOutcome, old: AnswerSide | None, n
         notes.append(f"{len(outcome.untried)} of the builds between were not tried; --max-skips tries more.")
     if outcome.contradictions:
         names = ", ".join(state.range[index].name for index in outcome.contradictions)
-        notes.append(f"Not all newer builds are alike: {names} was judged like the older ones.")
+        notes.append(f"The newer builds do not agree: {names} was judged like the older builds.")
     if old and new and old.commit and old.commit == new.commit:
         notes.append("Both builds were made from the same commit: look at what else changed between them.")
-    others = dict.fromkeys(it.other for it in state.current.values() if it.other and it.mark is not Mark.GOOD)
-    notes += [f"Another failure was met, and does not count: {other}" for other in others]
+    others = dict.fromkeys(
+        judgement.other for judgement in state.current.values() if judgement.other and judgement.mark is not Mark.GOOD
+    )
+    notes += [f"A different failure occurred, and does not count: {other}" for other in others]
     return notes

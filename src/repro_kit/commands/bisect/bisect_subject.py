@@ -1,4 +1,4 @@
-"""What a bisection runs on each build: from the words of the command line to an oracle."""
+"""Turn the words of the command line into the oracle that a bisection runs on each build."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.case.case import Case
 from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
 from repro_kit.commands.bisect.run_symptom import SymptomOracle
-from repro_kit.commands.bisect.suspect_commits import Hand, clues_of
+from repro_kit.commands.bisect.suspect_commits import ManualRepro, clues_of
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.subject_check import check_script
 from repro_kit.session.strangers.repro_run import limits_of
@@ -26,42 +26,48 @@ from repro_kit.session.strangers.trust import agree
 from repro_kit.session.strangers.untrusted import UntrustedBundle, ask, claim_of, opened
 from repro_kit.ui import Ui
 
-_MARGIN = 60.0  # seconds for the start of an interpreter with torch
+_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 
 
 @dataclass(frozen=True)
 class BuildSubject:
-    """What is run on each build, where its state goes by default, and what is known of its failure."""
+    """What is run on each build, the default directory for the state, and what is known about the failure."""
 
-    what: str
+    description: str
     oracle: BuildOracle
-    place: Path
+    state_directory: Path
     signature: Signature | None = None
     python: str | None = None
     clues: Clues = field(default_factory=Clues)
-    hand: Hand = field(default_factory=lambda: Hand((), Path()))
-    foreign: bool = False  # a stranger's, which gets few variables
+    manual_repro: ManualRepro = field(default_factory=lambda: ManualRepro((), Path()))
+    untrusted: bool = False  # from a stranger: its runs get few environment variables
 
 
 @contextmanager
 def build_subject(
     words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui, symptom: Symptom | None = None
 ) -> Iterator[BuildSubject]:
-    """What `words` name, judged by `symptom` where one is given.
+    """Open the subject that `words` name. With `symptom`, its runs are judged by that measurement.
 
-    UntrustedBundle code is shown, and asked about, first. Raises ReproKitError for what cannot be run.
+    Code from a stranger is shown first, and the user is asked to agree. Raises ReproKitError for words that cannot be
+    run.
     """
     with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
         yield subject if symptom is None else _measured(subject, symptom, timeout)
 
 
 def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
-    """The same command, judged by a symptom."""
-    hand = subject.hand
+    """Return `subject` with its command judged by a symptom."""
+    manual_repro = subject.manual_repro
     oracle = SymptomOracle(
-        subject.what, hand.words, cwd=hand.directory, timeout=timeout, symptom=symptom, foreign=subject.foreign
+        subject.description,
+        manual_repro.words,
+        cwd=manual_repro.directory,
+        timeout=timeout,
+        symptom=symptom,
+        untrusted=subject.untrusted,
     )
-    return replace(subject, what=oracle.what, oracle=oracle, signature=oracle.signature)
+    return replace(subject, description=oracle.description, oracle=oracle, signature=oracle.signature)
 
 
 @contextmanager
@@ -104,24 +110,26 @@ def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui) -> BuildSubject:
         signature,
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
-        Hand(("python", REPRO), bundle.whole if own else directory, passing=own is None),
-        foreign=own is None,
+        ManualRepro(("python", REPRO), bundle.whole if own else directory, passing=own is None),
+        untrusted=own is None,
     )
 
 
 def _of_case(case: Case, timeout: float) -> BuildSubject:
-    """A case that has no bundle yet: its command itself."""
+    """Return the subject for a case without a bundle: the command of the case."""
     subject = case.file.subject
     words = ["python" if word == subject.python else word for word in command(subject)]
-    what = f"{' '.join(words)} in {subject.cwd}"
-    place = case.path / DIRECTORY
-    oracle = CommandOracle(what, words, cwd=Path(subject.cwd), timeout=timeout)
-    hand = Hand(tuple(words), Path(subject.cwd))
+    description = f"{' '.join(words)} in {subject.cwd}"
+    directory = case.path / DIRECTORY
+    oracle = CommandOracle(description, words, cwd=Path(subject.cwd), timeout=timeout)
+    manual_repro = ManualRepro(tuple(words), Path(subject.cwd))
     signature = case.file.signature
-    return BuildSubject(what, oracle, place, signature, subject.python, clues_of(signature, None, ""), hand)
+    return BuildSubject(
+        description, oracle, directory, signature, subject.python, clues_of(signature, None, ""), manual_repro
+    )
 
 
-def _command(words: Sequence[str], place: Path, timeout: float) -> BuildSubject:
-    what = " ".join(words)
-    oracle = CommandOracle(what, words, cwd=Path.cwd(), timeout=timeout)
-    return BuildSubject(what, oracle, place, hand=Hand(tuple(words), Path.cwd()))
+def _command(words: Sequence[str], directory: Path, timeout: float) -> BuildSubject:
+    description = " ".join(words)
+    oracle = CommandOracle(description, words, cwd=Path.cwd(), timeout=timeout)
+    return BuildSubject(description, oracle, directory, manual_repro=ManualRepro(tuple(words), Path.cwd()))

@@ -1,4 +1,4 @@
-"""From runs on a build to its mark: the failure that is looked for makes it bad, another one makes it useless."""
+"""Judge a build by runs on it: the expected failure makes it bad, and a different failure makes it useless."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import repeats_for
 
 _VERIFY = 3  # runs on the failing end
-_MEASURE = 10  # runs on it when it fails now and then
+_MEASURE = 10  # runs on the failing end when only some of them fail
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as the failure: `signature` is its own, None where it is not known (yet)."""
+    """What counts as the failure. `signature` is None while the failure is not known."""
 
     signature: Signature | None = None
-    any_failure: bool = False  # whatever fails is bad
+    any_failure: bool = False  # any failure is bad
     on_timeout: Mark = Mark.SKIP
-    others: Mark = Mark.SKIP  # another failure
+    others: Mark = Mark.SKIP  # the mark of a different failure
     repeats: int = 1  # runs that must all pass before a build is good
 
 
 @dataclass(frozen=True)
-class Found:
-    """The mark of a build, and what it rests on."""
+class JudgedBuild:
+    """The mark of a build, and the runs that it is based on."""
 
     mark: Mark
     reason: str
@@ -38,89 +38,91 @@ class Found:
     failures: int = 0
     other: str = ""
     seconds: float = 0.0
-    signature: Signature | None = None  # of the failure that counted
-    output: str = ""  # of the run that decided
+    signature: Signature | None = None  # of the failure that made the build bad
+    output: str = ""  # of the run that decided the mark
 
 
-def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> Found:
-    """Run the oracle until it fails with the signature, at most ``rules.repeats`` times."""
-    found = Found(Mark.GOOD, "it passes")
+def judge(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> JudgedBuild:
+    """Run the oracle until it fails as expected, at most ``rules.repeats`` times."""
+    judged = JudgedBuild(Mark.GOOD, "it passes")
     for number in range(rules.repeats):
         tick(f"run {number + 1} of up to {rules.repeats}" if rules.repeats > 1 else "run")
-        found = _added(found, _one(oracle.run(ready), rules))
-        if found.mark is Mark.BAD:
-            return _told(found)
-        if found.mark is Mark.SKIP and not found.other:
-            return found  # it cannot run here: nor will it the next time
-    return _told(found)
+        judged = _added(judged, _judge_run(oracle.run(ready), rules))
+        if judged.mark is Mark.BAD:
+            return _with_counts(judged)
+        if judged.mark is Mark.SKIP and not judged.other:
+            return judged  # the oracle cannot run on this build, so another run would not help
+    return _with_counts(judged)
 
 
-def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[Found, Rules]:
-    """Run the oracle on the end that is said to fail: what it shows, and the rules for the other builds.
+def verify(oracle: BuildOracle, ready: Ready, rules: Rules, tick: Callable[[str], None]) -> tuple[JudgedBuild, Rules]:
+    """Run the oracle on the build that should fail. Return its judgement, and the rules for the other builds.
 
-    A signature that is not known is taken from it. When it fails now and then, it is run more often, and the rate says
-    how often the others must pass.
+    An unknown signature is taken from the failure on this build. When only some runs fail, the oracle is run more
+    often, and the failure rate decides how often the other builds must pass.
     """
-    found = Found(Mark.GOOD, "it passes")
+    judged = JudgedBuild(Mark.GOOD, "it passes")
     wanted, settled = max(_VERIFY, rules.repeats), False
-    while found.runs < wanted:
-        tick(f"verifying, run {found.runs + 1} of {wanted}")
-        one = _one(oracle.run(ready), rules)
-        if one.mark is Mark.BAD and rules.signature is None and not rules.any_failure:
-            rules = replace(rules, signature=one.signature)
-        found = _added(found, one)
-        if one.mark is Mark.SKIP and not one.other:
-            return found, rules
-        if found.runs == wanted and 0 < found.failures < found.runs and not settled:
+    while judged.runs < wanted:
+        tick(f"verifying, run {judged.runs + 1} of {wanted}")
+        run = _judge_run(oracle.run(ready), rules)
+        if run.mark is Mark.BAD and rules.signature is None and not rules.any_failure:
+            rules = replace(rules, signature=run.signature)
+        judged = _added(judged, run)
+        if run.mark is Mark.SKIP and not run.other:
+            return judged, rules
+        if judged.runs == wanted and 0 < judged.failures < judged.runs and not settled:
             wanted, settled = max(wanted, _MEASURE), True
-    if found.failures:
-        rules = replace(rules, repeats=max(rules.repeats, repeats_for(found.failures, found.runs)))
-    return _told(found), rules
+    if judged.failures:
+        rules = replace(rules, repeats=max(rules.repeats, repeats_for(judged.failures, judged.runs)))
+    return _with_counts(judged), rules
 
 
-def _added(before: Found, one: Found) -> Found:
-    """Both together: bad if one of them is, else useless if one of them is."""
+def _added(before: JudgedBuild, run: JudgedBuild) -> JudgedBuild:
+    """Add a run to a judgement: the mark is bad if either is bad, else skip if either is skip, else good."""
     order = (Mark.BAD, Mark.SKIP, Mark.GOOD)
-    leading = min((one, before), key=lambda it: order.index(it.mark))
+    leading = min((run, before), key=lambda judged: order.index(judged.mark))
     return replace(
         leading,
-        runs=before.runs + one.runs,
-        failures=before.failures + one.failures,
-        other=before.other or one.other,
-        seconds=before.seconds + one.seconds,
+        runs=before.runs + run.runs,
+        failures=before.failures + run.failures,
+        other=before.other or run.other,
+        seconds=before.seconds + run.seconds,
     )
 
 
-def _told(found: Found) -> Found:
-    if found.mark is Mark.GOOD and found.other:
-        return replace(found, reason=f"another failure, which counts as good: {found.other}")
-    if found.runs < 2:
-        return found
-    if found.mark is Mark.GOOD:
-        return replace(found, reason=f"it passes {found.runs} times of {found.runs}")
-    if found.mark is Mark.BAD:
-        return replace(found, reason=f"{found.reason} ({found.failures} of {found.runs} runs)")
-    return found
+def _with_counts(judged: JudgedBuild) -> JudgedBuild:
+    if judged.mark is Mark.GOOD and judged.other:
+        return replace(judged, reason=f"another failure, which counts as good: {judged.other}")
+    if judged.runs < 2:
+        return judged
+    if judged.mark is Mark.GOOD:
+        return replace(judged, reason=f"it passes {judged.runs} times of {judged.runs}")
+    if judged.mark is Mark.BAD:
+        return replace(judged, reason=f"{judged.reason} ({judged.failures} of {judged.runs} runs)")
+    return judged
 
 
-def _one(seen: BuildRun, rules: Rules) -> Found:
-    """What a single run says."""
-    signature, expected = seen.signature, rules.signature
-    told = signature.summary() if signature else seen.verdict.note
+def _judge_run(run: BuildRun, rules: Rules) -> JudgedBuild:
+    """Judge a single run."""
+    signature, expected = run.signature, rules.signature
+    failure = signature.summary() if signature else run.verdict.note
 
-    def found(mark: Mark, reason: str, other: str = "") -> Found:
+    def judged(mark: Mark, reason: str, other: str = "") -> JudgedBuild:
         bad = mark is Mark.BAD
-        return Found(mark, reason, 1, int(bad), other, seen.verdict.seconds, signature if bad else None, seen.output)
+        return JudgedBuild(
+            mark, reason, 1, int(bad), other, run.verdict.seconds, signature if bad else None, run.output
+        )
 
-    if seen.timed_out and not rules.any_failure:
+    if run.timed_out and not rules.any_failure:
         if expected is not None and expected.kind is Kind.TIMEOUT:
-            return found(Mark.BAD, f"it fails: {told}")
-        return found(rules.on_timeout, f"time-out ({seen.verdict.note}), counted as {rules.on_timeout}")
-    match outcome_of(seen.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):
+            return judged(Mark.BAD, f"it fails: {failure}")
+        return judged(rules.on_timeout, f"time-out ({run.verdict.note}), counted as {rules.on_timeout}")
+    match outcome_of(run.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):
         case RunOutcome.PASSES:
-            return found(Mark.GOOD, "it passes")
+            return judged(Mark.GOOD, "it passes")
         case RunOutcome.FAILS_ALIKE:
-            return found(Mark.BAD, f"it fails: {told}")
+            return judged(Mark.BAD, f"it fails: {failure}")
         case RunOutcome.FAILS_OTHERWISE:
-            return found(rules.others, f"another failure: {told}", told)
-    return found(Mark.SKIP, f"it cannot run: {told}" if told else "it cannot run")
+            return judged(rules.others, f"another failure: {failure}", failure)
+    return judged(Mark.SKIP, f"it cannot run: {failure}" if failure else "it cannot run")

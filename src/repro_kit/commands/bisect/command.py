@@ -1,4 +1,4 @@
-"""The `bisect` command: from its request to one search a package, and the answers shown."""
+"""The `bisect` command: search along each package of the request, and show the answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import JudgeNext as NextAsk
-from repro_kit.bisect import SearchEnding, next_step
+from repro_kit.bisect import JudgeNext, SearchEnding, next_step
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import ANSWER, STATE, read_state
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
@@ -24,7 +23,7 @@ from repro_kit.case.lock import alone
 from repro_kit.commands.bisect.answer import BisectReport, as_json, as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
 from repro_kit.commands.bisect.classify_build import Rules
-from repro_kit.commands.bisect.loop import Bisection, make_place
+from repro_kit.commands.bisect.loop import Bisection, make_directory
 from repro_kit.commands.bisect.plan import SearchRequest, overridden, plan
 from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.commands.bisect.run_symptom import SymptomOracle, with_reference
@@ -34,102 +33,104 @@ from repro_kit.files import write_atomic
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_MERGE = "merge"  # where the search in a merged branch goes
+_MERGE = "merge"  # the subdirectory for the search in a merged branch
 
 
 def bisect(request: BisectRequest, ui: Ui) -> Exit:
-    """Do what `request` asks. Raises ReproKitError for what cannot be done, KeyboardInterrupt when interrupted."""
+    """Carry out `request`. Raises ReproKitError for a request that cannot be met."""
     if (request.builds.clone or request.repo) and shutil.which("git") is None:
         raise UsageError("There is no git command here, which --git and --repo need; install git.")
     if request.repo:
         from repro_kit.builds.git.commits import opened
 
-        opened(request.repo)  # not a mistake to find out about after the last build
-    asking = replace(ui, yes=True) if request.log else ui  # nothing is run that a person would have to agree to
+        opened(request.repo)  # checked now, so that a wrong --repo does not show only after the last build
+    asking = replace(ui, yes=True) if request.log else ui  # --log runs nothing, so there is nothing to agree to
     with build_subject(
         request.words, is_command=request.is_command, timeout=request.timeout, ui=asking, symptom=request.symptom
     ) as subject:
-        place = (request.place or subject.place).absolute()
+        directory = (request.directory or subject.state_directory).absolute()
         if request.log:
-            return _logged(place, ui)
-        with _made(place):
+            return _show_log(directory, ui)
+        with _locked_directory(directory):
             reports = [
-                _search(axis, subject, place if at == 0 else place / axis.package, request, ui)
-                for at, axis in enumerate(request.packages)
+                _search(axis, subject, directory if number == 0 else directory / axis.package, request, ui)
+                for number, axis in enumerate(request.packages)
             ]
     ui.result(as_json(reports[0]) if len(reports) == 1 else {"reports": [as_json(report) for report in reports]})
     return min((report.exit_code for report in reports), key=lambda code: code != Exit.OK)
 
 
 @contextmanager
-def _made(place: Path) -> Iterator[None]:
-    """Make the directory `place`, and hold its lock; take it away again when the request turns out to be a mistake."""
-    new = not place.exists()
-    make_place(place)
-    with alone(place):
+def _locked_directory(directory: Path) -> Iterator[None]:
+    """Make `directory` and hold its lock; remove a new directory again when the request turns out to be a mistake."""
+    new = not directory.exists()
+    make_directory(directory)
+    with alone(directory):
         try:
             yield
         except ReproKitError:
-            if new and not (place / STATE).exists():
-                shutil.rmtree(place, ignore_errors=True)
+            if new and not (directory / STATE).exists():
+                shutil.rmtree(directory, ignore_errors=True)
             raise
 
 
-def _search(axis: PackageEnds, subject: BuildSubject, place: Path, request: BisectRequest, ui: Ui) -> BisectReport:
-    """Search along one axis, while the other packages stand at their bad ends; show the answer."""
+def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: BisectRequest, ui: Ui) -> BisectReport:
+    """Search along one package, with the other packages fixed at their bad ends, and show the answer."""
     if request.fresh:
-        _forget(place)
-    fixed = [_pinned(it) for it in request.packages if it.package != axis.package and it.bad]
-    where = _builds(request, fixed)
-    report = _answer(axis, where, subject, place, request, ui, marks=request.marks)
+        _forget(directory)
+    pins = [_pinned(other) for other in request.packages if other.package != axis.package and other.bad]
+    selection = _builds(request, pins)
+    report = _answer(axis, selection, subject, directory, request, ui, marks=request.marks)
     if request.all_parents:
-        report = _into_merge(report, where, subject, place / _MERGE, request, ui)
-    write_atomic(place / ANSWER, as_markdown(report).encode())
+        report = _into_merge(report, selection, subject, directory / _MERGE, request, ui)
+    write_atomic(directory / ANSWER, as_markdown(report).encode())
     show(report, ui)
-    ui.note(f"As Markdown, to paste into an issue: {place / ANSWER}")
-    if place == subject.place.absolute() and is_case(place.parent):
-        ui.note(f"`repro-kit bundle {place.parent.name}` puts it into the bundle.")
+    ui.note(f"As Markdown, to paste into an issue: {directory / ANSWER}")
+    if directory == subject.state_directory.absolute() and is_case(directory.parent):
+        ui.note(f"`repro-kit bundle {directory.parent.name}` puts it into the bundle.")
     return report
 
 
 def _pinned(axis: PackageEnds) -> str:
-    """The requirement that has a package stand at its bad end. Raises ReproKitError where that is no version."""
+    """Return the requirement that fixes a package at its bad end. Raises ReproKitError when that is no version."""
     try:
         return f"{axis.package}=={Version(axis.bad or '')}"
     except InvalidVersion as error:
         raise UsageError(
-            f"--bad {axis.bad} is no version; {axis.package} stands there while another package is varied, so give its "
-            "version."
+            f"--bad {axis.bad} is no version; {axis.package} is fixed there while another package is varied, so give "
+            "its version."
         ) from error
 
 
 def _answer(
     axis: PackageEnds,
-    where: BuildSelection,
+    selection: BuildSelection,
     subject: BuildSubject,
-    place: Path,
+    directory: Path,
     request: BisectRequest,
     ui: Ui,
     marks: Sequence[str] = (),
 ) -> BisectReport:
-    """Search along one axis from what is known in `place`."""
-    asked = SearchRequest(
-        f"{subject.what} (any failure)" if request.any_failure else subject.what,
+    """Search along one package, starting from the state saved in `directory`."""
+    search = SearchRequest(
+        f"{subject.description} (any failure)" if request.any_failure else subject.description,
         request.find_fix,
         request.patience,
         None if request.any_failure else subject.signature,
         request.again,
     )
     with ui.stage("builds"):
-        state, source = plan(axis, asked, where, target_of(_python(request, subject)), place, read_state(place))
+        state, source = plan(
+            axis, search, selection, target_of(_python(request, subject)), directory, read_state(directory)
+        )
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
-    if not where.keep:
-        shutil.rmtree(place / "envs", ignore_errors=True)  # what a kill has left
+    if not selection.keep:
+        shutil.rmtree(directory / "envs", ignore_errors=True)  # environments that a killed run left
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
         state = with_reference(state, source, subject.oracle, ui)
     rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)
-    bisection = Bisection(place, state, source, subject.oracle, rules, ui)
+    bisection = Bisection(directory, state, source, subject.oracle, rules, ui)
     try:
         outcome = bisection.run()
     except KeyboardInterrupt:
@@ -137,30 +138,41 @@ def _answer(
         raise
     report = make_report(bisection.state, outcome)
     clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
-    return with_commits(report, request.repo or where.clone, clues, subject.hand, place)
+    return with_commits(report, request.repo or selection.clone, clues, subject.manual_repro, directory)
 
 
 def _into_merge(
-    report: BisectReport, where: BuildSelection, subject: BuildSubject, place: Path, request: BisectRequest, ui: Ui
+    report: BisectReport,
+    selection: BuildSelection,
+    subject: BuildSubject,
+    directory: Path,
+    request: BisectRequest,
+    ui: Ui,
 ) -> BisectReport:
-    """Where the answer is a merge of a branch that changed before it was merged: the commit of that branch."""
-    if where.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
+    """Search the merged branch when the answer is a merge commit, and return the commit of that branch."""
+    if selection.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
         return report
     from repro_kit.builds.git.commits import merged_branch
 
-    ends = merged_branch(where.clone, report.new.build.commit or "")
+    ends = merged_branch(selection.clone, report.new.build.commit or "")
     if ends is None:
         return report
     old, new = ends
     axis = PackageEnds(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
-    inside = _answer(axis, where, subject, place, request, ui)
+    inside = _answer(axis, selection, subject, directory, request, ui)
     if inside.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE):
-        return replace(report, notes=(*report.notes, f"It is a merge, and nothing in its branch: {inside.sentence}"))
-    return replace(inside, notes=(*inside.notes, f"It was merged by {report.new.build.shown}."))
+        return replace(
+            report,
+            notes=(
+                *report.notes,
+                f"The commit is a merge; the search in its branch found no commit: {inside.sentence}",
+            ),
+        )
+    return replace(inside, notes=(*inside.notes, f"The commit was merged by {report.new.build.shown}."))
 
 
 def show(report: BisectReport, ui: Ui) -> None:
-    """The answer on the terminal."""
+    """Show the answer on the terminal."""
     state = report.state
     lines = [("answer", report.sentence)]
     for name, side in named_sides(report):
@@ -177,11 +189,11 @@ def show(report: BisectReport, ui: Ui) -> None:
         ui.note(note)
 
 
-def _logged(place: Path, ui: Ui) -> Exit:
-    """Show what was judged, in order, and what is next."""
-    state = read_state(place)
+def _show_log(directory: Path, ui: Ui) -> Exit:
+    """Show the judgements in order, and the next build."""
+    state = read_state(directory)
     if state is None:
-        raise UsageError(f"Nothing was judged yet: there is no {STATE} in {place}.")
+        raise UsageError(f"Nothing was judged yet: there is no {STATE} in {directory}.")
     rows = [
         (
             judgement.build,
@@ -194,7 +206,7 @@ def _logged(place: Path, ui: Ui) -> Exit:
     ]
     ui.table(f"{state.source}; {state.oracle}", ("build", "verdict", "seen", "why this one", "seconds"), rows)
     step = next_step(state.question, state.marks)
-    if isinstance(step, NextAsk):
+    if isinstance(step, JudgeNext):
         ui.print(f"Next: {state.range[step.index].shown}, {step.why}.")
         ui.result({"judgements": [_row(state, index) for index in range(len(state.judgements))], "ending": None})
         return Exit.OK
@@ -205,8 +217,14 @@ def _logged(place: Path, ui: Ui) -> Exit:
 
 
 def _row(state: BisectState, index: int) -> dict[str, Any]:
-    it = state.judgements[index]
-    return {"build": it.build, "mark": it.mark, "reason": it.reason, "step": it.step, "by_hand": it.by_hand}
+    judgement = state.judgements[index]
+    return {
+        "build": judgement.build,
+        "mark": judgement.mark,
+        "reason": judgement.reason,
+        "step": judgement.step,
+        "by_hand": judgement.by_hand,
+    }
 
 
 def _python(request: BisectRequest, subject: BuildSubject) -> str:
@@ -215,12 +233,12 @@ def _python(request: BisectRequest, subject: BuildSubject) -> str:
 
 
 def _builds(request: BisectRequest, fixed: Sequence[str]) -> BuildSelection:
-    """The builds to choose from, with their interpreters found; `fixed` are requirements of the other packages."""
+    """Return the builds to choose from, with interpreters looked up. `fixed` are requirements of the other packages."""
     pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.pythons)
     return replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *fixed))
 
 
-def _forget(place: Path) -> None:
-    for path in (place, place / _MERGE):
+def _forget(directory: Path) -> None:
+    for path in (directory, directory / _MERGE):
         (path / STATE).unlink(missing_ok=True)
         (path / ANSWER).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Bisect: judge builds until the first one that fails is known; every judgement is on disk before the next."""
+"""Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.builds.wheels.install import file_name
-from repro_kit.commands.bisect.classify_build import Found, Rules, judge, verify
+from repro_kit.commands.bisect.classify_build import JudgedBuild, Rules, judge, verify
 from repro_kit.commands.bisect.run_build import BuildOracle
 from repro_kit.errors import UsageError
 from repro_kit.files import write_atomic
@@ -23,21 +23,21 @@ from repro_kit.ui import Ui
 
 
 class Bisection:
-    """One search, its state in the directory `place`."""
+    """One search, with its state in a directory."""
 
     def __init__(
-        self, place: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
+        self, directory: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
     ) -> None:
         self.state = state
-        self._place = place
+        self._directory = directory
         self._source = source
         self._oracle = oracle
         self._rules = replace(rules, signature=state.signature, repeats=max(rules.repeats, state.repeats))
         self._ui = ui
 
     def run(self) -> SearchOutcome:
-        """Judge builds until the answer is known. Interrupted, it goes on from the same place the next time."""
-        write_state(self._place, self.state)
+        """Judge builds until the answer is known. After an interruption, the next run continues the search."""
+        write_state(self._directory, self.state)
         try:
             while isinstance(step := next_step(self.state.question, self.state.marks), JudgeNext):
                 self._judge(self.state.range[step.index], step)
@@ -58,72 +58,72 @@ class Bisection:
                 overhead_seconds=max(took - judgement.install_seconds - judgement.oracle_seconds, 0.0),
             )
             self.state = self.state.with_judgement(judgement)
-            write_state(self._place, self.state)
+            write_state(self._directory, self.state)
             self._ui.done(f"{build.shown}: {judgement.mark.upper()}, {judgement.reason} ({self._left()})")
 
     def _looked_at(self, build: Build) -> Judgement:
-        """The judgement on `build`: from the runs on it, or from why there can be none."""
+        """Install and judge `build`. A build that does not install is skipped."""
         started = time.monotonic()
         try:
             with self._source.ready(build) as ready:
                 installed = time.monotonic() - started
                 self.state = replace(self.state, repository=ready.repository or self.state.repository)
                 with self._fetched_meanwhile():
-                    found = self._found(build, ready)
+                    judged = self._found(build, ready)
         except UnusableError as error:
             took = time.monotonic() - started
             return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
-        write_atomic(self._place / "logs" / f"{file_name(build.name)}.txt", found.output.encode())
+        write_atomic(self._directory / "logs" / f"{file_name(build.name)}.txt", judged.output.encode())
         return Judgement(
             build.name,
-            found.mark,
-            found.reason,
-            runs=found.runs,
-            failures=found.failures,
-            other=found.other,
+            judged.mark,
+            judged.reason,
+            runs=judged.runs,
+            failures=judged.failures,
+            other=judged.other,
             version=ready.version,
             commit=ready.commit,
             install_seconds=installed,
-            oracle_seconds=found.seconds,
+            oracle_seconds=judged.seconds,
         )
 
-    def _found(self, build: Build, ready: Ready) -> Found:
+    def _found(self, build: Build, ready: Ready) -> JudgedBuild:
         def tick(text: str) -> None:
             self._ui.progress(f"{build.shown}: {text} ({self._left()})")
 
         if Mark.BAD in self.state.marks.values():
             return judge(self._oracle, ready, self._rules, tick)
-        found, self._rules = verify(self._oracle, ready, self._rules, tick)
-        flaky = f"{found.failures} of {found.runs} runs" if 0 < found.failures < found.runs else ""
+        judged, self._rules = verify(self._oracle, ready, self._rules, tick)
+        flaky = f"{judged.failures} of {judged.runs} runs" if 0 < judged.failures < judged.runs else ""
         self.state = replace(
             self.state, signature=self._rules.signature, repeats=self._rules.repeats, flaky=flaky or self.state.flaky
         )
-        return found
+        return judged
 
     @contextmanager
     def _fetched_meanwhile(self) -> Iterator[None]:
-        """Have the builds that may come next downloaded while the oracle runs."""
+        """Download the builds that may come next while the oracle runs."""
         for index in following(self.state.question, self.state.marks):
             build = self.state.range[index]
             threading.Thread(target=self._source.fetch, args=(build,), name=f"fetch {build.name}", daemon=True).start()
         yield
 
     def _left(self) -> str:
-        """``about 4 steps left, 6 min``."""
+        """Say what is left to do: ``about 4 steps left, 6 min``."""
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
             return "no step left"
-        known = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
-        time_left = f", {_duration(steps * sum(known) / len(known))}" if known else ""
+        judged = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
+        time_left = f", {_duration(steps * sum(judged) / len(judged))}" if judged else ""
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"
 
 
-def make_place(place: Path) -> None:
-    """Make the directory that results go to. Raises ReproKitError when that cannot be."""
+def make_directory(directory: Path) -> None:
+    """Make the directory for results. Raises ReproKitError when that fails."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"Cannot make the directory {place}: {error.strerror}; use another --output.") from error
+        raise UsageError(f"Cannot make the directory {directory}: {error.strerror}; use another --output.") from error
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""From what the user asked for to a search: where the builds come from, which ends are meant, what is run on them."""
+"""Plan a search from the user's request: the source of the builds, the ends, and the state to start from."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from repro_kit.model.failure.signature import Signature
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What is asked, beside the builds."""
+    """The parts of a request other than the builds."""
 
-    subject: str  # what is run, in words
+    subject: str  # what is run on each build, in words
     find_fix: bool = False
     patience: int = PATIENCE
     signature: Signature | None = None
@@ -39,60 +39,65 @@ class SearchRequest:
 
 
 def plan(
-    axis: PackageEnds, ask: SearchRequest, where: BuildSelection, target: Target, place: Path, known: BisectState | None
+    axis: PackageEnds,
+    search: SearchRequest,
+    selection: BuildSelection,
+    target: Target,
+    directory: Path,
+    saved: BisectState | None,
 ) -> tuple[BisectState, BuildSource]:
-    """The state to go on from, and the source of its builds.
+    """Return the state to start from, and the source of its builds.
 
-    A state that is there already is gone on from when it is about the same question; builds are listed anew only where
-    an end is not among the known ones. Raises ReproKitError when it is about another one, or an end names no build.
+    A saved state for the same question is continued. Builds are listed again only when an end is not among the saved
+    builds. Raises ReproKitError when the saved state is for another question, or an end names no build.
     """
-    axis = _settled(axis, known, ask)
-    where = settle_source(axis, where, target)
-    if where.clone:
-        axis = _as_commits(axis, where.clone)
-    elif len(where.pythons) > 1:
-        axis = _as_interpreters(axis, where.pythons, find_fix=ask.find_fix)
-    kind = "fix" if ask.find_fix else "first failure"
-    about = "; ".join([ask.subject, axis.package, source_in_words(axis, where), kind, *built_beside(where)])
-    if known is not None and known.about != about:
+    axis = _settled(axis, saved, search)
+    selection = settle_source(axis, selection, target)
+    if selection.clone:
+        axis = _as_commits(axis, selection.clone)
+    elif len(selection.pythons) > 1:
+        axis = _as_interpreters(axis, selection.pythons, find_fix=search.find_fix)
+    goal = "fix" if search.find_fix else "first failure"
+    about = "; ".join([search.subject, axis.package, source_in_words(axis, selection), goal, *built_beside(selection)])
+    if saved is not None and saved.about != about:
         raise UsageError(
-            f"{place} is about another question ({known.about}); start anew with --fresh, or use another --output."
+            f"{directory} is about another question ({saved.about}); start anew with --fresh, or use another --output."
         )
-    source = open_source(axis, where, target, place, find_fix=ask.find_fix, state=known)
+    source = open_source(axis, selection, target, directory, find_fix=search.find_fix, state=saved)
     state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
         axis.package,
         source.description,
-        ask.subject,
-        find_fix=ask.find_fix,
-        patience=ask.patience,
-        signature=ask.signature,
-        command=ask.command,
+        search.subject,
+        find_fix=search.find_fix,
+        patience=search.patience,
+        signature=search.signature,
+        command=search.command,
     )
-    if known is not None:
+    if saved is not None:
         state = replace(
             state,
-            judgements=known.judgements,
-            signature=known.signature or ask.signature,
-            repeats=known.repeats,
-            flaky=known.flaky,
-            repository=known.repository,
-            reference=known.reference,
+            judgements=saved.judgements,
+            signature=saved.signature or search.signature,
+            repeats=saved.repeats,
+            flaky=saved.flaky,
+            repository=saved.repository,
+            reference=saved.reference,
         )
     return _with_ends(state, axis), source
 
 
-def _settled(axis: PackageEnds, known: BisectState | None, ask: SearchRequest) -> PackageEnds:
-    """The ends as they were, where the command line leaves them open."""
-    if known is None:
+def _settled(axis: PackageEnds, saved: BisectState | None, ask: SearchRequest) -> PackageEnds:
+    """Take the ends from the saved state where the command line gives none."""
+    if saved is None:
         return axis
-    return replace(axis, good=axis.good or known.good, bad=axis.bad or known.bad)
+    return replace(axis, good=axis.good or saved.good, bad=axis.bad or saved.bad)
 
 
 def _as_commits(axis: PackageEnds, clone: Path) -> PackageEnds:
-    """The ends as full hashes."""
+    """Return the axis with its ends as full commit hashes."""
     from repro_kit.builds.git.commits import commit_in, opened
 
     repo = opened(clone)
@@ -104,7 +109,7 @@ def _as_commits(axis: PackageEnds, clone: Path) -> PackageEnds:
 
 
 def _as_interpreters(axis: PackageEnds, pythons: Sequence[str], *, find_fix: bool) -> PackageEnds:
-    """The ends as the interpreters' own paths; by default the first and the last one."""
+    """Return the axis with its ends as paths of interpreters; by default the first and the last interpreter."""
     first, last = (axis.bad, axis.good) if find_fix else (axis.good, axis.bad)
 
     def path(word: str) -> str:
@@ -115,7 +120,7 @@ def _as_interpreters(axis: PackageEnds, pythons: Sequence[str], *, find_fix: boo
 
 
 def _with_ends(state: BisectState, axis: PackageEnds) -> BisectState:
-    """The state with its ends as names of builds."""
+    """Return the state with its ends as names of builds."""
     last = state.builds[-1].name
     old_word, new_word = (axis.bad, axis.good) if state.find_fix else (axis.good, axis.bad)
     old, new = _end(state, old_word, "old"), _end(state, new_word, "new") or last
@@ -124,9 +129,9 @@ def _with_ends(state: BisectState, axis: PackageEnds) -> BisectState:
         if old == new:
             raise UsageError(f"Both ends are {old}; give two different builds.")
         hint = (
-            "the one that works must come after the one that fails"
+            "with --find-fix the build that works must come after the build that fails"
             if state.find_fix
-            else "when it was fixed is found with --find-fix"
+            else "to find the build that fixed the failure, give --find-fix"
         )
         raise UsageError(f"{old} is newer than {new}; {hint}.")
     good, bad = (new, old) if state.find_fix else (old, new)
@@ -143,7 +148,7 @@ def _end(state: BisectState, word: str | None, side: Literal["old", "new"]) -> s
 
 
 def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectState:
-    """The state with marks set by hand: ``BUILD=good|bad|skip``, or ``BUILD=forget`` to have it judged again."""
+    """Return the state with marks set by hand: ``BUILD=good|bad|skip``, or ``BUILD=forget`` to judge a build again."""
     for word in words:
         name, _, mark = word.rpartition("=")
         if not name or (mark != "forget" and mark not in set(Mark)):
@@ -152,9 +157,11 @@ def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectStat
             build = state.builds[position(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise UsageError(f"--mark: {error}.") from error
-        known = state.current.get(build)
+        judgement = state.current.get(build)
         if mark == "forget":
             state = state.without(build)
-        elif known is None or not known.by_hand or known.mark != mark:  # the same command may go on from here
+        elif (
+            judgement is None or not judgement.by_hand or judgement.mark != mark
+        ):  # a repeated command sets no mark twice
             state = state.with_judgement(Judgement(build, Mark(mark), "marked by hand", by_hand=True, at=now))
     return state

@@ -1,4 +1,4 @@
-"""What the `bisect` command is asked to do."""
+"""The request of the `bisect` command."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from repro_kit.model.measure.symptom import Symptom
 class BisectRequest:
     """What is run on which builds, what counts as the failure, and where the answer goes."""
 
-    words: tuple[str, ...]  # of the subject, or of a command
+    words: tuple[str, ...]  # the subject, or the words of a command
     is_command: bool
-    again: str  # the command line that goes on with the search
-    packages: tuple[PackageEnds, ...]  # to vary, one after the other
+    again: str  # the command line that continues the search
+    packages: tuple[PackageEnds, ...]  # packages to vary, one after the other
     builds: BuildSelection  # without interpreters
-    pythons: tuple[str, ...] = ()  # interpreters as the user names them
+    pythons: tuple[str, ...] = ()  # interpreters as the user gave them
     find_fix: bool = False
-    all_parents: bool = False  # go on into the branch that a merge brought in
+    all_parents: bool = False  # search the branch too when the answer is a merge
     timeout: float = 600.0  # seconds for one run
     on_timeout: Mark = Mark.SKIP
     symptom: Symptom | None = None
     any_failure: bool = False
     repeats: int = 1  # runs that must pass before a build is good
-    patience: int = PATIENCE  # builds of no use before a gap is given up
+    patience: int = PATIENCE  # skipped builds after which a gap is given up
     marks: tuple[str, ...] = ()  # verdicts set by hand, "BUILD=MARK"
     log: bool = False  # show what was judged, and run nothing
     repo: Path | None = None  # clone whose commits are ranked
-    place: Path | None = None  # where the state goes; None: the subject says
-    fresh: bool = False  # forget what was judged
+    directory: Path | None = None  # directory for the state; None: that of the subject
+    fresh: bool = False  # forget all judgements
 
 
 def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> tuple[PackageEnds, ...]:
-    """The packages to vary, each with the ends given for it: the first `--good` is of the first `--package`."""
+    """Return the packages to vary with their ends: the first `--good` belongs to the first `--package`, and so on."""
     names = list(packages) or ["torch"]
     if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
         raise UsageError("Give --good and --bad at most once for each --package, in the same order.")

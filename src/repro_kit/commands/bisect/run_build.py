@@ -1,4 +1,4 @@
-"""What is run on each build to see whether the failure is there."""
+"""Run a repro.py or a command on a build, to see whether it fails there."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
-from repro_kit.runner.subject import private_caches
+from repro_kit.runner.subject_start import private_caches
 from repro_kit.session.strangers.repro_run import ProcessLimits, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import environment_for
 
 TIMED_OUT = 124  # exit status of coreutils' `timeout`
-_TAIL = 400_000  # characters of output
+_TAIL = 400_000  # characters that are kept of each output
 
 
 @dataclass(frozen=True)
 class BuildRun:
-    """One run on a build. Its verdict's note says why the run could not be made, or how it ended."""
+    """One run on a build. The verdict's note says why the run was not possible, or how the run ended."""
 
     verdict: Verdict
     output: str = ""
@@ -34,31 +34,31 @@ class BuildRun:
 
     @property
     def signature(self) -> Signature | None:
-        """The failure's signature; a failure that tells nothing of itself has none."""
+        """The signature of the failure; None when the run passed, or its output does not show the failure."""
         return signature_of(self.verdict.failure) if self.verdict.failure else None
 
 
 class BuildOracle(Protocol):
-    """Runs something on a build."""
+    """Runs a program or a command on a build."""
 
-    what: str  # in words, with a verb: "repro.py of train.repro.zip"
+    description: str  # "repro.py of train.repro.zip"
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run."""
+        """Run once on the build `ready`."""
         ...
 
 
 class ReproOracle:
-    """A `repro.py` in a scratch copy, as a stranger would run it; with `limits` where it is a stranger's itself."""
+    """Runs a temporary copy of a `repro.py`, as another user would. A `repro.py` from a stranger has `limits`."""
 
-    def __init__(self, what: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
-        self.what = what
+    def __init__(self, description: str, directory: Path, timeout: float, limits: ProcessLimits | None = None) -> None:
+        self.description = description
         self._limits = limits
         self._directory = directory
         self._timeout = timeout
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run of `repro.py`."""
+        """Run `repro.py` once."""
         run = run_repro(
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
@@ -67,35 +67,37 @@ class ReproOracle:
 
 
 class CommandOracle:
-    """A command, judged by its exit status: 0 passes, 125 cannot run, 124 timed out, anything else fails.
+    """Runs a command, and judges it by its exit status: 0 passes, 125 cannot run, 124 timed out, any other fails.
 
-    The word ``python`` and a script are run with the build's interpreter, whose environment is active for the rest.
-    `foreign`: what runs is a stranger's, which gets few variables, a home of its own, and limits.
+    The word ``python`` stands for the build's interpreter. The build's environment is active for other commands. With
+    `untrusted` the command comes from a stranger: it gets few variables, a home of its own, and limits.
     """
 
-    def __init__(self, what: str, argv: Sequence[str], *, cwd: Path, timeout: float, foreign: bool = False) -> None:
-        self.what = what
-        self._foreign = foreign
+    def __init__(
+        self, description: str, argv: Sequence[str], *, cwd: Path, timeout: float, untrusted: bool = False
+    ) -> None:
+        self.description = description
+        self._untrusted = untrusted
         self._argv = tuple(argv)
         self._cwd = cwd
         self.timeout = timeout
 
     def run(self, ready: Ready) -> BuildRun:
-        """One run of the command, with the compiler's caches empty."""
+        """Run the command once, with empty compiler caches."""
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
         if ready.cwd is not None:
             self._carry(ready.cwd)
         with (
-            scratch() as place,
-            private_caches(place, ready.python) as caches,
+            scratch() as directory,
+            private_caches(directory, ready.python) as caches,
         ):
-            out, err = place / "stdout.txt", place / "stderr.txt"
-            limits = limits_of() if self._foreign else None
+            out, err = directory / "stdout.txt", directory / "stderr.txt"
+            limits = limits_of() if self._untrusted else None
             run = launch(
                 argv,
                 cwd=ready.cwd or self._cwd,
                 env=self.environment(
-                    {**self._variables(place), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, place
+                    {**self._variables(directory), "PYTHONFAULTHANDLER": "1", **caches, **ready.variables}, directory
                 ),
                 timeout=self.timeout,
                 stdout=out,
@@ -104,34 +106,34 @@ class CommandOracle:
                 file_size=limits.file if limits else None,
             )
             output = "".join(path.read_text(encoding="utf-8", errors="replace")[-_TAIL:] for path in (out, err))
-            return self.seen(run, output, place)
+            return self.seen(run, output, directory)
 
-    def _variables(self, place: Path) -> dict[str, str]:
-        if not self._foreign:
+    def _variables(self, directory: Path) -> dict[str, str]:
+        if not self._untrusted:
             return dict(os.environ)
-        (place / "home").mkdir()
-        return environment_for(os.environ, place / "home")
+        (directory / "home").mkdir()
+        return environment_for(os.environ, directory / "home")
 
-    def environment(self, env: dict[str, str], place: Path) -> dict[str, str]:
-        """The variables of the run; `place` is a directory that is there as long as it is looked at."""
+    def environment(self, env: dict[str, str], directory: Path) -> dict[str, str]:
+        """Return the environment variables of the run. `directory` exists until the run is judged."""
         return env
 
-    def seen(self, run: Run, output: str, place: Path) -> BuildRun:
-        """What the run shows."""
+    def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
+        """Judge the run."""
         return read(run, output)
 
     def _carry(self, cwd: Path) -> None:
-        """Copy to `cwd` the files that the command names and that are not there: a test may be newer than a build."""
+        """Copy files that the command names to `cwd` where they are missing: a test may be newer than a build."""
         for word in self._argv:
             source, target = self._cwd / word, cwd / word
-            # not pathlib's: a word may be a program too long for the name of a file
+            # Not Path.is_file: a word may be Python code that is too long for a file name.
             if not Path(word).is_absolute() and os.path.isfile(source) and not target.exists():  # noqa: PTH113
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
 
 
 def read(run: Run, output: str) -> BuildRun:
-    """What a run of a command shows."""
+    """Judge the run of a command by its exit status."""
     if run.ok:
         return BuildRun(Verdict(Status.PASS, seconds=run.seconds), output)
     if run.timed_out or run.exit_status == TIMED_OUT:

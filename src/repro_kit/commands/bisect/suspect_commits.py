@@ -1,4 +1,4 @@
-"""From the two builds of an answer to commits: the compare link, the likeliest ones, a script for `git bisect run`."""
+"""Find the commits between the two builds of an answer: a compare link, the likeliest, and a git-bisect script."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from repro_kit.model.failure.signature import Signature
 
 GIT_BISECT = "git-bisect.sh"
 _SHOWN = 10
-_MOST_OPS = 8  # a program with more is not reduced, and its operators tell nothing
+_MOST_OPS = 8  # a program with more operators is not reduced, so its operators are no clue
 
 
 @dataclass(frozen=True)
-class Hand:
-    """What can be repeated by hand on a commit: words of a command, and where it is started.
+class ManualRepro:
+    """A command that a person can repeat on a commit, and the directory to start it in.
 
-    `passing`: the directory is there for as long as repro-kit runs, and must be copied.
+    `passing`: the directory is temporary, and must be copied.
     """
 
     words: tuple[str, ...]
@@ -31,33 +31,43 @@ class Hand:
     passing: bool = False
 
 
-def with_commits(report: BisectReport, clone: Path | None, clues: Clues, hand: Hand, place: Path) -> BisectReport:
-    """The report with what the commits of both builds tell; the script goes to `place`."""
+def with_commits(
+    report: BisectReport, clone: Path | None, clues: Clues, manual_repro: ManualRepro, directory: Path
+) -> BisectReport:
+    """Return the report with the commits between its two builds. The git-bisect script is written to `directory`."""
     old, new = report.old, report.new
     if report.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE) or not (
         old and new and old.commit and new.commit
     ):
         return report
-    found, repository = Between(old.commit, new.commit), report.state.repository
+    commits, repository = Between(old.commit, new.commit), report.state.repository
     if clone:
         from repro_kit.builds.git.history import between, repository_of
 
-        found = between(clone, old.commit, new.commit)
+        commits = between(clone, old.commit, new.commit)
         repository = repository or repository_of(clone)
-    notes = [*report.notes, *([found.problem + "."] if found.problem else [])]
-    ranked = rank(found.commits, clues)
+    notes = [*report.notes, *([commits.problem + "."] if commits.problem else [])]
+    ranked = rank(commits.commits, clues)
     script = ""
-    if found.old != found.new:
-        script = str(place / GIT_BISECT)
-        if hand.passing:
-            hand = replace(hand, directory=shutil.copytree(hand.directory, place / "repro", dirs_exist_ok=True))
-        (place / GIT_BISECT).write_text(_script(report, found, hand), encoding="utf-8")
+    if commits.old != commits.new:
+        script = str(directory / GIT_BISECT)
+        if manual_repro.passing:
+            manual_repro = replace(
+                manual_repro, directory=shutil.copytree(manual_repro.directory, directory / "repro", dirs_exist_ok=True)
+            )
+        (directory / GIT_BISECT).write_text(_script(report, commits, manual_repro), encoding="utf-8")
     return replace(
         report,
-        old=replace(old, commit=found.old),
-        new=replace(new, commit=found.new),
-        compare=f"{repository}/compare/{found.old}...{found.new}" if repository and found.old != found.new else "",
-        suspects=tuple(Suspect(it.commit.sha, it.commit.title, it.why) for it in ranked[:_SHOWN] if it.score >= 0),
+        old=replace(old, commit=commits.old),
+        new=replace(new, commit=commits.new),
+        compare=f"{repository}/compare/{commits.old}...{commits.new}"
+        if repository and commits.old != commits.new
+        else "",
+        suspects=tuple(
+            Suspect(suspect.commit.sha, suspect.commit.title, suspect.why)
+            for suspect in ranked[:_SHOWN]
+            if suspect.score >= 0
+        ),
         suspects_of=len(ranked),
         git_bisect=script,
         notes=tuple(notes),
@@ -65,35 +75,35 @@ def with_commits(report: BisectReport, clone: Path | None, clues: Clues, hand: H
 
 
 def clues_of(signature: Signature | None, layer: str | None, text: str) -> Clues:
-    """What the failure and the program `text` (a `repro.py`) tell about where to look."""
+    """Collect clues for ranking commits from the failure and from the program `text` (a `repro.py`)."""
     files = tuple(dict.fromkeys(frame.partition(":")[0] for frame in signature.frames)) if signature else ()
     named = [signature.op] if signature and signature.op else []
     return Clues(layer, files, tuple(dict.fromkeys([*named, *ops_in(text)])))
 
 
 def ops_in(text: str) -> list[str]:
-    """Operators that the function `graph` of a program calls; none where it is not reduced to a few."""
+    """Return the operators that the function `graph` of a program calls; none when there are more than a few."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    graph = next((it for it in tree.body if isinstance(it, ast.FunctionDef) and it.name == "graph"), None)
-    calls = [ast.unparse(it.func) for it in ast.walk(graph) if isinstance(it, ast.Call)] if graph else []
-    found = list(dict.fromkeys(call for call in calls if "." in call))
-    return found if len(found) <= _MOST_OPS else []
+    graph = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"), None)
+    calls = [ast.unparse(node.func) for node in ast.walk(graph) if isinstance(node, ast.Call)] if graph else []
+    operators = list(dict.fromkeys(call for call in calls if "." in call))
+    return operators if len(operators) <= _MOST_OPS else []
 
 
-def _script(report: BisectReport, found: Between, hand: Hand) -> str:
+def _script(report: BisectReport, commits: Between, manual_repro: ManualRepro) -> str:
     return render(
         "git_bisect.sh.j2",
         title=report.sentence,
         package=report.state.package,
         name=GIT_BISECT,
         build="python -m pip install --no-build-isolation --verbose .",
-        test=shlex.join(hand.words),
-        directory=shlex.quote(str(hand.directory.absolute())),
+        test=shlex.join(manual_repro.words),
+        directory=shlex.quote(str(manual_repro.directory.absolute())),
         find_fix=report.state.find_fix,
         repeats=report.state.repeats,
-        old=found.old,
-        new=found.new,
+        old=commits.old,
+        new=commits.new,
     )

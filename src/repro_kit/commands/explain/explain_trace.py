@@ -19,7 +19,7 @@ from repro_kit.explain.tried import Tried
 from repro_kit.files import write_atomic
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.launch import exit_name
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import Explained, context_of, read_before, read_text
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import users_logs

@@ -19,10 +19,10 @@ from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.tried import Tried
 from repro_kit.model.measure.measured_run import MeasuredRun
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
-from repro_kit.runner.subject import command, private_caches, probe_environment
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.subject_start import command, private_caches, probe_environment
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.specializations import Specialization

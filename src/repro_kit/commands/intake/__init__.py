@@ -1,1 +1,1 @@
-"""Make a case of what is no user's script: a program file, or what `repro_kit.watch` left."""
+"""Make a case from a program file, or from what `repro_kit.watch` left, without a user's script to run."""

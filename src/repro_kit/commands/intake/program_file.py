@@ -1,4 +1,4 @@
-"""Make a case of a program alone, from whatever file holds it: no script, no run to observe."""
+"""Make a case from a file that holds a program. There is no script, and so no run to observe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
-from repro_kit.commands.intake.storages import storages_of, unpack
+from repro_kit.commands.intake.minifier_storages import storages_of, unpack
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
 from repro_kit.model.failure.failure import Status, Verdict
@@ -32,15 +32,15 @@ _SENTENCES = {
 
 
 def adopt(path: Path, programs: Sequence[Program], case: Case, options: QueryOptions, ui: Ui) -> None:
-    """Take the first of `programs` (read from `path`) that fails into the new `case`, as if observed and captured.
+    """Store the first of `programs` (read from `path`) that fails in `case`, as if it had been observed and captured.
 
-    A case that is made of one of them already stays as it is. Raises ReproKitError when they cannot be run, or the case
-    is made of another one; Stop when none of them fails.
+    A case that already holds one of the programs stays as it is. Raises ReproKitError when the programs cannot be
+    run, or the case holds a different program. Raises Stop when no program fails.
     """
     captured = case.path / "capture" / "program.py"
     if captured.is_file() and case.stage("capture") is not None:
         if read_text(captured) not in map(render, (*programs, *map(with_random, programs))):
-            raise UsageError(f"{path} has changed since {case.path} was made of it; start anew with --fresh.")
+            raise UsageError(f"{path} has changed since {case.path} was made from it; start anew with --fresh.")
         ui.done("done before")
         return
     case.store(ENVIRONMENT, environment(case.file.subject.python))
@@ -68,7 +68,7 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: QueryOpt
 
 
 def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
-    """Where the values lie that the programs load."""
+    """Return the directory of the values that the programs load."""
     script = path.suffix == ".py"  # a trace may be large, and holds no values
     storages = storages_of(path, path.read_text(encoding="utf-8", errors="replace")) if script else None
     if storages is None:
@@ -80,7 +80,7 @@ def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
 def _first_failing(
     programs: Sequence[Program], inputs: Path, case: Case, options: QueryOptions
 ) -> tuple[Program, Verdict]:
-    """The first that fails with its verdict, else the last."""
+    """Return the first program that fails, else the last program, with its verdict."""
     texts = [render(program) for program in programs]
     with open_oracle(case, options.jobs) as oracle:
         for judged in zip(programs, oracle.check(texts, inputs, timeout=options.query_timeout), strict=True):

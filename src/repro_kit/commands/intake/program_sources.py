@@ -1,11 +1,11 @@
-"""The programs in a file that is no user's script: our own format, torch's artifacts and repro scripts, a trace."""
+"""Read the programs in a program file, a repro script or artifact of torch, or a trace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from repro_kit.commands.intake.storages import storages_of
+from repro_kit.commands.intake.minifier_storages import storages_of
 from repro_kit.errors import UsageError
 from repro_kit.files import read_text
 from repro_kit.plain_file import read_plain
@@ -13,17 +13,17 @@ from repro_kit.program import Program, parse
 from repro_kit.program.from_runnable import from_runnable
 from repro_kit.trace import TraceSummary, summarise
 
-_HEAD = 20_000  # characters that tell what a file is
+_HEAD = 20_000  # characters that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
 _TRACE = "dedicated_log_torch_trace_*.log"
 
 
 def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
-    """What reads the programs in `path`; None for a user's own script, or what is no file.
+    """Return a function that reads the programs in `path`; None for a user's own script, or when there is no file.
 
-    The reader takes the path and a compile id (for a trace; None: that of the first failure). Its programs are those
-    that may fail, the likeliest first. It raises ReproKitError when there are none.
+    The function takes the path and a compile id (for a trace; None: that of the first failure). It returns the
+    programs that may fail, the likeliest first, and raises ReproKitError when there are none.
     """
     if path.is_dir():
         return _from_trace if any(path.glob(_TRACE)) else None
@@ -42,30 +42,30 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
 def _from_runnable(path: Path) -> Program:
     text = read_text(path)
     storages = storages_of(path, text)
-    return from_runnable(text, [it.name for it in storages.iterdir()] if storages else [])
+    return from_runnable(text, [file.name for file in storages.iterdir()] if storages else [])
 
 
 def _text(path: Path) -> str:
     try:
         return read_plain(path, _LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8, as a program is.") from error
+        raise UsageError(f"{path} is not UTF-8; a program must be.") from error
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     summary = summarise(path)
-    known = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
-    if not known:
-        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph of it came as far as Inductor.")
-    wanted = compile_id or _failing(summary, known)
+    compile_ids = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
+    if not compile_ids:
+        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph reached Inductor.")
+    wanted = compile_id or _failing(summary, compile_ids)
     texts = [runnable.text for runnable in summary.runnables if runnable.compile_id == wanted]
     if not texts:
         raise UsageError(
-            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(known)} (--compile-id)."
+            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(compile_ids)} (--compile-id)."
         )
     return [from_runnable(text) for text in texts]
 
 
-def _failing(summary: TraceSummary, known: list[str]) -> str:
-    """The compile id of the first failure, else of the last graph: a crash or a hang leaves no more in its trace."""
-    return summary.failures[0].compile_id if summary.failures else known[-1]
+def _failing(summary: TraceSummary, compile_ids: list[str]) -> str:
+    """Return the compile id of the first failure, else of the last graph, since a crash or a hang ends the trace."""
+    return summary.failures[0].compile_id if summary.failures else compile_ids[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro_kit.model.recipe import Recipe
-from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
 
 #: Fields of a recipe that are axes, each with its default values (none for `backend`: the user names them).
 FIELDS: dict[str, tuple[object, ...]] = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from repro_kit.probe.repro_probe.protocol.queries import Setting
+from repro_kit.probe.repro_probe.protocol.queries import SettingData
 
 #: Settings that do not change what is compiled, or that nobody would set to keep working.
 _NEVER = re.compile(
@@ -89,7 +89,7 @@ def _apart(flip: FlipCandidate, other: FlipCandidate) -> bool:
     return flip.name == other.name or bool(other.limits)
 
 
-def candidates(settings: Iterable[Setting], backend: str, accelerator: bool) -> list[FlipCandidate]:
+def candidates(settings: Iterable[SettingData], backend: str, accelerator: bool) -> list[FlipCandidate]:
     """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` lists them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
     flips = []

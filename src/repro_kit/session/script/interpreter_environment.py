@@ -48,7 +48,7 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
 def _ask(python: str) -> EnvironmentData:
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
     try:
-        done = kept.run([python, "-m", "repro_probe.common.environment"], env=env, timeout=_SECONDS)
+        done = kept.run([python, "-m", "repro_probe.common.torch_environment"], env=env, timeout=_SECONDS)
     except OSError as error:
         raise UsageError(f"Cannot run {python}: {error.strerror}; name another interpreter with --python.") from error
     except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ from repro_kit.case.stage_results import Artifact
 from repro_kit.case.starts import note_start
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
 from repro_kit.runner.launch import Run, launch
-from repro_kit.runner.subject import command, dump_before, private_caches, probe_environment
+from repro_kit.runner.subject_start import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
 
 _SLACK = 1.0  # most seconds between the clocks of the launcher and the probe

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import EndedEarly
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 

@@ -11,8 +11,8 @@ from repro_kit.case.case import Case
 from repro_kit.errors import Exit, UsageError
 from repro_kit.model.serialize import from_data, loads
 from repro_kit.plain_file import read_plain
-from repro_kit.probe.repro_probe.protocol.watched import WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA
-from repro_kit.runner.findings import Findings, read_findings
+from repro_kit.probe.repro_probe.protocol.watched_data import WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA
+from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.session.stop import Stop
 
 _LARGEST = 8 << 20  # bytes of the file

@@ -6,7 +6,7 @@ import shlex
 
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.ui import Ui
 
 

@@ -16,8 +16,8 @@ from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.findings import read_findings
 from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.verdicts import observed_failures

@@ -9,9 +9,9 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
-from repro_kit.runner.unseen import Unseen
+from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
+from repro_kit.runner.read_findings import probe_failure, read_findings
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
@@ -41,7 +41,7 @@ class EagerRun:
 def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
     """Run the subject without torch.compile; its files go to `directory`."""
     shutil.rmtree(directory / "probe", ignore_errors=True)
-    unseen = Unseen()
+    unseen = ProcessesWithoutProbe()
     ended = run_subject(
         case,
         directory,
@@ -56,7 +56,7 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
     return EagerRun(ended, tuple(failures), doubt(directory / "probe", unseen))
 
 
-def doubt(probe: Path, unseen: Unseen | None = None) -> str:
+def doubt(probe: Path, unseen: ProcessesWithoutProbe | None = None) -> str:
     """Why a run that should compile nothing may have compiled something; empty if it did not."""
     failed = probe_failure(probe)
     if failed:

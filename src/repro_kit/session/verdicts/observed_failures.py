@@ -20,8 +20,8 @@ from repro_kit.model.failure.failure_nature import Nature, nature_of
 from repro_kit.model.failure.native import faulthandler_stack
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
-from repro_kit.runner.findings import Findings, Uncaught
 from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000
@@ -75,7 +75,7 @@ def _of_exit(failure: Failure) -> ObservedFailure:
     return ObservedFailure(failure, signature_of(failure), source="exit", nature=nature_of(failure))
 
 
-def _seen(uncaught: Uncaught) -> ObservedFailure:
+def _seen(uncaught: UncaughtException) -> ObservedFailure:
     failure = failure_from_exceptions(uncaught.links)
     failure = replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
     nature = nature_of(failure, machine=uncaught.machine, compares=uncaught.compares, clock=uncaught.clock)

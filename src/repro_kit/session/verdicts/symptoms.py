@@ -16,9 +16,9 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
-from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
-from repro_kit.runner.unseen import Unseen
+from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
+from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.session.options import ObserveOptions, SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.verdicts import blame, eager_run, user_oracle
@@ -113,7 +113,7 @@ def compare_with_eager(
     if failures[0].failure.kind is not Kind.ORACLE:
         return blame.begin(case, options, ui, failures, observed, copy_of)
     directory = case.path / "observe" / "eager"
-    unseen = Unseen()
+    unseen = ProcessesWithoutProbe()
     verdict = user_oracle.ask(
         case, case.load(SYMPTOM), directory, eager_run.PROBE, options.timeout, eager_run.VARIABLES, on_tick=unseen.look
     )

@@ -19,7 +19,7 @@ from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
-from repro_kit.runner.findings import read_findings
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.verdicts.observed_failures import tail
 from repro_kit.stages.bundle.bisection import bisected
 

@@ -29,7 +29,7 @@ from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse, render
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.bisection import bisected

@@ -21,7 +21,7 @@ from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
-from repro_kit.runner.findings import read_findings
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.judging import with_tolerance
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds

@@ -15,8 +15,8 @@ from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Recipe
-from repro_kit.probe.repro_probe.protocol.graphs import Region
-from repro_kit.probe.repro_probe.protocol.recipe import Backward
+from repro_kit.probe.repro_probe.protocol.graph_data import Region
+from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
 from repro_kit.program import parse, render
 from repro_kit.program.from_graph import Variant, build_program
 from repro_kit.program.graph_record import GraphRecord, InputRecord

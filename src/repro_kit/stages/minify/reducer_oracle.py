@@ -16,7 +16,7 @@ from repro_kit.probe.repro_probe.protocol.queries import Until
 from repro_kit.program import Program, render
 from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored

@@ -19,7 +19,7 @@ from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.order import measure
 from repro_kit.reduce.search_state import Accepted
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout

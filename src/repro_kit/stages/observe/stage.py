@@ -14,9 +14,9 @@ from repro_kit.case.stage_results import Environment, Observation, ObservedFailu
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom
-from repro_kit.runner.findings import Findings, read_findings
 from repro_kit.runner.launch import Run, exit_name
-from repro_kit.runner.subject import command
+from repro_kit.runner.read_findings import Findings, read_findings
+from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
 from repro_kit.session.script.interpreter_environment import environment

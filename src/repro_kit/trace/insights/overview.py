@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import orjson
 
 from repro_kit.model.failure.failure import Frame
-from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.insights.compile_index import CompileFacts, CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of

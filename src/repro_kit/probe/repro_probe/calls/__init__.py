@@ -1,1 +1,1 @@
-"""The user's compiled calls: observed, timed, compared."""
+"""Observe, time and compare the user's compiled calls."""

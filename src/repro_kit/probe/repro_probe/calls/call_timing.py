@@ -1,6 +1,7 @@
-"""Measure a compiled call in its steady state, against the same call in eager, by turns in one process.
+"""Measure a compiled call after its warm-up, and the same call in eager, by turns in one process.
 
-What else the machine does then falls on both alike. Times in seconds, memory in bytes; always [compiled, eager].
+Taking turns spreads other load of the machine over both. Times are in seconds, memory is in bytes, and every pair is
+[compiled, eager].
 """
 
 from __future__ import annotations
@@ -18,34 +19,36 @@ from typing import Any
 from repro_probe.calls.calls import Call
 from repro_probe.protocol.orders import Measure
 
-_BLOCK = 0.01  # seconds that one measurement takes at least
-_WARM = 3  # calls before measuring, and as many more while something is still being compiled
+_BLOCK = 0.01  # the shortest measurement, in seconds
+_WARM = 3  # the fewest calls before measuring; there are more while functions are still being compiled
 _MOST_WARM = 20
 _ROUNDS, _LEAST_ROUNDS = 60, 7
-_SECONDS = 4.0  # for the rounds beyond the least number
-_PRECISE = 0.02  # standard error of the ratio, as a share of it, at which there are rounds enough
+_SECONDS = 4.0  # for the rounds after the first _LEAST_ROUNDS
+_PRECISE = 0.02  # the relative standard error of the ratio at which there are enough rounds
 _MEMORY_CALLS, _MEMORY_ROUNDS = 3, 7
 
 
-def observer(what: Sequence[Measure]) -> Callable[[Call], None]:
-    """What measures a call (calls.py): its ``time``, its ``memory``, or both."""
+def observer(measures: Sequence[Measure]) -> Callable[[Call], None]:
+    """Return an observer (calls.py) that measures a call's ``time``, its ``memory``, or both."""
 
     def observe(call: Call) -> None:
         for function in (call.run, call.eager):
             _warm_up(call, function)
         before = _frames()
-        if "time" in what:
-            call.found["rounds"] = _rounds(call)
-        if "memory" in what:
-            call.found["memory"] = [[_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)]
+        if "time" in measures:
+            call.record["rounds"] = _rounds(call)
+        if "memory" in measures:
+            call.record["memory"] = [
+                [_memory(call, call.run), _memory(call, call.eager)] for _ in range(_MEMORY_ROUNDS)
+            ]
         if _frames() != before:
-            call.found["note"] = "it was compiled anew while it was measured"
+            call.record["note"] = "it was compiled anew while it was measured"
 
     return observe
 
 
 def _frames() -> int:
-    """Frames that Dynamo has looked at."""
+    """Return the number of frames that Dynamo has processed."""
     from torch._dynamo.utils import counters
 
     return counters["frames"]["total"]
@@ -62,16 +65,16 @@ def _warm_up(call: Call, function: Callable[..., Any]) -> None:
 def _rounds(call: Call) -> list[list[float]]:
     lengths = [_calls_of_a_block(call, function) for function in (call.run, call.eager)]
     until = time.monotonic() + _SECONDS
-    found: list[list[float]] = []
-    while len(found) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(found)):
-        order = (0, 1) if len(found) % 2 else (1, 0)
+    rounds: list[list[float]] = []
+    while len(rounds) < _LEAST_ROUNDS or not (_distributed() or time.monotonic() > until or _precise(rounds)):
+        order = (0, 1) if len(rounds) % 2 else (1, 0)
         seconds = [0.0, 0.0]
         for at in order:
             seconds[at] = _seconds(call, (call.run, call.eager)[at], lengths[at])
-        found.append(seconds)
-        if len(found) == _ROUNDS:
+        rounds.append(seconds)
+        if len(rounds) == _ROUNDS:
             break
-    return found
+    return rounds
 
 
 def _precise(rounds: list[list[float]]) -> bool:
@@ -81,7 +84,7 @@ def _precise(rounds: list[list[float]]) -> bool:
 
 
 def _calls_of_a_block(call: Call, function: Callable[..., Any]) -> int:
-    if _distributed():  # every rank has to make as many calls as the others
+    if _distributed():  # all ranks must make the same number of calls
         return 1
     return max(1, math.ceil(_BLOCK / max(_seconds(call, function, 1), 1e-6)))
 
@@ -111,7 +114,7 @@ def _synchronize() -> None:
 
 
 def _memory(call: Call, function: Callable[..., Any]) -> int:
-    """Bytes that some calls need at their peak, on top of what the process holds before them."""
+    """Return the peak memory of some calls in bytes, beyond the memory that the process uses before them."""
     gc.collect()
     cuda = _cuda()
     if cuda:
@@ -128,14 +131,14 @@ def _memory(call: Call, function: Callable[..., Any]) -> int:
 
 
 def _give_back() -> None:
-    """Let malloc return what is free, so that memory that is used again counts again."""
+    """Let malloc return free memory to the system, so that the memory counts when it is used again."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 
 
 def _reset_peak() -> int:
-    """Begin a new peak of the resident memory (Linux); what is resident now."""
+    """Reset the peak of the resident memory (Linux), and return the bytes that are resident now."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     return _status("VmRSS")
@@ -147,7 +150,7 @@ def _status(name: str) -> int:
 
 
 def peak() -> int | None:
-    """Bytes that this process has held at most: of an accelerator where one is used, else resident on the host."""
+    """Return the peak memory of this process in bytes: on the accelerator when it is used, else on the host."""
     if "torch" in sys.modules and _cuda():
         return _cuda().max_memory_allocated()
     try:

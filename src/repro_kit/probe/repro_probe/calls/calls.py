@@ -1,6 +1,6 @@
-"""The user's compiled calls: hand the outermost calls of what goes through ``torch.compile`` to an observer.
+"""Pass the outermost calls of compiled callables in the user's script to observers.
 
-Only in runs of their own, whose results count for nothing but what is measured: a call may be made several times.
+An observer may repeat a call. Therefore runs with observers are used for their measurements only.
 """
 
 from __future__ import annotations
@@ -11,62 +11,64 @@ import threading
 from collections.abc import Callable
 from typing import Any, Optional
 
-from repro_probe.common.place import Place
-from repro_probe.protocol.findings import MEASURED, CompiledCallData, Measured
+from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCalls
 
-#: What looks at a call, and at how many first calls of everything compiled.
+#: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
 
 _inside = threading.local()
 
 
-class Calls:
-    """Everything that the script compiles, each with an observer of its calls."""
+class WatchedCalls:
+    """Everything that the script compiles, with observers of its calls."""
 
-    def __init__(self, place: Place, observers: list[Observer]) -> None:
-        """`observers`: (function, number); it is given so many first calls of everything compiled.
+    def __init__(self, findings: FindingsDirectory, observers: list[Observer]) -> None:
+        """Each observer is (function, number): the function gets that many first calls of each compiled callable.
 
-        With None for the number it is given the second call, or the only one once the script is over.
+        With None for the number, the function gets the second call, or the only call when the script ends.
         """
-        self.place = place
+        self.findings = findings
         self.observers = observers
-        self.compiled: list[Compiled] = []
+        self.compiled: list[CompiledCallable] = []
         atexit.register(self._end)
 
     def watch(self, compiled: Any, original: Any) -> Any:
-        """`compiled`, with its outermost calls seen."""
+        """Return `compiled` with its outermost calls observed."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
-        one = Compiled(self, original)
-        self.compiled.append(one)
-        if hasattr(compiled, "forward"):  # a module: the object itself must stay what it is
-            compiled.forward = one.seen(compiled.forward)
+        watched = CompiledCallable(self, original)
+        self.compiled.append(watched)
+        if hasattr(compiled, "forward"):  # a module: the object itself must not be replaced
+            compiled.forward = watched.seen(compiled.forward)
             return compiled
-        return one.seen(compiled)
+        return watched.seen(compiled)
 
     def write(self) -> None:
-        """Write down what is known of all callables."""
-        measured: Measured = {"compiled": [one.found for one in self.compiled if one.found["calls"]]}
-        self.place.write(MEASURED, measured)
+        """Write the measurements of all callables."""
+        measured: MeasuredCalls = {
+            "compiled": [compiled.record for compiled in self.compiled if compiled.record["calls"]]
+        }
+        self.findings.write(MEASURED, measured)
 
     def _end(self) -> None:
-        for one in self.compiled:
-            one.end()
+        for compiled in self.compiled:
+            compiled.end()
         if self.compiled:
             self.write()
 
 
-class Compiled:
-    """One compiled callable, and what is found of it."""
+class CompiledCallable:
+    """One compiled callable, and the record of its measurements."""
 
-    def __init__(self, calls: Calls, original: Any) -> None:
+    def __init__(self, calls: WatchedCalls, original: Any) -> None:
         self.calls = calls
         self.original = original
-        self.found: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
-        self.first: Call | None = None  # until there is a second one
+        self.record: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
+        self.first: Call | None = None  # the first call, until there is a second
 
     def seen(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """`run`, observed."""
+        """Return `run` with its calls observed."""
 
         @functools.wraps(run)
         def call(*arguments: Any, **named: Any) -> Any:
@@ -81,20 +83,20 @@ class Compiled:
         return call
 
     def _call(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self.found["calls"] += 1
-        if self.found["calls"] == 2:
+        self.record["calls"] += 1
+        if self.record["calls"] == 2:
             self.first = None
         for observe, number in self.calls.observers:
-            if self.found["calls"] == 2 if number is None else self.found["calls"] <= number:
+            if self.record["calls"] == 2 if number is None else self.record["calls"] <= number:
                 self._observe(observe, Call(self, run, arguments, named))
         result = run(*arguments, **named)
-        if self.found["calls"] == 1 and any(number is None for _, number in self.calls.observers):
+        if self.record["calls"] == 1 and any(number is None for _, number in self.calls.observers):
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
         return result
 
     def end(self) -> None:
-        """The script is over: a callable that was called once is observed now."""
+        """Observe a callable that was called only once, when the script ends."""
         if self.first is not None:
             _inside.flag = True
             for observe, number in self.calls.observers:
@@ -105,7 +107,7 @@ class Compiled:
         try:
             observe(call)
         except Exception as error:
-            self.found["problem"] = f"{type(error).__name__}: {error}"[:300]
+            self.record["problem"] = f"{type(error).__name__}: {error}"[:300]
         self.calls.write()
 
     def _watch_backward(self, result: Any) -> None:
@@ -114,11 +116,11 @@ class Compiled:
 
         from repro_probe.record.surroundings import compiles_autograd
 
-        if compiles_autograd():  # it would trace the hook too
+        if compiles_autograd():  # compiled autograd would trace the hook too
             return
 
         def begun(gradient: Any) -> None:
-            self.found["backward"] = True
+            self.record["backward"] = True
 
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None:
@@ -126,38 +128,40 @@ class Compiled:
 
 
 class Call:
-    """A call that can be made again, compiled or in eager, with the modes of torch that it was made in."""
+    """A call that can be repeated, compiled or in eager, under the same modes of torch."""
 
     def __init__(
-        self, owner: Compiled, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+        self, owner: CompiledCallable, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         import torch
 
-        self.found = owner.found
+        self.record = owner.record
         self.original = owner.original
         self.arguments = arguments, named
         self.run = run
         self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
-        def eager(*given: Any, **more: Any) -> Any:  # a function: to disable a module wraps it in another one
+        def eager(
+            *given: Any, **more: Any
+        ) -> Any:  # a function, since disabling a module would wrap it in another module
             return owner.original(*given, **more)
 
         self.eager = torch._dynamo.disable(eager)
 
     def make(self, function: Callable[..., Any]) -> Any:
-        """Call `function`, and its backward where the script ran that; returns the results."""
+        """Call `function`, run the backward if the script did, and return the results."""
         import torch
 
         with torch.inference_mode(self.inference), torch.set_grad_enabled(self.grad):
             arguments, named = _apart(self.arguments)
             result = function(*arguments, **named)
-            if self.found["backward"]:
+            if self.record["backward"]:
                 _backward(result)
         return result
 
 
 def _apart(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """`arguments`, cut off from the graph that computed them: its backward belongs to the script."""
+    """Return `arguments` detached from the graph that computed them, whose backward belongs to the script."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -170,7 +174,7 @@ def _apart(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
 
 
 def _backward(result: Any) -> None:
-    """Run the backward of all differentiable results, and leave the gradients of leaves as they were."""
+    """Run the backward of all differentiable results, and restore the gradients of leaves."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -189,17 +193,17 @@ def _backward(result: Any) -> None:
 
 
 def _leaves(nodes: list[Any]) -> list[Any]:
-    """The tensors that a graph of autograd accumulates gradients in."""
-    seen, found = set(), []
+    """Return the leaf tensors of an autograd graph, in which gradients accumulate."""
+    seen, tensors = set(), []
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         if hasattr(node, "variable"):
-            found.append(node.variable)
+            tensors.append(node.variable)
         nodes += [following for following, _ in node.next_functions]
-    return found
+    return tensors
 
 
 def _name(function: Any) -> str:
@@ -207,5 +211,5 @@ def _name(function: Any) -> str:
         function = function.__self__
     code = getattr(getattr(function, "forward", function), "__code__", None)
     name = getattr(function, "__qualname__", None) or type(function).__name__
-    place = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
-    return name.replace("<locals>.", "") + place
+    position = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
+    return name.replace("<locals>.", "") + position

@@ -1,7 +1,7 @@
-"""Compare a compiled call of the user's with the same call in eager: results, gradients, what it writes to.
+"""Compare a compiled call in the user's script with the same call in eager: its results, gradients and writes.
 
-The call is made several times, each from the same tensors: copies of its arguments, and the parameters and buffers of
-the modules that it can reach, whose values are put back. State in other Python objects is not.
+The call is made several times with the same tensors: with copies of its arguments, and with the parameters and buffers
+of the modules that it can reach, whose values are restored. State in other Python objects is not restored.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
 from repro_probe.judge import compare_outputs, recheck
-from repro_probe.judge.tolerance import Tolerance
-from repro_probe.protocol.failures import Comparison
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import CompiledCallData
-from repro_probe.protocol.recipe import RECIPE_DEFAULTS, RecipeData
+from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS, RecipeData
 from repro_probe.run import outputs
+from repro_probe.run.load_program import set_config
 from repro_probe.run.outputs import Outcome
-from repro_probe.run.program import set_config
 
-CALLS = 3  # of one callable, that are compared: a missing guard shows at the second
+CALLS = 3  # calls of one callable that are compared: a missing guard shows at the second call
 
 
 def observe(call: Call) -> None:
-    """Compare `call`, and keep the first difference found of its callable."""
-    found = call.found
-    if found.get("difference"):
+    """Compare `call`, and keep the first difference of its callable."""
+    record = call.record
+    if record.get("difference"):
         return
     with _undisturbed():
         program = _AsProgram(call)
         with program.untouched():
-            comparison: Comparison = {}
-            eager, compiled = _both(program, found)
+            comparison: ComparisonData = {}
+            eager, compiled = _both(program, record)
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)
                 comparison = recheck.reconsider(program, eager, compiled, with_eager_random)
-    found["compared"] = found.get("compared", 0) + 1
-    found.update(cast(CompiledCallData, comparison))
+    record["compared"] = record.get("compared", 0) + 1
+    record.update(cast(CompiledCallData, comparison))
 
 
-def _both(program: _AsProgram, found: CompiledCallData) -> tuple[Outcome, Outcome]:
-    """The outcomes in eager and compiled; where only one of them raises, that is noted."""
+def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
+    """Return the outcomes in eager and compiled. When only one of the two raises, `record` notes it."""
     try:
         eager = outputs.run(program, program.graph, _quiet)
     except Exception as error:
         _compiled(program)
-        found["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+        record["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
         raise
     try:
         return eager, _compiled(program)
     except Exception as error:
-        found["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
+        record["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
         raise
 
 
 def _quiet(step: outputs.Step, number: int) -> None:
-    """The steps of a run are of no interest."""
+    """Ignore the steps of the run."""
 
 
 def _compiled(program: _AsProgram) -> Outcome:
@@ -83,7 +83,7 @@ def _with_eager_random(program: _AsProgram) -> Outcome:
 
 
 class _AsProgram:
-    """A call in the form that the judge knows (program.py): inputs by name, a graph, a recipe."""
+    """A call in the form that results are compared in (`RunnableCalls`): inputs by name, a graph, a recipe."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -97,18 +97,18 @@ class _AsProgram:
         self.recipe: RecipeData = {**RECIPE_DEFAULTS, "backward": "sum" if trains else "none"}
 
     def calls(self) -> list[tuple[Any, ...]]:
-        """The arguments of the call, copied, and the state as it was before it."""
+        """Return copies of the call's arguments, and the state as it was before the call."""
         with _disable_current_modes():
             self._put_back()
         copies = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in self.leaves]
         return [(*copies, *self.state.values())]
 
     def graph(self, *inputs: Any) -> Any:
-        """The call in eager."""
+        """Make the call in eager."""
         return self._make(self.call.eager, inputs)
 
     def compiled(self, *inputs: Any) -> Any:
-        """The call as the script makes it."""
+        """Make the call compiled, as the script does."""
         return self._make(self.call.run, inputs)
 
     def _make(self, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
@@ -119,11 +119,11 @@ class _AsProgram:
         for tensor, value in zip(self.state.values(), self.values):
             tensor.grad = None
             if not torch.equal(tensor.data, value):
-                tensor.data.copy_(value)  # past the version counter: a backward of the script may be due
+                tensor.data.copy_(value)  # without a new version, since a backward of the script may follow
 
     @contextlib.contextmanager
     def untouched(self) -> Iterator[None]:
-        """Leave state and gradients as they were found."""
+        """Restore the state and its gradients when the block ends."""
         gradients = [tensor.grad for tensor in self.state.values()]
         try:
             yield
@@ -134,7 +134,7 @@ class _AsProgram:
 
     @contextlib.contextmanager
     def forward_region(self, autocast: bool = True) -> Iterator[None]:
-        """Grad mode as it was; autocast goes on as the script has it, unless a run in double precision is wanted."""
+        """Enter the grad mode of the call. Autocast stays as in the script, but is off for double precision."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.inference_mode(self.call.inference))
             stack.enter_context(torch.set_grad_enabled(self.call.grad))
@@ -143,7 +143,7 @@ class _AsProgram:
             yield
 
     def surroundings(self) -> contextlib.AbstractContextManager[Any]:
-        """What else surrounds the call surrounds its comparison too."""
+        """Return an empty context: the comparison already runs in the contexts of the call."""
         return contextlib.nullcontext()
 
 
@@ -156,7 +156,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _state(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and buffers of the modules that `function` is, belongs to, or names, by name."""
+    """Yield the parameters and buffers, by name, of the modules that `function` is, belongs to, or refers to."""
     for prefix, module in _modules(function):
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             yield f"{prefix}{name}", tensor
@@ -169,7 +169,7 @@ def _modules(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
         return
     try:
         reached = inspect.getclosurevars(function)
-    except (TypeError, ValueError):  # no Python function, or one whose variables are not set yet
+    except (TypeError, ValueError):  # not a Python function, or some of its variables are not set yet
         return
     for name, value in {**reached.globals, **reached.nonlocals}.items():
         if isinstance(value, torch.nn.Module):
@@ -178,7 +178,7 @@ def _modules(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Leave the random number generators of the script where they are."""
+    """Restore the script's random number generators when the block ends."""
     numpy = sys.modules.get("numpy")
     states = random.getstate(), numpy.random.get_state() if numpy else None
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []

@@ -1,9 +1,9 @@
-"""Measure what compiled calls do: the time of each, whether it compiled, and a digest of what it returned.
+"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result.
 
-One file a process, ``timeline-PID.json``, written when it ends. Only calls from plain Python count: one within another
-belongs to that. Seeds are set first, so that two runs of a script that sets none can be compared.
+Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part of that
+call. Random seeds are set first, so that two runs of a script without seeds can be compared.
 
-Option ``timeline``: the seed, or null for none to be set.
+Option ``timeline``: the seed, or null to set no seed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.protocol.findings import TIMELINE, Digest, TimedCall, Timeline
 
-_MOST_CALLS = 20_000  # that are noted
-_MOST_DIGESTS = 300  # calls whose results are
-_MOST_TENSORS = 32  # of one call
-_SAMPLES = 32  # elements of a tensor
-_LARGEST_SUM = 1 << 24  # elements that are summed
+_MOST_CALLS = 20_000  # calls that are recorded
+_MOST_DIGESTS = 300  # calls with a digest
+_MOST_TENSORS = 32  # tensors in the digest of one call
+_SAMPLES = 32  # elements of a tensor in a digest
+_LARGEST_SUM = 1 << 24  # elements of the largest tensor with a sum
 
 
-class _Calls:
-    """The calls of this process."""
+class _TimedCalls:
+    """The timed calls of this process."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, findings: FindingsDirectory) -> None:
+        self.findings = findings
         self.pid = os.getpid()
         self.started = time.time()
         self.calls: list[TimedCall] = []
@@ -48,13 +48,13 @@ class _Calls:
                 "calls": self.calls,
                 "left_out": self.left_out,
             }
-            self.place.write(TIMELINE, timeline)
+            self.findings.write(TIMELINE, timeline)
 
 
-def install(place: Place) -> None:
-    """Arrange for it; nothing is imported before the script does it."""
-    calls = _Calls(place)
-    seed = place.options["timeline"]
+def install(findings: FindingsDirectory) -> None:
+    """Install the hooks, without importing a module before the script does."""
+    calls = _TimedCalls(findings)
+    seed = findings.options["timeline"]
     if seed is not None:
         when_imported("torch", lambda torch: _seed(torch, seed))
     when_imported("torch._dynamo.callback", lambda module: _count_compiles(module, calls))
@@ -70,7 +70,7 @@ def _seed(torch: Any, seed: int) -> None:
     when_imported("numpy.random", lambda numpy_random: numpy_random.seed(seed))
 
 
-def _count_compiles(module: Any, calls: _Calls) -> None:
+def _count_compiles(module: Any, calls: _TimedCalls) -> None:
     handler = getattr(module, "callback_handler", None)
     if handler is None:
         return
@@ -81,8 +81,8 @@ def _count_compiles(module: Any, calls: _Calls) -> None:
     handler.register_start_callback(begun)
 
 
-def _wrap(eval_frame: Any, calls: _Calls) -> None:
-    """Wrap what torch.compile returns for a function; a module's forward is one too."""
+def _wrap(eval_frame: Any, calls: _TimedCalls) -> None:
+    """Wrap the callables that torch.compile returns for functions and for the forward of modules."""
     context = getattr(eval_frame, "OptimizeContext", None)
     if context is None:
         return
@@ -96,7 +96,7 @@ def _wrap(eval_frame: Any, calls: _Calls) -> None:
     context.__call__ = wrapped_call
 
 
-def _timed(compiled: Any, calls: _Calls) -> Any:
+def _timed(compiled: Any, calls: _TimedCalls) -> Any:
     owner = getattr(getattr(compiled, "_torchdynamo_orig_callable", None), "__self__", None)
     name = type(owner).__qualname__ if owner is not None else getattr(compiled, "__qualname__", "?")
 
@@ -115,7 +115,7 @@ def _timed(compiled: Any, calls: _Calls) -> Any:
         return result
 
     wrapper: Any = timed
-    # Dynamo knows a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile this one.
+    # Dynamo recognises a wrapper by this number (torch/_dynamo/eval_frame.py, innermost_fn), and must not compile it.
     wrapper._torchdynamo_wrapper_id = id(timed)
     skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
     if skip is not None:
@@ -124,7 +124,7 @@ def _timed(compiled: Any, calls: _Calls) -> Any:
 
 
 def _now() -> float:
-    """The time when what was queued on an accelerator is done."""
+    """Return the time after the work queued on an accelerator is done."""
     import torch
 
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -132,7 +132,7 @@ def _now() -> float:
     return time.perf_counter()
 
 
-def _note(calls: _Calls, name: str, seconds: float, compiled: bool, result: Any, inputs: Any) -> None:
+def _note(calls: _TimedCalls, name: str, seconds: float, compiled: bool, result: Any, inputs: Any) -> None:
     if len(calls.calls) >= _MOST_CALLS:
         calls.left_out += 1
         return
@@ -144,19 +144,19 @@ def _note(calls: _Calls, name: str, seconds: float, compiled: bool, result: Any,
 
 
 def _digest(values: Any) -> list[Digest] | None:
-    """Shape, dtype, sum of magnitudes and some elements of the tensors in `values`; None where they cannot be read."""
+    """Return shape, dtype, sum of magnitudes and some elements of each tensor; None where they cannot be read."""
     import torch
 
-    found: list[Digest] = []
+    digests: list[Digest] = []
     try:
         with torch.no_grad():
             for value in _leaves(values):
-                if len(found) == _MOST_TENSORS:
+                if len(digests) == _MOST_TENSORS:
                     break
-                found.append(_of(torch, value))
-    except Exception:  # a fake or deferred tensor, a mode that is on: who compares says how many calls were not
+                digests.append(_of(torch, value))
+    except Exception:  # a fake or deferred tensor, or a mode is on; the report counts such calls
         return None
-    return found
+    return digests
 
 
 def _leaves(value: Any) -> Iterator[Any]:

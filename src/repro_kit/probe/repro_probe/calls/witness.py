@@ -1,7 +1,7 @@
-"""Witness the calls of the functions that the user compiles: what each returns, and the Python state that it leaves.
+"""Record digests of the result of each compiled call, and of the Python state after the call.
 
-Written down are digests, one list a process, when it ends: two runs of a script can be compared by them, as far as
-their calls get the same arguments. Random numbers are seeded for that.
+Each process writes its digests when it ends. With them two runs of a script can be compared, as far as their calls
+have the same arguments. The random number generators are seeded for that.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 
 from repro_probe.protocol.findings import WitnessedCall
 
-_CALLS = 1000  # that are written down
-_ITEMS, _DEPTH = 200, 5  # of a container, of nesting
+_CALLS = 1000  # calls that are recorded
+_ITEMS, _DEPTH = 200, 5  # items of a container, depth of nesting
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _LEFT_OUT = (types.ModuleType, types.BuiltinFunctionType, types.CodeType)
-#: Modules whose classes and functions keep no state of the user's.
+#: Modules whose classes and functions hold no state of the user.
 _FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_module_names", ())}
 
 
 class Witness:
-    """`write` gets the list of calls at the end: [name, arguments before, result, state after] each."""
+    """Passes the list of calls to `write` when the process ends: [name, arguments before, result, state after]."""
 
     def __init__(self, torch: Any, write: Callable[[list[WitnessedCall]], None]) -> None:
         self._torch = torch
@@ -37,7 +37,7 @@ class Witness:
         atexit.register(lambda: write(self._calls))
 
     def __call__(self, original: Any, compiled: Any) -> Any:
-        """`compiled`, made of `original`, with its calls witnessed."""
+        """Return `compiled`, which was made from `original`, with its calls recorded."""
         if isinstance(compiled, self._torch.nn.Module):
             compiled.forward = self._witnessed(original, compiled.forward)
             return compiled
@@ -69,7 +69,7 @@ class Witness:
             self._calls.append([name, before, result, state])
 
     def _state(self, original: Any) -> dict[str, Any]:
-        """What the function can reach besides its arguments: its closure, globals that it names, its object."""
+        """Return digests of what the function can reach: its closure, the globals that it names, and its object."""
         state = {}
         if isinstance(original, self._torch.nn.Module):
             state["self"] = self._digest(original)
@@ -108,8 +108,8 @@ class Witness:
         if isinstance(value, (types.FunctionType, types.MethodType, type)):
             return self._of_definition(value, deeper)
         if isinstance(value, dict):
-            found = {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
-            return {**found, "(order)": list(found)}
+            items = {str(key): deeper(item) for key, item in list(value.items())[:_ITEMS]}
+            return {**items, "(order)": list(items)}
         if isinstance(value, (list, tuple)):
             return [len(value), *(deeper(item) for item in value[:_ITEMS])]
         if isinstance(value, (set, frozenset)):
@@ -117,12 +117,12 @@ class Witness:
         attributes = getattr(value, "__dict__", None)
         if not isinstance(attributes, dict):
             return type(value).__name__
-        hidden = isinstance(value, torch.nn.Module)  # hooks and the like of a module say nothing
+        hidden = isinstance(value, torch.nn.Module)  # empty private attributes of a module, such as hooks, are left out
         kept = {name: item for name, item in attributes.items() if not (hidden and name.startswith("_") and not item)}
         return {name: deeper(item) for name, item in kept.items() if not name.startswith("_torchdynamo")}
 
     def _of_definition(self, value: Any, digest: Callable[[Any], Any]) -> Any:
-        """What the user's functions and classes can reach."""
+        """Return digests of what a function or class of the user can reach."""
         if str(value.__module__).partition(".")[0] in _FOREIGN:
             return type(value).__name__
         if isinstance(value, types.FunctionType):
@@ -133,7 +133,7 @@ class Witness:
 
 
 def _of_tensor(torch: Any, tensor: Any) -> list[Any]:
-    """Form and contents in short: two sums tell most differences."""
+    """Return the dtype, the shape and two sums of a tensor; the sums show most differences."""
     form = [str(tensor.dtype), list(tensor.shape)]
     try:
         with torch.no_grad():
@@ -146,9 +146,9 @@ def _of_tensor(torch: Any, tensor: Any) -> list[Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names of globals that a code object and those within it use."""
-    found = set(code.co_names)
+    """Return the names of globals that a code object and its nested code objects use."""
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+            names |= _names(constant)
+    return names

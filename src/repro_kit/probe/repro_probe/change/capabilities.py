@@ -1,4 +1,4 @@
-"""What this torch lets one switch from outside, found by looking: no version numbers."""
+"""Find the parts of the compiler that this torch can switch off, by inspecting torch instead of its version number."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import importlib
 import typing
 from typing import Any
 
-from repro_probe.common.environment import value_of
-from repro_probe.protocol.queries import Levers, Setting, Subsystem
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.common.torch_environment import value_of
+from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.queries import Capabilities, SettingData, Subsystem
 
-#: Numbers that switch something off: fusion, vectors, threads, inlining.
+#: Values that switch a feature off: fusion, vectors, threads, inlining.
 _NUMBERS = {
     "inductor.max_fusion_size": 1,
     "inductor.cpp.simdlen": 1,
@@ -19,33 +19,36 @@ _NUMBERS = {
     "inductor.realize_reads_threshold": 1,
 }
 
-#: Their settings are tried; `compiler` and `shapes` have none that a user would set to go on working.
+#: Config modules whose settings are tried. No setting of `compiler` and `shapes` would be a useful workaround.
 _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
-def levers() -> Levers:
-    """Subsystems by backend, whether graphs have backends of their own, and settings with their other values."""
+def find_capabilities() -> Capabilities:
+    """Return the subsystems by backend, whether each graph can get its own backend, and settings with other values."""
     return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
 
 
 def _subsystems() -> dict[str, list[Subsystem]]:
-    """{"inductor": [{"name": "lowerings"}, {"name": …, "setting": "inductor.layout_optimization", "value": False}]}."""
+    """Return the subsystems that can be switched off, such as {"inductor": [{"name": "lowerings"}]}."""
     try:
         from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
     except ImportError:
         return {}
     if not hasattr(CompilerBisector, "disable_subsystem"):
         return {}
-    return {backend: [_subsystem(backend, it) for it in known] for backend, known in BACKENDS.items()}
+    return {
+        backend: [_subsystem(backend, subsystem) for subsystem in subsystems]
+        for backend, subsystems in BACKENDS.items()
+    }
 
 
-def _subsystem(backend: str, it: Any) -> Subsystem:
-    field = getattr(it, "config_field", None)
+def _subsystem(backend: str, subsystem: Any) -> Subsystem:
+    field = getattr(subsystem, "config_field", None)
     if field is None:
-        return {"name": it.name}
+        return {"name": subsystem.name}
     # aot_eager_decomp_partition patches functorch's settings (torch/_dynamo/backends/debugging.py).
     module = "inductor" if backend == "inductor" else "functorch"
-    return {"name": it.name, "setting": module + "." + field, "value": it.config_value}
+    return {"name": subsystem.name, "setting": module + "." + field, "value": subsystem.config_value}
 
 
 def _has_graph_overrides() -> bool:
@@ -54,9 +57,9 @@ def _has_graph_overrides() -> bool:
     return hasattr(config, "debug_backend_override")
 
 
-def _settings() -> list[Setting]:
-    """[{"name": "inductor.pattern_matcher", "value": True, "others": [False]}], for booleans and enumerations."""
-    found: list[Setting] = []
+def _settings() -> list[SettingData]:
+    """Return the settings with few values: {"name": "inductor.pattern_matcher", "value": True, "others": [False]}."""
+    settings: list[SettingData] = []
     for short in _FLIPPED:
         module = importlib.import_module(CONFIG_MODULES[short])
         for key, entry in list(getattr(module, "_config", {}).items()):
@@ -68,20 +71,20 @@ def _settings() -> list[Setting]:
                 continue
             name = short + "." + key
             values = [_NUMBERS[name]] if name in _NUMBERS else _values(getattr(entry, "value_type", None), value)
-            others = [it for it in values if it != value]
+            others = [candidate for candidate in values if candidate != value]
             if others:
-                found.append({"name": name, "value": value, "others": others})
-    return found
+                settings.append({"name": name, "value": value, "others": others})
+    return settings
 
 
 def _values(kind: Any, value: Any) -> list[Any]:
-    """All values of a type that has few; none where it has more."""
+    """Return all values of a setting's type; none when there are many."""
     if kind is bool or isinstance(value, bool):
         return [True, False]
     if typing.get_origin(kind) is typing.Literal:
         return list(typing.get_args(kind))
     parts = typing.get_args(kind)
     if parts and type(None) in parts:  # Optional
-        found = [_values(part, None) for part in parts if part is not type(None)]
-        return [None, *found[0]] if len(found) == 1 and found[0] else []
+        part_values = [_values(part, None) for part in parts if part is not type(None)]
+        return [None, *part_values[0]] if len(part_values) == 1 and part_values[0] else []
     return []

@@ -1,8 +1,8 @@
-"""Leave functions of an unmodified script to eager, as ``@torch.compiler.disable`` on their definitions would.
+"""Run functions of an unmodified script in eager, as ``@torch.compiler.disable`` on their definitions would.
 
-The one place that hooks torch's private parts for this: where Dynamo is given a frame (`CatchErrorsWrapper`,
-torch/_dynamo/convert_frame.py), and where it decides whether to inline a call (`InliningInstructionTranslator`,
-torch/_dynamo/symbolic_convert.py).
+This module hooks two private parts of torch: the one where Dynamo gets a frame (`CatchErrorsWrapper`,
+torch/_dynamo/convert_frame.py), and the one where Dynamo decides whether to inline a call
+(`InliningInstructionTranslator`, torch/_dynamo/symbolic_convert.py).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from repro_probe.protocol.orders import FunctionData
 
 
 def is_named(code: CodeType, functions: Sequence[FunctionData]) -> bool:
-    """Whether `functions` (``{"name", "file", "line"}`` of each, as its code object tells them) has this one."""
-    told = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
-    return told in functions
+    """Whether the function of `code` is among `functions`."""
+    description = {"name": code.co_name, "file": code.co_filename, "line": code.co_firstlineno}
+    return description in functions
 
 
 def install(functions: Sequence[FunctionData]) -> None:
-    """Leave `functions` to eager wherever Dynamo meets them."""
+    """Run `functions` in eager wherever Dynamo would compile or inline them."""
 
     def is_wanted(code: CodeType) -> bool:
         return is_named(code, functions)
@@ -33,7 +33,7 @@ def install(functions: Sequence[FunctionData]) -> None:
 
 
 def _skip_frames(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
-    """Neither a wanted frame nor what it calls is compiled."""
+    """Compile neither the frames of wanted functions nor the functions that they call."""
     original = module.CatchErrorsWrapper.__call__
 
     @functools.wraps(original)
@@ -48,7 +48,7 @@ def _skip_frames(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
 
 
 def _refuse_inlining(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
-    """A call of a wanted function breaks the graph; Dynamo asks the function whether it was disabled."""
+    """Make a call of a wanted function break the graph: Dynamo asks the function whether it is disabled."""
     cls = module.InliningInstructionTranslator
     original = cls.check_inlineable
 

@@ -1,4 +1,4 @@
-"""Let eager run some of a script's graphs: torch's own lever where it has one, else a hook at Dynamo's border."""
+"""Run some of a script's graphs in eager, by a setting of torch where there is one, else by a hook in Dynamo."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from repro_probe.common.imports import when_imported
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 
 Fix = Callable[[Any, str, object], None]
 
 
 def install(wanted: str, fix: Fix) -> None:
-    """`wanted`: ``3`` or ``>=3``, by the number of the frame; `fix(module, name, value)` sets a setting for good."""
+    """Run the graphs in `wanted` in eager: ``3`` or ``>=3``, the number of their frame.
+
+    `fix(module, name, value)` makes a setting that the script cannot change.
+    """
 
     def choose(config: Any) -> None:
         if hasattr(config, "debug_backend_override"):
@@ -25,7 +28,7 @@ def install(wanted: str, fix: Fix) -> None:
 
 
 def hook(module: Any, wanted: str) -> None:
-    """Give the wanted graphs of `torch._dynamo.output_graph` to the backend ``eager``."""
+    """Compile the wanted graphs with the backend ``eager``. `module` is `torch._dynamo.output_graph`."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 

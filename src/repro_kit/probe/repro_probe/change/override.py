@@ -1,7 +1,7 @@
-"""Change how an unmodified script compiles: every ``torch.compile`` and ``torch._dynamo.optimize`` is rewritten.
+"""Change how an unmodified script compiles, by wrapping ``torch.compile`` and ``torch._dynamo.optimize``.
 
-The options are those of `Override` (protocol/orders.py). Settings are applied when their config module is imported; the
-script cannot set these anew.
+The options are those of `Override` (protocol/orders.py). A setting is made when its config module is imported, and the
+script cannot change it afterwards.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from repro_probe.change import disable, eager, eager_graphs, subsystem_switches
+from repro_probe.change import compile_nothing, disable, eager_graphs, subsystem_switches
 from repro_probe.common import names
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import APPLIED
-from repro_probe.protocol.graphs import CompileSettings
-from repro_probe.protocol.orders import Options
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.graph_data import CompileSettings
+from repro_probe.protocol.orders import ProbeOptions
 
 Note = Callable[[CompileSettings], None]
 Watch = Callable[[Any, Any], Any]
 
 _inside = threading.local()
 
-#: Modules of torch that hand a call of torch.compile on for the user; any other calls it for itself (torch.cond does).
+#: Modules of torch that pass a user's call on to torch.compile. Other modules of torch call it for themselves.
 _HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a call of `torch.compile` from `frame` is the user's."""
+    """Whether a call of `torch.compile` from `frame` was made by the user."""
     name = frame.f_globals.get("__name__") or ""
     return name in _HANDS_ON or not (name == "torch" or name.startswith("torch."))
 
 
 def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
-    """The arguments of a call of `torch.compile` that decide how, as data."""
+    """Return the arguments of a call of `torch.compile` that decide how a function is compiled, as data."""
     backend = arguments.get("backend") or "inductor"
     return {
         "mode": arguments.get("mode"),
@@ -50,20 +50,20 @@ def compile_settings(arguments: dict[str, Any]) -> CompileSettings:
     }
 
 
-def install(place: Place, note: Note, watch: Watch) -> None:
-    """Arrange for the overrides; nothing is imported before the script does it.
+def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
+    """Install the overrides, without importing a module before the script does.
 
-    `note` gets the settings that the script itself asks for, once a call of `torch.compile`; `watch(compiled,
-    original)` returns what the script gets for `compiled`.
+    `note` gets the script's own settings at each call of `torch.compile`. `watch(compiled, original)` returns the
+    callable that the script gets in place of `compiled`.
     """
-    options = place.options
+    options = findings.options
     when_imported("torch", lambda torch: _wrap_compile(torch, options, note, watch))
     if "grad" in options:
         when_imported("torch", lambda torch: torch.set_grad_enabled(options["grad"]))
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        eager.install(place, _fix)
+        compile_nothing.install(findings, _fix)
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
@@ -79,21 +79,21 @@ def install(place: Place, note: Note, watch: Watch) -> None:
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
     if "switch" in options:
-        path = place.path(APPLIED, "jsonl")
+        path = findings.path(APPLIED, "jsonl")
         when_imported(
             "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
         )
 
 
 def _fix(module: Any, name: str, value: object) -> None:
-    """Set it for good: what the script assigns later does not count, and other threads see it too."""
+    """Make the setting `name` for all threads, so that later assignments in the script have no effect."""
     *path, last = name.split(".")
     holder = module
     for part in path:
         holder = getattr(holder, part)
     setattr(holder, last, value)
     entry: Any = getattr(module, "_config", {}).get(name)
-    if hasattr(entry, "env_value_force"):  # what a variable of the user's environment may do in torch itself
+    if hasattr(entry, "env_value_force"):  # torch does the same for a setting that an environment variable forces
         entry.env_value_force = value
 
 
@@ -114,7 +114,7 @@ def _function(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _wrap_compile(torch: Any, options: Options, note: Note, watch: Watch) -> None:
+def _wrap_compile(torch: Any, options: ProbeOptions, note: Note, watch: Watch) -> None:
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -140,7 +140,7 @@ def _wrap_compile(torch: Any, options: Options, note: Note, watch: Watch) -> Non
     torch.compile = compile
 
 
-def _compile_arguments(arguments: dict[str, Any], options: Options) -> dict[str, Any]:
+def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict[str, Any]:
     changed = dict(arguments)
     before = changed.get("backend") or "inductor"
     for name in ("backend", "dynamic", "fullgraph"):
@@ -156,7 +156,7 @@ def _compile_arguments(arguments: dict[str, Any], options: Options) -> dict[str,
     return changed
 
 
-def _wrap_optimize(dynamo: Any, options: Options) -> None:
+def _wrap_optimize(dynamo: Any, options: ProbeOptions) -> None:
     optimize = dynamo.optimize
     if not {"backend", "dynamic"} & set(options):
         return

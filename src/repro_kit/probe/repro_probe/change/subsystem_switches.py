@@ -1,7 +1,8 @@
-"""Applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py): note them, switch some off.
+"""Record the applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py), or switch some off.
 
-A switch is ``{}``, which only notes, or has ``backend`` and ``subsystem`` and one of ``last`` (applications after this
-number are off; what TORCH_BISECT_MAX does), ``without`` and ``only`` (lists of numbers). They count from 0.
+A switch is ``{}``, which only records, or has ``backend``, ``subsystem`` and one of ``last``, ``without`` and ``only``.
+With ``last``, applications after this number are off, as with TORCH_BISECT_MAX. ``without`` and ``only`` are lists of
+numbers. Applications count from 0.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from repro_probe.protocol.queries import Application
 
 
 def install(switch: Switch, path: str) -> None:
-    """From here on CompilerBisector answers as `switch` says; each application is written to the file `path`."""
+    """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`."""
     from torch._inductor import compiler_bisector
 
     bisector = compiler_bisector.CompilerBisector
-    bisector.bisection_enabled = True  # keeps the graph cache out of it, as torch's own bisection does
+    bisector.bisection_enabled = True  # makes torch bypass the graph cache, as its own bisection does
     wanted = (switch.get("backend"), switch.get("subsystem"))
     numbers: collections.Counter[tuple[str, str]] = collections.Counter()
-    file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open until the process ends
 
     def disable_subsystem(backend: str, subsystem: str, debug_info: Any = None) -> bool:
         if wanted not in ((None, None), (backend, subsystem)):
             return False
         number = numbers[backend, subsystem]
         numbers[backend, subsystem] += 1
-        # Flushed at once: the process may crash in the next step.
+        # The line is flushed now, since the process may crash in the next step.
         file.write(json.dumps([backend, subsystem, *_described(debug_info)]) + "\n")
         file.flush()
         return _is_off(switch, number)
@@ -40,7 +41,7 @@ def install(switch: Switch, path: str) -> None:
 
 
 def read(directory: str) -> list[Application] | None:
-    """The applications that were noted in `directory`."""
+    """Return the applications that were recorded in `directory`."""
     try:
         with open(os.path.join(directory, APPLIED), encoding="utf-8") as file:
             return [json.loads(line) for line in file if line.endswith("\n")]
@@ -57,7 +58,7 @@ def _is_off(switch: Switch, number: int) -> bool:
 
 
 def _described(debug_info: Any) -> tuple[str, str]:
-    """(name, user's line) of an application: a node's operator or an operator, else what torch says of it."""
+    """Return (name, user's line) of an application. The name is an operator where there is one, else torch's text."""
     if debug_info is None:
         return "", ""
     for cell in debug_info.__closure__ or ():
@@ -73,7 +74,7 @@ def _described(debug_info: Any) -> tuple[str, str]:
 
 
 def _last_line(stack: str | None) -> str:
-    """``model.py:12: y = x.relu()`` of the innermost frame in `stack`, the text that FX keeps with a node."""
+    """Return the innermost frame of `stack`, FX's text for a node, as ``model.py:12: y = x.relu()``."""
     lines = [line.strip() for line in (stack or "").splitlines() if line.strip()]
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].startswith("File "):

@@ -1,1 +1,1 @@
-"""What every room of the probe uses."""
+"""Modules that all other packages of the probe use."""

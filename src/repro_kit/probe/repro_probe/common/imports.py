@@ -1,4 +1,4 @@
-"""Run a callback right after a module was imported, without importing it."""
+"""Run a callback as soon as the program has imported a module, without importing the module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Callback = Callable[[Any], object]
 
 
 class _Loader(importlib.abc.Loader):
-    """Delegates to the real loader, then calls back."""
+    """Delegates to the real loader, and runs the callbacks after it."""
 
     def __init__(self, loader: Any, callbacks: list[Callback]) -> None:
         self._loader = loader
@@ -22,7 +22,7 @@ class _Loader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module must look as if it had been loaded without us.
+        # The module must look as if this loader had not been there.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
@@ -63,7 +63,7 @@ _finder = _Finder()
 
 
 def when_imported(name: str, callback: Callback) -> None:
-    """Call `callback(module)` once, after module `name` has been executed; at once if it already was."""
+    """Call `callback(module)` once, after module `name` has been imported; now if it is imported already."""
     if name in sys.modules:
         callback(sys.modules[name])
         return

@@ -1,4 +1,4 @@
-"""Names that torch knows: backends and settings. ``python -m repro_probe.common.names JSON`` prints the others."""
+"""Look up names of backends and settings: ``python -m repro_probe.common.names JSON`` prints the unknown names."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import os
 import sys
 from typing import Any
 
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.programs import NamesData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 
 def backend(name: str) -> Any:
-    """What `torch.compile` is to be given for `name`.
+    """Return the backend to pass to `torch.compile` for `name`.
 
-    ``MODULE:FUNCTION`` is imported; a name that is not registered may be a function of the user's script.
+    ``MODULE:FUNCTION`` is imported. A name that is not registered may be a function of the user's script.
     """
     module, colon, attribute = name.partition(":")
     if colon:
         return getattr(importlib.import_module(module), attribute)
-    found = getattr(sys.modules.get("__main__"), name, None)
-    return found if callable(found) and not is_registered(name) else name
+    function = getattr(sys.modules.get("__main__"), name, None)
+    return function if callable(function) and not is_registered(name) else name
 
 
 def is_registered(name: str) -> bool:
@@ -37,8 +37,8 @@ def is_setting(name: str) -> bool:
         module = importlib.import_module(CONFIG_MODULES[short])
     except ImportError:
         return False
-    known = getattr(module, "_config", None)
-    return rest in known if known is not None else hasattr(module, rest)
+    entries = getattr(module, "_config", None)
+    return rest in entries if entries is not None else hasattr(module, rest)
 
 
 def _is_backend(name: str) -> bool:
@@ -51,7 +51,7 @@ def _is_backend(name: str) -> bool:
 
 
 def main() -> None:
-    """Print {"backends": […], "settings": […]}, each what is not known of what was asked for."""
+    """Print the unknown names as {"backends": […], "settings": […]}."""
     asked: NamesData = json.loads(sys.argv[1])
     unknown: NamesData = {
         "backends": [name for name in asked["backends"] if not _is_backend(name)],

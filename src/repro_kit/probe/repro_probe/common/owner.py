@@ -1,7 +1,7 @@
-"""Whose a case is: a mark that only this user on this machine can have made. Standard library only.
+"""Mark a case as made by this user on this machine. Standard library only.
 
-The key lies in the user's state directory, where nobody else can read it. The mark is of this very directory: a copy,
-or what was unpacked from an archive, is another one.
+The mark is made with a key in the user's state directory, which nobody else can read. The mark holds for one directory
+only: a copy of the case, or a case unpacked from an archive, has no valid mark.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _LENGTH = 32
 
 
 def mark_of(directory: str, text: str) -> str:
-    """The mark of the directory that `text` describes; "" where no key can be kept."""
+    """Return the mark of the directory that `text` describes; "" where no key can be stored."""
     key = _key()
     if not key:
         return ""
-    told = f"{os.stat(directory).st_ino}\n{text}"
-    return hmac.new(key, told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    content = f"{os.stat(directory).st_ino}\n{text}"
+    return hmac.new(key, content.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def _key() -> bytes:
@@ -38,7 +38,7 @@ def _key() -> bytes:
 
 
 def _make(path: str) -> None:
-    """A new key, whole or not at all; that of another process stays."""
+    """Write a new key atomically. A key that another process has written stays."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -52,10 +52,10 @@ def _make(path: str) -> None:
 
 
 def _read(path: str) -> bytes:
-    """The key; none where others could have read or written it."""
+    """Return the key; nothing where other users could have read or written it."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
-        known = os.fstat(file.fileno())
-        theirs = hasattr(os, "geteuid") and (known.st_uid != os.geteuid() or known.st_mode & 0o077)
-        key = b"" if theirs or not stat.S_ISREG(known.st_mode) else file.read(_LENGTH + 1)
+        status = os.fstat(file.fileno())
+        others_have_access = hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & 0o077)
+        key = b"" if others_have_access or not stat.S_ISREG(status.st_mode) else file.read(_LENGTH + 1)
     return key if len(key) == _LENGTH else b""

@@ -1,1 +1,1 @@
-"""Where the probe enters a process of the user's: boot and watch."""
+"""Start the probe in a process of the user: by orders (boot), or from the user's program (watch)."""

@@ -1,7 +1,7 @@
-"""Start the probe in a process of the user's run: the mode comes from its orders, the findings go to a directory.
+"""Start the probe in a process of the user's run. Its orders name the mode, and the directory for the findings.
 
-Every record is a file of its own, named after the process, and written at once: a process that is killed leaves what
-it had found.
+Every finding is a file of its own, is named after the process, and is written at once. So a process that is killed
+leaves its findings up to then.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.common.stacks import dump_at
 from repro_probe.protocol.findings import (
     EVENTS,
@@ -34,121 +34,121 @@ from repro_probe.protocol.findings import (
     Hello,
     Raised,
 )
-from repro_probe.protocol.graphs import CompileSettings, Event
+from repro_probe.protocol.graph_data import CompileSettings, GraphEvent
 from repro_probe.protocol.orders import Measure, Orders, RunMode
 
-#: Processes that are tools of the compiler (Inductor's compile workers) are not the user's.
+#: Command lines with these words are tools, such as Inductor's compile workers, and not the user's processes.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
 
 _files: list[IO[str]] = []  # kept open for faulthandler
 
 
 def start(orders: Orders) -> None:
-    """Install what the orders ask for. A failure of the probe is noted and never stops the user's run."""
+    """Install what the orders ask for. A failure of the probe is recorded, and never stops the user's run."""
     if is_worker():
         return
-    place = Place(orders["directory"], orders["options"])
+    findings = FindingsDirectory(orders["directory"], orders["options"])
     try:
-        os.makedirs(place.directory, exist_ok=True)
-        when_imported("torch", lambda torch: _guarded(place, _torch_seen, place, torch))
-        _install_mode(orders["mode"], place)
+        os.makedirs(findings.directory, exist_ok=True)
+        when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
+        _install_mode(orders["mode"], findings)
     except Exception:
-        _complain(place)
+        _complain(findings)
 
 
 def is_worker() -> bool:
-    """Whether this process is a tool of the compiler, and not the user's."""
+    """Whether this process is a tool, such as a compile worker, and not the user's."""
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
-def _guarded(place: Place, function: Callable[..., Any], *arguments: Any) -> None:
+def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *arguments: Any) -> None:
     try:
         function(*arguments)
     except Exception:
-        _complain(place)
+        _complain(findings)
 
 
-def _complain(place: Place) -> None:
-    with open(place.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
+def _complain(findings: FindingsDirectory) -> None:
+    with open(findings.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
         traceback.print_exc(file=file)
 
 
-def _install_mode(mode: RunMode, place: Place) -> None:
+def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
     if mode == "capture":
-        from repro_probe.record import capture
+        from repro_probe.record import graph_recorder
 
-        capture.install(place)
+        graph_recorder.install(findings)
     elif mode == "override":
         from repro_probe.change import override
 
-        override.install(place, lambda settings: _note_settings(place, settings), _watch_calls(place))
-        if place.options.get("record"):
-            from repro_probe.record import capture
+        override.install(findings, lambda settings: _note_settings(findings, settings), _watch_calls(findings))
+        if findings.options.get("record"):
+            from repro_probe.record import graph_recorder
 
-            capture.record_graphs(place)
-        if "timeline" in place.options:
+            graph_recorder.record_graphs(findings)
+        if "timeline" in findings.options:
             from repro_probe.calls import timeline
 
-            timeline.install(place)
+            timeline.install(findings)
 
 
-def _note_settings(place: Place, settings: CompileSettings) -> None:
-    """Append to the events of this process, as the recording of graphs does."""
-    event: Event = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
-    place.append(EVENTS, json.dumps(event, default=repr))
+def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:
+    """Append a call of `torch.compile` to the events of this process."""
+    event: GraphEvent = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
+    findings.append(EVENTS, json.dumps(event, default=repr))
 
 
-def _watch_calls(place: Place) -> Callable[[Any, Any], Any]:
-    """What the script gets for something compiled: itself, or what is measured or witnessed when it is called."""
-    if place.options.get("measure"):
-        return _measured(place, place.options["measure"])
-    if place.options.get("witness"):
+def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
+    """Return a function that wraps a compiled callable so that its calls are measured or recorded, if ordered."""
+    if findings.options.get("measure"):
+        return _measured(findings, findings.options["measure"])
+    if findings.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
         made: list[Witness] = []
-        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: place.write(WITNESS, calls))))
+        when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: findings.write(WITNESS, calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
 
 
-def _measured(place: Place, what: Sequence[Measure]) -> Callable[[Any, Any], Any]:
-    """Gives the script what it compiled, its calls observed for what is to be measured."""
+def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Callable[[Any, Any], Any]:
+    """Return a function that wraps a compiled callable so that observers take `measures` of its calls."""
     from repro_probe.calls import call_timing, calls
 
-    watching: list[calls.Calls] = []
+    watching: list[calls.WatchedCalls] = []
 
     def watch(compiled: Any, original: Any) -> Any:
         if not watching:
             observers: list[calls.Observer] = []
-            if {"time", "memory"} & set(what):
-                observers.append((call_timing.observer(what), None))
-            if "accuracy" in what:
-                from repro_probe.calls import compare_calls  # which needs torch, and it is there by now
+            if {"time", "memory"} & set(measures):
+                observers.append((call_timing.observer(measures), None))
+            if "accuracy" in measures:
+                from repro_probe.calls import compare_calls  # imports torch, which is imported by now
 
                 observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
-            watching.append(calls.Calls(place, observers))
+            watching.append(calls.WatchedCalls(findings, observers))
         return watching[0].watch(compiled, original)
 
     return watch
 
 
-def _torch_seen(place: Place, torch: Any) -> None:
-    """First sign of torch in this process: say hello, and from here on watch how it ends."""
-    say_hello(place, torch)
-    _watch_exceptions(place)
-    _watch_signals(place)
-    atexit.register(_guarded, place, say_goodbye, place)
+def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
+    """Record this process when it imports torch, and watch how it ends."""
+    say_hello(findings, torch)
+    _watch_exceptions(findings)
+    _watch_signals(findings)
+    atexit.register(_guarded, findings, say_goodbye, findings)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: _guarded(place, _after_fork, place, torch))
+        os.register_at_fork(after_in_child=lambda: _guarded(findings, _after_fork, findings, torch))
 
 
-def _after_fork(place: Place, torch: Any) -> None:
-    say_hello(place, torch)
-    _watch_signals(place)
+def _after_fork(findings: FindingsDirectory, torch: Any) -> None:
+    say_hello(findings, torch)
+    _watch_signals(findings)
 
 
-def say_hello(place: Place, torch: Any) -> None:
-    """Write down which process this is."""
+def say_hello(findings: FindingsDirectory, torch: Any) -> None:
+    """Write the finding that describes this process."""
     hello: Hello = {
         "pid": os.getpid(),
         "parent": os.getppid(),
@@ -159,51 +159,51 @@ def say_hello(place: Place, torch: Any) -> None:
         "time": time.time(),
         "rank": os.environ.get("RANK"),
     }
-    place.write(HELLO, hello)
+    findings.write(HELLO, hello)
 
 
 def argv() -> list[str]:
-    """The whole command line, with the interpreter where that is known (Python 3.10)."""
+    """Return the whole command line, with the interpreter's options on Python 3.10 and newer."""
     return getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
 
 
-def say_goodbye(place: Place) -> None:
-    """Write down what is known in the end: the user's own modules, and the settings of the process."""
+def say_goodbye(findings: FindingsDirectory) -> None:
+    """Write the finding at the process's end: the user's modules, the peak memory and the settings."""
     from repro_probe.calls import call_timing
-    from repro_probe.common import environment
+    from repro_probe.common import torch_environment
 
     goodbye: Goodbye = {
         "pid": os.getpid(),
         "modules": _own_modules(),
         "peak_memory": call_timing.peak(),
-        **environment.settings(),
+        **torch_environment.settings(),
     }
-    place.write(GOODBYE, goodbye)
+    findings.write(GOODBYE, goodbye)
 
 
 def _own_modules() -> dict[str, str]:
-    """Files of the modules that were imported from outside of any installation: the user's own."""
+    """Return the files of the user's own modules: those that are not part of an installation."""
     package = os.path.dirname(os.path.dirname(__file__))
     installed = (sys.prefix, sys.base_prefix, package, os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
-    found = {}
+    files = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        # torch.ops and torch.classes are modules whose file is no path.
+        # The `__file__` of torch.ops and torch.classes is not a path.
         if not (isinstance(file, str) and file.endswith(".py") and os.path.isabs(file)) or file.startswith(prefixes):
             continue
         if not any(mark in file for mark in ("site-packages", "dist-packages", "torchinductor_")):
-            found[name] = file
-    found.pop("sitecustomize", None)
+            files[name] = file
+    files.pop("sitecustomize", None)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main and os.path.exists(main) and "site-packages" not in main:
-        found["__main__"] = os.path.abspath(main)
-    return found
+        files["__main__"] = os.path.abspath(main)
+    return files
 
 
-def note_exception(place: Place, name: str, error: BaseException) -> None:
-    """Write the chain of `error` down, the tolerance of the check that raised it, and what it is about."""
-    from repro_probe.common.describe import describe_exception
+def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
+    """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
+    from repro_probe.common.describe_exception import describe_exception
     from repro_probe.judge.stated import tolerance
     from repro_probe.record import nature
 
@@ -213,34 +213,34 @@ def note_exception(place: Place, name: str, error: BaseException) -> None:
         "tolerance": tolerance(error),
         **nature.of(error),
     }
-    place.write(name, raised)
+    findings.write(name, raised)
 
 
-def _watch_exceptions(place: Place) -> None:
-    """Keep an uncaught exception as data, then let the user's hook have it."""
+def _watch_exceptions(findings: FindingsDirectory) -> None:
+    """Write an uncaught exception as a finding, then call the user's hook."""
     before = sys.excepthook
     before_thread = threading.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not issubclass(kind, KeyboardInterrupt):
-            _guarded(place, note_exception, place, EXCEPTION, error)
+            _guarded(findings, note_exception, findings, EXCEPTION, error)
         before(kind, error, trace)
 
     def thread_hook(arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:
-            _guarded(place, note_exception, place, THREAD_EXCEPTION, arguments.exc_value)
+            _guarded(findings, note_exception, findings, THREAD_EXCEPTION, arguments.exc_value)
         before_thread(arguments)
 
     sys.excepthook = hook
     threading.excepthook = thread_hook
 
 
-def _watch_signals(place: Place) -> None:
-    """Python stacks of a crash, and those of a hang shortly before the run's deadline, go to a file."""
-    file = open(place.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
+def _watch_signals(findings: FindingsDirectory) -> None:
+    """Write Python's stack to a file at a crash, and shortly before the deadline of a run that hangs."""
+    file = open(findings.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
     _files.append(file)
     if not faulthandler.is_enabled():
         faulthandler.enable(file)
-    deadline = place.options.get("deadline")
+    deadline = findings.options.get("deadline")
     if deadline is not None:
         dump_at(deadline, file)

@@ -1,8 +1,8 @@
-"""Leave a case where torch.compile fails, from inside the program that it fails in.
+"""Write a case when torch.compile fails, from inside the failing program.
 
-While it watches, what capture records of each graph (metadata, no values) and torch's structured trace are kept in
-memory; a failure writes them down, with the exception and the environment, as a case that `repro-kit collect` goes on
-from. Standard library and torch only, and torch is never imported for it.
+While a program is watched, the metadata of each graph and torch's structured trace are kept in memory. At a failure
+they are written with the exception and the environment as a case, from which `repro-kit collect` continues. The module
+needs only the standard library and torch, and never imports torch by itself.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from repro_probe.common import orders, owner
+from repro_probe.common import owner, read_orders
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.entry import boot
 from repro_probe.protocol.findings import EXCEPTION
-from repro_probe.protocol.graphs import EventName
-from repro_probe.protocol.watched import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
-from repro_probe.record import capture
+from repro_probe.protocol.graph_data import EventName
+from repro_probe.protocol.watched_data import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
+from repro_probe.record import graph_recorder
 from repro_probe.record.memory import Memory, TraceMemory
 
 _SUFFIX = ".repro"
-_NO_VALUES = -1  # a limit that no tensor keeps
+_NO_VALUES = -1  # a size limit that excludes every tensor
 
-#: Where an exception is raised that torch.compile is to blame for.
+#: An exception that is raised in these directories is due to torch.compile.
 _COMPILERS = tuple(
     os.path.join("torch", name, "") for name in ("_dynamo", "_inductor", "_functorch", "_higher_order_ops")
 )
 _CHECKS = (os.path.join("torch", "testing", ""), os.path.join("numpy", "testing", ""))
 _GENERATED = ("torchinductor", "<eval_with_key>")
 
-#: Variables that may bear on compilation; the bundle has a list of its own, which is shorter.
+#: Prefixes of variables that may affect compilation. The bundle has a shorter list of its own.
 _VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA", "CUBLAS", "NVIDIA", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "ATEN_")
 
 
 class watch(contextlib.ContextDecorator):
-    """Leave a case at `path` when a failure of torch.compile leaves the block, or the decorated function.
+    """Write a case to `path` when a failure of torch.compile leaves the block or the decorated function.
 
-    The exception goes on as it is. `saved` is where the case went, None while there is none; what is at `path` already
-    stays, and a number is added. Without `path`, it is named after the script.
+    The exception is raised as usual. `saved` is the path of the case, or None while there is none. When `path` exists,
+    a number is added to the name. Without `path`, the case is named after the script.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -56,7 +56,7 @@ class watch(contextlib.ContextDecorator):
         self.saved: str | None = None
 
     def __call__(self, function: Any) -> Any:
-        """`function`, watched. Raises TypeError for what has not run yet when its call returns."""
+        """Return `function` watched. Raises TypeError for coroutines and generators, which run after their call."""
         kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
         if any(is_one(function) for is_one in kinds):
             raise TypeError(
@@ -87,16 +87,16 @@ def save_repro(
     kwargs: Mapping[str, Any] | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> str | None:
-    """Call ``fn(*args, **kwargs)`` compiled once more, and leave a case at `path` of how that fails.
+    """Call ``fn(*args, **kwargs)`` compiled, and write a case to `path` when the call fails.
 
-    `fn` is a function or module, compiled already or not. Returns where the case is; None when it does not fail (any
-    more), or not in the compiler.
+    `fn` is a function or module, compiled already or not. Returns the path of the case, or None when the call does not
+    fail, or does not fail in the compiler.
     """
     import torch
 
     compiled = fn if _is_compiled(fn) else torch.compile(fn)
     for again in (False, True):
-        if again:  # a graph that was compiled before has not been seen
+        if again:  # a graph that was compiled earlier was not recorded
             torch._dynamo.reset()
         watching = watch(path)
         with contextlib.suppress(Exception), watching:
@@ -118,13 +118,13 @@ _OFF, _ON = ("", "0", "no", "false", "off"), ("1", "yes", "true", "on")  # value
 
 
 def start(value: str) -> None:
-    """Watch the whole process: `value` is the path of the case, or ``1`` for one named after the script."""
+    """Watch the whole process. `value` is the path of the case, or ``1`` for a case named after the script."""
     word = value.strip().lower()
     if word in _OFF or boot.is_worker():
         return
     if word not in _ON and os.sep not in value and not value.endswith(_SUFFIX):
         _say(f"REPRO_KIT={value!r} is not 1 (on), 0 (off) or the path of a case (NAME{_SUFFIX}); nothing is watched.")
-        os.environ["REPRO_KIT"] = "0"  # processes that this one starts need not say it again
+        os.environ["REPRO_KIT"] = "0"  # so that child processes do not repeat the message
         return
     path = None if word in _ON else value  # the script's name is not known yet
     _watching.enter()
@@ -147,8 +147,8 @@ def _default_path() -> str:
     return os.path.splitext(os.path.basename(main))[0] + _SUFFIX
 
 
-class _Recorder(capture.Recorder):
-    """Records while it is on; a graph that was compiled while it was off stays as it is."""
+class _SwitchedRecorder(graph_recorder.GraphRecorder):
+    """Records while `on` is true. A graph that was compiled at other times is not wrapped."""
 
     on = False
 
@@ -172,26 +172,26 @@ class _Recorder(capture.Recorder):
 
 
 class _Watching:
-    """What all watched blocks of this process share."""
+    """The state that all watched blocks of this process share."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.depth = 0
         self.seen = 0  # graphs that were compiled in the last block
         self.memory, self.trace = Memory(), TraceMemory()
-        self.recorder: _Recorder | None = None
+        self.recorder: _SwitchedRecorder | None = None
 
     def enter(self) -> None:
-        """One more block."""
-        if orders.read() is not None:  # repro-kit runs this program, and records it by itself
+        """Enter a watched block."""
+        if read_orders.read() is not None:  # repro-kit runs this program, and records it already
             return
         with self.lock:
             self.depth += 1
             if self.depth > 1:
                 return
             if self.recorder is None:
-                recorder = self.recorder = _Recorder(self.memory, _NO_VALUES)
-                when_imported("torch._dynamo.output_graph", lambda module: capture.hook(module, recorder))
+                recorder = self.recorder = _SwitchedRecorder(self.memory, _NO_VALUES)
+                when_imported("torch._dynamo.output_graph", lambda module: graph_recorder.hook(module, recorder))
             self.recorder.on = True
             self.seen = -self.memory.graphs
             when_imported("torch._logging._internal", self._trace_into_memory)
@@ -201,7 +201,7 @@ class _Watching:
             self.trace.start(module)
 
     def leave(self) -> None:
-        """One block less. What was kept stays: what was compiled in this block may fail in the next."""
+        """Leave a watched block. The records stay, since a graph of this block may fail in the next block."""
         with self.lock:
             self.depth -= bool(self.depth)
             if self.depth or self.recorder is None:
@@ -211,21 +211,21 @@ class _Watching:
             self.trace.stop()
 
     def save(self, path: str, error: BaseException) -> str | None:
-        """Write the case when `error` concerns the compiler; where it is. Nothing that goes wrong here is raised."""
+        """Write a case when `error` concerns the compiler, and return its path. No exception is raised from here."""
         if not self.depth or "torch" not in sys.modules or not isinstance(error, Exception):
             return None
         with self.lock:
-            known = getattr(error, "_repro_kit_case", None)
-            if known is not None or not self._concerns_compiler(error):
-                return known
+            saved = getattr(error, "_repro_kit_case", None)
+            if saved is not None or not self._concerns_compiler(error):
+                return saved
             try:
-                place = _write(path, error, self.memory, self.trace)
-                _mark(error, "_repro_kit_case", place)
+                case = _write(path, error, self.memory, self.trace)
+                _mark(error, "_repro_kit_case", case)
             except Exception as problem:
-                _say(f"this failure could not be kept at {path}: {type(problem).__name__}: {problem}")
+                _say(f"this failure could not be saved at {path}: {type(problem).__name__}: {problem}")
                 return None
-        _say(f"this failure of torch.compile is kept in {place}; go on with: repro-kit collect {place}")
-        return place
+        _say(f"this failure of torch.compile is saved in {case}; continue with: repro-kit collect {case}")
+        return case
 
     def _concerns_compiler(self, error: BaseException | None) -> bool:
         while error is not None:
@@ -262,11 +262,11 @@ def _is_users(file: str) -> bool:
 
 
 def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) -> str:
-    """The case, whole or not at all."""
+    """Write the case atomically, and return its path."""
     torch = sys.modules["torch"]
-    place = os.path.abspath(_free(path))
-    aside = f"{place}.part{os.getpid()}"
-    recorded = Place(os.path.join(aside, WATCHED_DIRECTORY), {})
+    case = os.path.abspath(_free(path))
+    aside = f"{case}.part{os.getpid()}"
+    recorded = FindingsDirectory(os.path.join(aside, WATCHED_DIRECTORY), {})
     try:
         os.makedirs(os.path.join(recorded.directory, "trace"))
         os.chmod(aside, 0o700)
@@ -279,11 +279,11 @@ def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) 
         for name, text in ((WATCHED_FILE, about), (OWNER_FILE, owner.mark_of(aside, about))):
             with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        os.replace(aside, place)
+        os.replace(aside, case)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return os.path.relpath(place) if place.startswith(os.getcwd() + os.sep) else place
+    return os.path.relpath(case) if case.startswith(os.getcwd() + os.sep) else case
 
 
 def _about(torch: Any, memory: Memory) -> WatchedData:
@@ -301,7 +301,7 @@ def _about(torch: Any, memory: Memory) -> WatchedData:
 
 
 def _free(path: str) -> str:
-    """`path`, with a number where something is there."""
+    """Return `path`, with a number added when `path` exists."""
     stem, ending = os.path.splitext(path)
     rank = os.environ.get("RANK", "0")
     stem += "-rank" + rank if rank != "0" else ""

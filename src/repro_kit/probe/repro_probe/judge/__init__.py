@@ -1,1 +1,1 @@
-"""Is a result wrong? Comparison with eager, and a second look at what differs."""
+"""Decide whether a compiled result is wrong: compare it with eager, and judge each difference again."""

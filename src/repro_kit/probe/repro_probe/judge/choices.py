@@ -1,6 +1,6 @@
-"""Indices as choices: where an output's indices come from, and whether others would be as good.
+"""Follow an output's indices to the values that they select, and decide whether other indices are as good.
 
-Among equal values any index will do, so that indices are judged by the values that they select and by their range.
+Any index of equal values is right. Therefore indices are judged by the values that they select, and by their range.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from repro_probe.judge.tolerance import Tolerance
+from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Runnable
+from repro_probe.run.outputs import RunnableCalls
 
-#: Operators that choose among values; of the first only the extreme value matters.
+#: Operators that choose the largest (1) or smallest (-1) value; a cumulative operator (0) chooses several.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
-_PERMUTING = {"sort", "argsort", "topk"}  # no index may come twice
+_PERMUTING = {"sort", "argsort", "topk"}  # no index may occur twice
 _POOLS = {
     **dict.fromkeys(("max_pool2d_with_indices", "adaptive_max_pool2d", "fractional_max_pool2d"), 2),
     **dict.fromkeys(("max_pool3d_with_indices", "adaptive_max_pool3d", "fractional_max_pool3d"), 3),
 }
 CHOOSERS = {*_EXTREME, *_PERMUTING, *_POOLS, "median", "nanmedian", "mode", "kthvalue"}
-#: Operators that only bring elements into another order or type, besides views.
+#: Operators, besides views, that only change the order or the type of elements.
 _MOVING = {"clone", "_to_copy", "flip", "roll", "index_select", "repeat", "cat", "stack", "_unsafe_view"}
 
 
@@ -33,8 +33,8 @@ def is_index(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
 
 
-class _Source:
-    """One operator's choice: `values` as rows to choose from, and the row that each index belongs to."""
+class _ChoiceSource:
+    """The values that one operator chose from, as rows, and the row that each index belongs to."""
 
     def __init__(self, name: str, values: torch.Tensor, index: torch.Tensor, dim: int | None) -> None:
         self.permuting = name in _PERMUTING
@@ -57,29 +57,29 @@ class _Source:
 
 
 class Choice:
-    """Where the elements of an output were chosen: a position for each, counted over all `sources`."""
+    """The origin of an output's indices: for each element a position, counted over all `sources`."""
 
-    def __init__(self, sources: list[tuple[int, _Source]], positions: torch.Tensor) -> None:
+    def __init__(self, sources: list[tuple[int, _ChoiceSource]], positions: torch.Tensor) -> None:
         self.sources = sources  # [(first position, source)]
         self.positions = positions.cpu()
 
     def wrong(self, eager: torch.Tensor, compiled: torch.Tensor, tolerance: Tolerance) -> tuple[torch.Tensor, str]:
-        """(mask of the elements of `compiled` that are no good choice, a word on the first of them).
+        """Return a mask of the elements of `compiled` that are wrong choices, and the reason for the first of them.
 
-        `eager` and `compiled` in double precision; `tolerance`: the judge's.
+        `eager` and `compiled` are in double precision.
         """
         wrong, why = torch.zeros(eager.shape, dtype=torch.bool), ""
         for start, source in self.sources:
             here = (self.positions >= start) & (self.positions < start + source.rows.numel())
             if here.any():
-                bad, told = self._wrong(source, start, eager, compiled, here, tolerance)
+                bad, reason = self._wrong(source, start, eager, compiled, here, tolerance)
                 wrong[here] = bad
-                why = why or told
+                why = why or reason
         return wrong, why
 
     def _wrong(
         self,
-        source: _Source,
+        source: _ChoiceSource,
         start: int,
         eager: torch.Tensor,
         compiled: torch.Tensor,
@@ -87,14 +87,14 @@ class Choice:
         tolerance: Tolerance,
     ) -> tuple[torch.Tensor, str]:
         rows = source.rows[self.positions[here] - start]
-        mine, others = eager[here], compiled[here]
+        expected, others = eager[here], compiled[here]
         size = source.values.shape[-1]
         outside = ~((others >= 0) & (others < size) & (others == others.floor()))
         if outside.any():
             return outside, f"index {others[outside][0].item():g} is outside of 0…{size - 1}"
-        mine, others = mine.long(), others.long()
+        expected, others = expected.long(), others.long()
         wide = source.values.to(torch.float64)
-        wanted, selected = wide[rows, mine], wide[rows, others]
+        wanted, selected = wide[rows, expected], wide[rows, others]
         rtol, atol = tolerance.of(source.values.dtype) if source.values.is_floating_point() else (0.0, 0.0)
         near = torch.isclose(selected, wanted, rtol=rtol, atol=atol, equal_nan=True)
         if not near.all():
@@ -104,23 +104,23 @@ class Choice:
         if source.permuting:
             pairs = rows * size + others
             _, back, counts = pairs.unique(return_inverse=True, return_counts=True)
-            allowed = (rows * size + mine).unique(return_counts=True)[1].max()
+            allowed = (rows * size + expected).unique(return_counts=True)[1].max()
             twice = counts[back] > allowed
             if twice.any():
-                return twice, "an index comes more than once"
+                return twice, "an index occurs more than once"
         return torch.zeros_like(near), ""
 
 
 class _Follow(TorchDispatchMode):
-    """Follows indices from where they were chosen, and marks everything computed from a tie."""
+    """Follows indices from the operator that chose them, and marks everything that is computed from a tie."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.tied: dict[int, Any] = {}  # storages, kept alive, so that an address stays its own
+        self.tied: dict[int, Any] = {}  # storages, kept alive so that no other storage gets their address
         self.positions: dict[
             tuple[Any, ...], tuple[Any, Any]
         ] = {}  # by storage and geometry: (tensor, the position that each of its elements came from)
-        self.sources: list[tuple[int, _Source]] = []
+        self.sources: list[tuple[int, _ChoiceSource]] = []
         self.count = 0
 
     def __torch_dispatch__(
@@ -144,7 +144,7 @@ class _Follow(TorchDispatchMode):
         dim = kwargs.get("dim", _dim(name, args))
         for leaf in tree_flatten(result)[0]:
             if is_index(leaf) and leaf.numel():
-                source = _Source(name, args[0].clone(), leaf, dim)
+                source = _ChoiceSource(name, args[0].clone(), leaf, dim)
                 places = torch.arange(self.count, self.count + leaf.numel(), device=leaf.device).reshape(leaf.shape)
                 self._note(leaf, torch.empty_like(leaf, dtype=torch.int64).copy_(places))
                 self.sources.append((self.count, source))
@@ -159,8 +159,8 @@ class _Follow(TorchDispatchMode):
         if name == "_to_copy":
             moved = self.positions_of(args[0]).clone()
         else:
-            known = [id(tensor) for tensor in tensors]
-            swap = lambda it: self.positions_of(it) if id(it) in known else it  # noqa: E731
+            tracked = [id(tensor) for tensor in tensors]
+            swap = lambda tensor: self.positions_of(tensor) if id(tensor) in tracked else tensor  # noqa: E731
             moved = function(*tree_map_only(torch.Tensor, swap, args), **kwargs)
         for leaf, places in zip(tree_flatten(result)[0], tree_flatten(moved)[0]):
             self._note(leaf, places)
@@ -169,12 +169,12 @@ class _Follow(TorchDispatchMode):
         self.positions[_geometry(leaf)] = (leaf, places)
 
     def _forget(self, args: tuple[Any, ...]) -> None:
-        """Drop what is known of a storage that is written to."""
+        """Drop the positions of storages that an operator writes to."""
         written = {leaf.untyped_storage().data_ptr() for leaf in tree_flatten(args)[0] if _has_storage(leaf)}
-        self.positions = {key: known for key, known in self.positions.items() if key[0] not in written}
+        self.positions = {key: entry for key, entry in self.positions.items() if key[0] not in written}
 
     def positions_of(self, leaf: Any) -> Any:
-        """Where the elements of `leaf` were chosen, or None."""
+        """Return the positions of the elements of `leaf`, or None when they are no chosen indices."""
         return self.positions.get(_geometry(leaf), (None, None))[1] if _has_storage(leaf) else None
 
     def _mark(self, leaves: Iterable[Any]) -> None:
@@ -183,8 +183,10 @@ class _Follow(TorchDispatchMode):
             self.tied[storage.data_ptr()] = storage
 
     def touches(self, values: Any) -> bool:
-        """Whether any tensor among `values` comes from a tie."""
-        return any(_has_storage(it) and it.untyped_storage().data_ptr() in self.tied for it in tree_flatten(values)[0])
+        """Whether any tensor among `values` was computed from a tie."""
+        return any(
+            _has_storage(leaf) and leaf.untyped_storage().data_ptr() in self.tied for leaf in tree_flatten(values)[0]
+        )
 
 
 def _has_storage(leaf: Any) -> bool:
@@ -196,7 +198,7 @@ def _geometry(leaf: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _dim(name: str, args: tuple[Any, ...]) -> Any:
-    """The dimension that an operator chooses along, as given by position or by default."""
+    """Return the dimension that an operator chooses along, from its positional arguments or its default."""
     if name in ("topk", "kthvalue"):
         return args[2] if len(args) > 2 else -1
     given = next(
@@ -206,7 +208,7 @@ def _dim(name: str, args: tuple[Any, ...]) -> Any:
 
 
 def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether two values that compete for an index are equal, up to rounding."""
+    """Whether two of the values that an operator chooses from are equal up to rounding."""
     values = args[0].detach().double()
     if values.numel() < 2:
         return False
@@ -222,8 +224,8 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool((torch.isclose(first, second, rtol=1e-6, atol=0) | first.isnan()).any())
 
 
-def follow(program: Runnable) -> tuple[dict[str, Choice], set[str]]:
-    """(choices by the name of the output, names of results that depend on how ties were broken)."""
+def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
+    """Return the choices by the name of the output, and the names of results that depend on how ties were broken."""
     mode, choices = _Follow(), {}
 
     def graph(*arguments: Any) -> Any:
@@ -233,10 +235,10 @@ def follow(program: Runnable) -> tuple[dict[str, Choice], set[str]]:
 
     returned: list[list[Any]] = []
     with mode:
-        found = outputs.run(program, graph, lambda step, number: None)
-    for (number, at), where in found.output_places().items():
+        outcome = outputs.run(program, graph, lambda step, number: None)
+    for (number, at), where in outcome.output_places().items():
         positions = returned[number][at]
         if positions is not None:
             choices[where] = Choice(mode.sources, positions.clone())
-    tied = {where for where, leaf in found.places().items() if leaf is not None and mode.touches(leaf.value)}
+    tied = {where for where, leaf in outcome.places().items() if leaf is not None and mode.touches(leaf.value)}
     return choices, tied

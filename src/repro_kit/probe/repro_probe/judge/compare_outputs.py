@@ -1,8 +1,8 @@
 """Compare the outcomes of two runs.
 
-What counts as a difference of values follows `torch.testing.assert_close` first and, where that fails,
+Values are compared as in `torch.testing.assert_close`. Where that fails, they are compared as in
 `torch._dynamo.utils.same`: with a reference in double precision, the compiled result is wrong only when it is further
-from the reference than eager's is.
+from the reference than eager's result is.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Any
 import torch
 
 from repro_probe.judge.choices import Choice
-from repro_probe.judge.tolerance import Tolerance
-from repro_probe.protocol.failures import DifferenceData
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.run.outputs import Leaf, Outcome
 
-_REACH = 2.0  # a compiled result may be this much further from eager than eager's nudged runs are
+_REACH = 2.0  # a compiled result may be this many times further from eager than eager's nudged runs are
 
-_SELDOM = 10.0  # what rounding changes this much more often than it is seen, it can change anywhere
+_SELDOM = 10.0  # when nudged runs change this many times more elements, rounding may explain any small difference
 
-#: Kinds of difference from worst to mildest; the worst one found is reported.
+#: Kinds of difference from worst to mildest. The worst difference is reported.
 _SEVERITY = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
 
 
 class Evidence:
-    """What speaks for a compiled result that differs from eager's.
+    """Evidence that may excuse a compiled result that differs from eager's.
 
-    `reference`: the outcome in double precision, or None; `nudged`: outcomes of eager with its rounding disturbed;
-    `choices` and `tied`: where indices come from, and what depends on ties (choices.py); `ignore`: places passed over.
+    `reference` is the outcome in double precision, or None. `nudged` are outcomes of eager with its rounding disturbed.
+    `choices` and `tied` are the origins of indices, and the results that depend on ties (choices.py). `ignore` are the
+    names of results that are not compared.
     """
 
     def __init__(
@@ -53,30 +54,30 @@ class Evidence:
 def kinds_of_difference(
     eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence | None = None
 ) -> list[DifferenceData]:
-    """The largest difference of each kind as a dict (model/failure/failure.py, Difference), the worst kind first."""
+    """Return the largest difference of each kind, the worst kind first."""
     largest: dict[str, DifferenceData] = {}
-    for found in differences(eager, compiled, tolerance, evidence or Evidence()):
-        known = largest.setdefault(found["kind"], found)
-        if found["max_rel"] > known["max_rel"]:
-            largest[found["kind"]] = found
-    return sorted(largest.values(), key=lambda found: _SEVERITY.index(found["kind"]))
+    for new in differences(eager, compiled, tolerance, evidence or Evidence()):
+        largest_so_far = largest.setdefault(new["kind"], new)
+        if new["max_rel"] > largest_so_far["max_rel"]:
+            largest[new["kind"]] = new
+    return sorted(largest.values(), key=lambda new: _SEVERITY.index(new["kind"]))
 
 
-def places_that_differ(one: Outcome, other: Outcome, tolerance: Tolerance) -> list[str]:
-    """The places at which two outcomes differ, in any way, in order."""
-    return list(dict.fromkeys(d["where"] for d in differences(one, other, tolerance, Evidence())))
+def places_that_differ(first: Outcome, second: Outcome, tolerance: Tolerance) -> list[str]:
+    """Return the names of the results that differ in any way, in order."""
+    return list(dict.fromkeys(difference["where"] for difference in differences(first, second, tolerance, Evidence())))
 
 
 def differences(
     eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence
 ) -> Iterator[DifferenceData]:
-    """Every difference, as `difference` makes them."""
+    """Yield every difference."""
     unlike = set()
-    for number, (one, other) in enumerate(zip(eager.outputs, compiled.outputs)):
-        if one[1] != other[1]:
+    for number, (eager_output, compiled_output) in enumerate(zip(eager.outputs, compiled.outputs)):
+        if eager_output[1] != compiled_output[1]:
             unlike |= {where for (call, _), where in eager.output_places().items() if call == number}
             where = "output" if len(eager.outputs) == 1 else f"call {number}, output"
-            yield difference("structure", where, detail=f"eager {one[1]}, compiled {other[1]}")
+            yield difference("structure", where, detail=f"eager {eager_output[1]}, compiled {compiled_output[1]}")
     outputs = set(eager.output_places().values())
     others = compiled.places()
     for where, a in eager.places().items():
@@ -98,7 +99,7 @@ def _one_sided(where: str, a: Leaf | None, b: Leaf | None) -> Iterator[Differenc
 
 
 def _form(where: str, a: Leaf, b: Leaf) -> Iterator[DifferenceData]:
-    """Differences of an output other than in its values."""
+    """Yield the differences of an output other than in its values."""
     if a.alias != b.alias:
         yield difference("alias", where, detail=f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}")
     if a.requires_grad != b.requires_grad:
@@ -114,7 +115,7 @@ def _names(leaf: Leaf) -> str:
 def difference(
     kind: str, where: str, max_abs: float = 0.0, max_rel: float = 0.0, fraction: float = 0.0, detail: str = ""
 ) -> DifferenceData:
-    """A difference as JSON data."""
+    """Return a difference as JSON data."""
     return {
         "kind": kind,
         "where": where,
@@ -137,7 +138,7 @@ def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Eviden
         if not any(leaf.type == a.type and leaf.value != a.value for leaf in nudged):
             yield from _plain(where, a.value, b.value)
     elif any(leaf.value.shape != a.value.shape for leaf in nudged):
-        return  # its very shape follows from a comparison that rounding decides
+        return  # even the shape depends on a comparison that rounding decides
     elif a.value.shape != b.value.shape:
         yield difference("shape", where, detail=f"eager {list(a.value.shape)}, compiled {list(b.value.shape)}")
     elif a.value.dtype != b.value.dtype:
@@ -147,11 +148,11 @@ def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Eviden
         c = evidence.reference.get(where)
         best = c.value if c is not None and c.is_tensor and c.value.shape == a.value.shape else None
         if pair.exact:
-            found = pair.exact_difference(best, evidence.choices.get(where), nudged)
+            difference_left = pair.exact_difference(best, evidence.choices.get(where), nudged)
         else:
-            found = pair.difference(best, nudged, tied=where in evidence.tied)
-        if found is not None:
-            yield found
+            difference_left = pair.difference(best, nudged, tied=where in evidence.tied)
+        if difference_left is not None:
+            yield difference_left
 
 
 def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
@@ -160,7 +161,7 @@ def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
         return
     try:
         equal = bool(a == b)
-    except Exception:  # a type without a usable ==: nothing can be said
+    except Exception:  # a type without a usable ==: the values cannot be compared
         return
     if not equal and (both_numbers or isinstance(a, (str, bytes, torch.dtype, torch.device))):
         size = abs(a - b) if both_numbers else 0.0
@@ -183,7 +184,7 @@ class _Pair:
     def exact_difference(
         self, best: torch.Tensor | None, choice: Choice | None, nudged: list[Leaf]
     ) -> DifferenceData | None:
-        """Of integers and booleans, where any difference counts that no tie and no rounding explains; or None."""
+        """Return the difference of integers or booleans that no tie and no rounding explains, or None."""
         off, why = self.raw[0] != self.raw[1], ""
         if best is not None:
             off &= _dense(best) != self.raw[1]
@@ -195,7 +196,10 @@ class _Pair:
         return self._value(off, why, exact=True) if off.any() else None
 
     def _beyond_rounding(self, off: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
-        """The part of `off` that no nudged run changes; nothing, where they change far more elements by as much."""
+        """Return the part of `off` that no nudged run changes.
+
+        When nudged runs change far more elements, only differences that are larger than theirs are left.
+        """
         changed = torch.stack([run != self.eager for run in runs]).any(0)
         reach = max(float((run - self.eager).abs().max()) for run in runs)
         off = off & ~changed
@@ -204,7 +208,7 @@ class _Pair:
         return off
 
     def difference(self, best: torch.Tensor | None, nudged: list[Leaf], tied: bool) -> DifferenceData | None:
-        """Of floating point numbers: the difference that is left when rounding is forgiven; or None."""
+        """Return the difference of floating point numbers that rounding does not explain, or None."""
         a, b = self.eager, self.compiled
         off = ~self._close(b, a)
         if off.any() and nudged:
@@ -212,7 +216,7 @@ class _Pair:
         if not off.any():
             return None
         if best is not None and not self.tolerance.stated:
-            # What is excused must not count against the rest.
+            # Excused elements must not count in the errors of the others.
             forgiven = torch.where(off, b, torch.where(self._close(b, a), b, a))
             if _no_worse(a, forgiven, wide(best), self.rtol, self.atol, self.dtype):
                 return None
@@ -226,7 +230,7 @@ class _Pair:
         return torch.isclose(b, a, rtol=self.rtol, atol=self.atol, equal_nan=True)
 
     def _excused(self, nudged: list[Leaf], tied: bool) -> torch.Tensor:
-        """Where rounding alone takes eager about as far from itself as the compiled result is."""
+        """Return a mask of the elements whose difference is not much larger than the effect of rounding on eager."""
         runs = [wide(leaf.value) for leaf in nudged]
         flipped = torch.zeros(self.eager.shape, dtype=torch.bool)
         reach = torch.zeros(self.eager.shape, dtype=torch.float64)
@@ -248,12 +252,12 @@ class _Pair:
         rel = torch.where(size.isinf(), torch.full_like(gap, math.inf), gap / size)
         eager, compiled = (tensor[off][0].item() for tensor in self.raw)
         detail = f"first at {_first(off)}: eager {eager}, compiled {compiled}" + (f"; {why}" if why else "")
-        found = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
-        return {**found, "exact": exact}
+        data = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
+        return {**data, "exact": exact}
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The values of `tensor`, dense, on the CPU."""
+    """Return the values of `tensor`, dense, on the CPU."""
     dense = (
         tensor.dequantize() if tensor.is_quantized else tensor.to_dense() if tensor.layout != torch.strided else tensor
     )
@@ -261,7 +265,7 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """The values of `tensor`, dense, in double precision, on the CPU."""
+    """Return the values of `tensor`, dense, in double precision, on the CPU."""
     dense = _dense(tensor)
     return dense.to(torch.complex128 if dense.is_complex() else torch.float64)
 
@@ -271,7 +275,7 @@ def _no_worse(
 ) -> bool:
     """Whether `compiled` is about as close to `best` as `eager` is (torch._dynamo.utils.same).
 
-    Besides the mean error the largest one counts, or a single wrong element among many would pass.
+    The largest error counts besides the mean error. Otherwise a single wrong element among many would pass.
     """
     if eager.isnan().any() and not best.isnan().any() and not compiled.isnan().any():
         return torch.allclose(best, compiled, rtol=4e-2, atol=4e-2)

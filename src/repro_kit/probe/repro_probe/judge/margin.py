@@ -1,20 +1,20 @@
-"""A tolerance for a plain comparison with eager that tells the bug from what eager itself rounds away."""
+"""Find a tolerance with which a plain comparison with eager shows the bug, and accepts eager's own rounding."""
 
 from __future__ import annotations
 
 import math
 
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.tolerance import WITHOUT_REFERENCE, usual_tolerance
+from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, usual_tolerance
 from repro_probe.run.outputs import Leaf, Outcome
 
-_ROOM = 30.0  # at most this many times what eager itself may be off by: a looser check would miss a bug half mended
+_ROOM = 30.0  # the most that eager's own error is multiplied by: a looser check would miss a bug that is half fixed
 
 
 def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: str) -> tuple[float, float] | None:
-    """(rtol, atol) for a difference of values at `where`; None where the usual tolerance does.
+    """Return (rtol, atol) for a difference of values at `where`; None where the usual tolerance is enough.
 
-    A right result may be as far from the one in double precision (`best`) as eager's is, on the other side.
+    A right result may be as far from the result in double precision (`best`) as eager's is, in the other direction.
     """
     places = {name: leaf for name, leaf in eager.places().items() if leaf is not None and _is_float(leaf)}
     others = {name: leaf for name, leaf in compiled.places().items() if leaf is not None}
@@ -25,7 +25,8 @@ def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: st
         return WITHOUT_REFERENCE * rtol, WITHOUT_REFERENCE * atol
     exact = best.places()
     if all(
-        2 * _beyond(leaf, exact.get(name), its[0] / 2) <= its[1] for (name, leaf), its in zip(places.items(), usual)
+        2 * _beyond(leaf, exact.get(name), limits[0] / 2) <= limits[1]
+        for (name, leaf), limits in zip(places.items(), usual)
     ):
         return None
     right = max(2 * _beyond(leaf, exact.get(name), rtol / 2) for name, leaf in places.items())
@@ -40,7 +41,7 @@ def _is_float(leaf: Leaf) -> bool:
 
 
 def _beyond(leaf: Leaf, other: Leaf | None, rtol: float) -> float:
-    """By how much two results differ at most, beyond the share `rtol` of the element."""
+    """Return the largest difference of two results, less the share `rtol` of the element."""
     if other is None or not other.is_tensor or other.value.shape != leaf.value.shape:
         return 0.0
     a, b = compare_outputs.wide(leaf.value), compare_outputs.wide(other.value)

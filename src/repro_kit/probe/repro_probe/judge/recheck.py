@@ -1,4 +1,4 @@
-"""Look again at a result that differs at first sight: is the compiler wrong, or is it rounding, chance or a tie?"""
+"""Judge a differing result again: is the compiler wrong, or is the difference due to rounding, chance or a tie?"""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import torch
 
 from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
 from repro_probe.judge.compare_outputs import Evidence
-from repro_probe.judge.tolerance import WITHOUT_REFERENCE, Tolerance
-from repro_probe.protocol.failures import Comparison, DifferenceData
+from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
+from repro_probe.protocol.failure_data import ComparisonData, DifferenceData
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
-#: Kinds of difference that rounding can bring about.
+#: Kinds of difference that rounding can cause.
 _OF_ROUNDING = ("shape", "nan", "value")
 
 
 def reconsider(
-    program: Runnable, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
-) -> Comparison:
-    """A reply's ``difference`` (None: the result is right), ``note``, and what it takes to see it.
+    program: RunnableCalls, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
+) -> ComparisonData:
+    """Return the difference that nothing excuses (None: the result is right), and how to show that difference.
 
-    ``tolerance``: (rtol, atol) for a plain comparison, where the usual one will not do; ``fallback_random``.
+    ``tolerance`` is (rtol, atol) for a plain comparison, where the usual tolerance is not enough. ``fallback_random``
+    says that the difference shows with eager's random numbers.
 
-    `with_eager_random` compiles and runs the program anew with eager's random numbers: without them nothing can be said
-    of a result that depends on chance.
+    `with_eager_random` compiles and runs the program again with eager's random numbers. Without these, a result that
+    depends on random numbers cannot be compared.
     """
     chance: list[str] = []
     if eager.random and not program.recipe["fallback_random"]:
@@ -35,26 +36,26 @@ def reconsider(
         nothing: list[str] = []
         return _reply(_look(program, eager, compiled, nothing), nothing)
     notes = ["compared with fallback_random on, since results depend on random numbers"]
-    found = _with_fallback(program, eager, with_eager_random, notes)
-    if found is not None:
-        return {**_reply(found, notes), "fallback_random": True}
+    unexcused = _with_fallback(program, eager, with_eager_random, notes)
+    if unexcused is not None:
+        return {**_reply(unexcused, notes), "fallback_random": True}
     others = ["right with fallback_random on; results that depend on random numbers are not compared"]
-    found = _look(program, eager, compiled, others, chance)
-    if found is not None:
-        return _reply(found, others)
+    unexcused = _look(program, eager, compiled, others, chance)
+    if unexcused is not None:
+        return _reply(unexcused, others)
     return _reply(None, [*notes, "a bug in Inductor's own random numbers would not show"])
 
 
-def _reply(found: _Found | None, notes: list[str]) -> Comparison:
+def _reply(unexcused: _Unexcused | None, notes: list[str]) -> ComparisonData:
     note = "; ".join(notes)
-    if found is None:
+    if unexcused is None:
         return {"difference": None, "also": [], "tolerance": None, "note": note}
-    worst, *also = found.differences
-    return {"difference": worst, "also": also, "tolerance": found.tolerance, "note": note}
+    worst, *also = unexcused.differences
+    return {"difference": worst, "also": also, "tolerance": unexcused.tolerance, "note": note}
 
 
-class _Found:
-    """What nothing excuses: one difference of each kind, and the tolerance to show it by (None: the usual one)."""
+class _Unexcused:
+    """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one)."""
 
     def __init__(self, differences: list[DifferenceData], tolerance: tuple[float, float] | None = None) -> None:
         self.differences = differences
@@ -62,8 +63,8 @@ class _Found:
 
 
 def _with_fallback(
-    program: Runnable, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
-) -> _Found | None:
+    program: RunnableCalls, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
+) -> _Unexcused | None:
     try:
         compiled = with_eager_random()
     except Exception as error:
@@ -73,9 +74,9 @@ def _with_fallback(
 
 
 def _look(
-    program: Runnable, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
-) -> _Found | None:
-    """What differs between `eager` and `compiled` and nothing excuses, or None; says in `notes` what was excused."""
+    program: RunnableCalls, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
+) -> _Unexcused | None:
+    """Return the differences of `eager` and `compiled` that nothing excuses, or None. Excuses are added to `notes`."""
     tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
@@ -85,24 +86,26 @@ def _look(
         tolerance = Tolerance(program.recipe, factor=WITHOUT_REFERENCE)
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
-    found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-    if any(one["kind"] in _OF_ROUNDING for one in found):
+    differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
+    if any(difference["kind"] in _OF_ROUNDING for difference in differences):
         evidence = _with_rounding(program, evidence, notes)
-        found = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-        if not found:
-            _note(notes, "what differs is a matter of ties or of rounding")
-    values = [one for one in found if one["kind"] == "value" and one.get("exact") is False]
+        differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
+        if not differences:
+            _note(notes, "the difference is due to ties or to rounding")
+    values = [
+        difference for difference in differences if difference["kind"] == "value" and difference.get("exact") is False
+    ]
     if values and not tolerance.stated:
-        return _Found(found, margin.tolerance(eager, compiled, best, values[0]["where"]))
-    return _Found(found) if found else None
+        return _Unexcused(differences, margin.tolerance(eager, compiled, best, values[0]["where"]))
+    return _Unexcused(differences) if differences else None
 
 
-def _with_rounding(program: Runnable, evidence: Evidence, notes: list[str]) -> Evidence:
-    """`evidence` with what eager gives when its rounding is disturbed, and with where its indices come from."""
+def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:
+    """Add the results of eager with its rounding disturbed, and the origins of its indices, to `evidence`."""
     runs = rounding.nudged_runs(program)
     try:
         chosen, tied = choices.follow(program)
-    except Exception as error:  # a mode of the user's own, or one that no operator may be seen by
+    except Exception as error:  # the program uses a dispatch mode of its own, or one that hides operators
         chosen, tied = {}, set()
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
@@ -110,14 +113,14 @@ def _with_rounding(program: Runnable, evidence: Evidence, notes: list[str]) -> E
     return compare_outputs.Evidence(evidence.best, runs, chosen, tied, evidence.ignore)
 
 
-def _differing(program: Runnable, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
-    """The places at which another run in eager, of `graph`, differs from `eager`."""
+def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
+    """Return the names of results that differ from `eager` when `graph` is run in eager again."""
     again = outputs.run(program, graph, lambda step, number: None)
     return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
-def _reseeded(program: Runnable) -> Callable[..., Any]:
-    """`program.graph` with other random numbers than the recipe's seed gives; its inputs stay the same."""
+def _reseeded(program: RunnableCalls) -> Callable[..., Any]:
+    """Return `program.graph` with different random numbers, and with the same inputs."""
 
     def graph(*arguments: Any) -> Any:
         torch.manual_seed(program.recipe["seed"] + 1)

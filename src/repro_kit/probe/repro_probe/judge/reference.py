@@ -1,4 +1,4 @@
-"""A second opinion on eager's own result: the same in double precision."""
+"""Compute a reference for eager's result, in double precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map
 
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -27,7 +27,7 @@ class NoReference(Exception):
 
 
 class _Double(TorchDispatchMode):
-    """Runs every operator in double precision; random numbers are drawn in the type that was asked for."""
+    """Runs every operator in double precision. Random numbers are drawn in the dtype that the program asks for."""
 
     def __init__(self, default_dtype: torch.dtype) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loading_plainly() -> Iterator[None]:
-    """torch.load puts storages together below the level a mode understands; widen what it returns instead."""
+    """Widen the results of torch.load, which builds tensors in a way that a dispatch mode cannot follow."""
     original = torch.load
 
     def load(*arguments: Any, **named: Any) -> Any:
@@ -83,14 +83,14 @@ def _loading_plainly() -> Iterator[None]:
         torch.load = original
 
 
-def in_double(program: Runnable) -> Outcome | None:
-    """The Outcome of `program` in eager, in double precision; None when it cannot be had."""
+def in_double(program: RunnableCalls) -> Outcome | None:
+    """Return the Outcome of `program` in eager, in double precision; None when the program cannot be run so."""
     try:
         with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):
             return outputs.run(program, program.graph, _quiet, autocast=False)
-    except Exception:  # operators without double support, in-place writes into what was widened: no second opinion
+    except Exception:  # an operator without double precision, or an in-place write to a widened tensor
         return None
 
 
 def _quiet(step: outputs.Step, number: int) -> None:
-    """The steps of a second opinion are of no interest."""
+    """Ignore the steps of the run."""

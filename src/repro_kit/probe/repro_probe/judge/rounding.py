@@ -1,7 +1,7 @@
-"""What rounding decides: eager runs whose every result is nudged by about its rounding error.
+"""Find out what rounding decides, by running eager with every result nudged by about its rounding error.
 
-A comparison, a choice among equal values or a conversion to integers can turn a difference in the last digit into
-another result altogether. Where nudged runs of eager disagree among themselves, a compiled result may be any of theirs.
+A comparison, a choice among equal values or a conversion to integers can turn a difference in the last digit into a
+different result. Where the nudged runs of eager disagree, a compiled result may be like any of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from repro_probe.judge.choices import CHOOSERS, is_index
 from repro_probe.run import outputs
-from repro_probe.run.outputs import Outcome, Runnable
+from repro_probe.run.outputs import Outcome, RunnableCalls
 
-_PAIRS = 3  # each nudge is tried in both directions, so that two equal values are certain to be told apart
+_PAIRS = 3  # each nudge is tried in both directions, so that either of two equal values is the larger one once
 _SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
-_EPSILONS = 2.0  # the largest nudge; the functions of vectorised libraries are right to a few units in the last place
-_GROWTH = 0.25  # how the error of a sum grows with the root of the number of its terms, if they are added one by one
-#: Results that are written as they come: nothing in them was rounded.
+_EPSILONS = 2.0  # the largest nudge; vectorised functions are accurate to a few units in the last place
+_GROWTH = 0.25  # growth of a sum's error with the root of the number of its terms, when these are added one by one
+#: Operators that only copy values, so that nothing in their results is rounded.
 _EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index", "gather", "embedding"}
 
 
@@ -48,7 +48,7 @@ class _Nudge(TorchDispatchMode):
             return result
         in_place = function._schema.is_mutable
         if in_place and not (isinstance(result, torch.Tensor) and args and result is args[0]):
-            return result  # of several tensors, or none: too rare to be worth telling apart
+            return result  # writes to several tensors or to none, which is too rare to handle
         terms = None if torch.Tag.pointwise in function.tags else _largest((args, kwargs))
 
         def nudged(tensor: torch.Tensor) -> torch.Tensor:
@@ -58,9 +58,9 @@ class _Nudge(TorchDispatchMode):
         return tree_map_only(torch.Tensor, nudged, result)
 
     def _nudged(self, tensor: torch.Tensor, terms: int | None) -> Any:
-        """`tensor` with its inexact elements moved, or None. Small whole numbers are taken as exact.
+        """Return `tensor` with its inexact elements nudged, or None. Small whole numbers count as exact.
 
-        `terms`: how many elements it was made of, where each may be a sum; None for an operator on single elements.
+        `terms` is the number of elements that a sum may have added up; None for an operator on single elements.
         """
         if tensor.layout != torch.strided or tensor.is_quantized or not tensor.numel():
             return None
@@ -81,14 +81,14 @@ class _Nudge(TorchDispatchMode):
         return torch.empty_like(tensor).copy_(moved)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
-        """Between a half and one, of either sign: a nudge that is too small would tell nothing apart."""
+        """Return numbers between a half and one, of either sign, so that no nudge is too small to have an effect."""
         drawn = torch.rand(like.shape, generator=self.generator, dtype=torch.float64) - 0.5
         return ((drawn + drawn.sign() / 2) * self.direction).to(like.device)
 
     def _choose_again(
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> Any:
-        """`result` with the indices that another choice among nearly equal values gives."""
+        """Return `result` with the indices of a different choice among nearly equal values."""
         values = args[0].detach()
         if name == "mode":
             chosen, at = result
@@ -109,26 +109,26 @@ class _Nudge(TorchDispatchMode):
 
 
 def _largest(arguments: Any) -> int:
-    """Elements of the largest tensor among `arguments`."""
+    """Return the number of elements of the largest tensor among `arguments`."""
     return max((leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)), default=0)
 
 
-def nudged_runs(program: Runnable) -> list[Outcome]:
-    """Outcomes of `program` in eager with its results nudged; fewer where a nudged run cannot be made in time."""
-    found, until = [], time.monotonic() + _SECONDS
+def nudged_runs(program: RunnableCalls) -> list[Outcome]:
+    """Return outcomes of `program` in eager with its results nudged. Runs that fail or take too long are left out."""
+    outcomes, until = [], time.monotonic() + _SECONDS
     given = _with_exact_inputs(program)
     for seed in range(_PAIRS):
         for direction in (1.0, -1.0):
             try:
                 with _Nudge(seed, direction, until):
-                    found.append(outputs.run(given, program.graph, lambda step, number: None))
-            except Exception:  # a size or an index that follows from nudged values may be out of bounds
+                    outcomes.append(outputs.run(given, program.graph, lambda step, number: None))
+            except Exception:  # a size or an index that depends on nudged values may be out of bounds
                 continue
-    return found
+    return outcomes
 
 
-def _with_exact_inputs(program: Runnable) -> Runnable:
-    """`program`, its inputs made out of reach of the nudges: they are given, and nothing in them was rounded."""
+def _with_exact_inputs(program: RunnableCalls) -> RunnableCalls:
+    """Return `program` with inputs that are not nudged: inputs are given, so nothing in them was rounded."""
     given: Any = copy.copy(program)
 
     def calls() -> list[tuple[Any, ...]]:

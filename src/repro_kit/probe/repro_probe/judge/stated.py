@@ -1,6 +1,6 @@
-"""The tolerance that the user's own check states, read off the frames of the exception that it raised.
+"""Read the tolerance of the user's own check from the frames of the exception that the check raised.
 
-Nothing is patched for this: a comparison that is watched is another one for Dynamo.
+Nothing is patched for this, since a patched comparison would change what Dynamo compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import linecache
 from types import FrameType
 from typing import Any
 
-#: Comparisons, with the defaults of (rtol, atol); those that raise by themselves have them among their variables.
+#: Comparisons, with their default (rtol, atol). Those in `_RAISING` raise by themselves.
 _RAISING = {"assert_close": (None, None), "assert_allclose": (1e-7, 0)}
 _ASKED = {"allclose": (1e-5, 1e-8), "isclose": (1e-5, 1e-8), "equal": (0.0, 0.0), "array_equal": (0.0, 0.0)}
 _EVALUATED = (
@@ -27,7 +27,7 @@ _EVALUATED = (
 
 
 def tolerance(error: BaseException) -> list[float] | None:
-    """[rtol, atol] of the check that raised `error`; None when it states none."""
+    """Return [rtol, atol] of the check that raised `error`; None when the check states no tolerance."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
@@ -38,12 +38,14 @@ def tolerance(error: BaseException) -> list[float] | None:
         module = frame.f_globals.get("__name__", "")
         if usual is not None and module.startswith(("torch.testing", "numpy.testing")):
             given = frame.f_locals.get("rtol"), frame.f_locals.get("atol")
-            return None if given == usual or None in given else [float(it) for it in given if it is not None]
+            return (
+                None if given == usual or None in given else [float(number) for number in given if number is not None]
+            )
     return _asked(*frames[-1]) if frames else None
 
 
 def _asked(frame: FrameType, line: int) -> list[float] | None:
-    """Of the comparison that the assertion or condition around `line` asks."""
+    """Return [rtol, atol] of the comparison in the assertion or condition around `line`, or None."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
         call = _comparison(ast.parse("".join(lines)), line)
@@ -54,27 +56,31 @@ def _asked(frame: FrameType, line: int) -> list[float] | None:
         given.update((keyword.arg, keyword.value) for keyword in call.keywords)
         if usual != (0.0, 0.0) and not {"rtol", "atol"} & set(given):
             return None
-        found = [_value(given[name], frame) if name in given else usual[at] for at, name in enumerate(("rtol", "atol"))]
-        return [float(number) for number in found]
+        numbers = [
+            _value(given[name], frame) if name in given else usual[at] for at, name in enumerate(("rtol", "atol"))
+        ]
+        return [float(number) for number in numbers]
     except (
         SyntaxError,
         ValueError,
         TypeError,
         NameError,
         AttributeError,
-    ):  # not Python, or no numbers: nothing is told
+    ):  # the file is not Python, or the tolerance is not a number
         return None
 
 
 def _comparison(tree: ast.AST, line: int) -> ast.Call | None:
-    """The call that decided: in the condition itself, or assigned before to a name in it."""
+    """Return the comparison that decided: a call in the condition, or one assigned earlier to a name in it."""
     nodes = sorted((node for node in ast.walk(tree) if hasattr(node, "lineno")), key=lambda node: -node.lineno)
     around = [
-        it.test for it in nodes if isinstance(it, (ast.Assert, ast.If)) and it.lineno <= line <= (it.end_lineno or 0)
+        node.test
+        for node in nodes
+        if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     names = {node.id for test in around for node in ast.walk(test) if isinstance(node, ast.Name)}
-    before = [it for it in nodes if isinstance(it, ast.Assign) and it.lineno < line]
-    assigned = [it.value for it in before if any(getattr(target, "id", None) in names for target in it.targets)]
+    before = [node for node in nodes if isinstance(node, ast.Assign) and node.lineno < line]
+    assigned = [node.value for node in before if any(getattr(target, "id", None) in names for target in node.targets)]
     for expression in (*around, *assigned):
         for node in ast.walk(expression):
             if isinstance(node, ast.Call) and _name(node) in _ASKED:

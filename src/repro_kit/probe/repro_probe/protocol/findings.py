@@ -1,20 +1,20 @@
-"""Findings: the files that a process of the run leaves in the directory of its orders."""
+"""Findings: the files that the probe writes for each process of a run, in the directory that its orders name."""
 
 from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .failures import DifferenceData, LinkData
+from .failure_data import DifferenceData, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
-EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # one line each time
+EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # files with a line for each event
 STACK, PROBE_ERROR = "stack", "probe-error"  # texts
 INPUTS = "inputs"  # the directory of stored values
 
 
 def finding(name: str, process: object, ending: str = "json") -> str:
-    """The name of the file of one process; with ``*`` for `process`, the pattern for those of all processes."""
+    """Return the file name of one process's finding; with ``*`` for `process`, a pattern for all processes."""
     return f"{name}-{process}.{ending}"
 
 
@@ -32,7 +32,7 @@ class Hello(TypedDict):
 
 
 class Settings(TypedDict):
-    """Settings of a process that a program must carry."""
+    """The settings of a process that a program must have too."""
 
     config: dict[str, Any]
     threads: int
@@ -41,7 +41,7 @@ class Settings(TypedDict):
 
 
 class Goodbye(Settings):
-    """How a process ended well."""
+    """Written by a process that ends normally."""
 
     pid: int
     modules: dict[str, str]  # files of the user's own modules, by name
@@ -49,7 +49,7 @@ class Goodbye(Settings):
 
 
 class ExceptionNature(TypedDict):
-    """What an exception is about, as far as its traceback shows."""
+    """The nature of an exception, as far as its traceback shows."""
 
     machine: bool
     compares: bool
@@ -57,7 +57,7 @@ class ExceptionNature(TypedDict):
 
 
 class Raised(ExceptionNature):
-    """An exception that ended a process or a thread; `tolerance` is that of the check that raised it."""
+    """An exception that ended a process or a thread. `tolerance` is stated by the check that raised it."""
 
     time: float
     exceptions: list[LinkData]
@@ -65,7 +65,7 @@ class Raised(ExceptionNature):
 
 
 class CompiledCallBase(TypedDict):
-    """What is written down of every callable that the script compiles."""
+    """The fields for every callable that the script compiles."""
 
     name: str
     calls: int
@@ -73,7 +73,7 @@ class CompiledCallBase(TypedDict):
 
 
 class CompiledCallData(CompiledCallBase, total=False):
-    """What was measured of one callable that the script compiles."""
+    """The measurements of one callable that the script compiles."""
 
     rounds: list[list[float]]  # seconds of one call: [compiled, eager]
     memory: list[list[int]]  # bytes
@@ -87,8 +87,8 @@ class CompiledCallData(CompiledCallBase, total=False):
     problem: str
 
 
-class Measured(TypedDict):
-    """What one process measured."""
+class MeasuredCalls(TypedDict):
+    """The measurements of one process."""
 
     compiled: list[CompiledCallData]
 
@@ -98,7 +98,7 @@ Digest = list[Any]
 
 
 class TimedCallBase(TypedDict):
-    """What is written down of every timed call."""
+    """The fields for every timed call."""
 
     name: str
     seconds: float

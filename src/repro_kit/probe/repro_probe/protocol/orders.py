@@ -1,13 +1,13 @@
-"""The orders of a run: what the probe does inside the user's command (docs/explanation/overview.md)."""
+"""The orders of a run, which tell the probe what to do in the user's command (docs/explanation/overview.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .torch_config import Config
+from .config_modules import Config
 
-PREFIX = "REPRO_PROBE_"  # of every variable that is the probe's
+PREFIX = "REPRO_PROBE_"  # of every environment variable of the probe
 ORDERS_PATH, ORDERS_TOKEN = PREFIX + "ORDERS", PREFIX + "TOKEN"
 
 RunMode = Literal["observe", "capture", "override"]
@@ -15,7 +15,7 @@ Measure = Literal["time", "memory", "accuracy"]
 
 
 class FunctionData(TypedDict):
-    """A function of the user's, as its code object names it."""
+    """A function of the user, as its code object describes it."""
 
     name: str
     file: str
@@ -23,17 +23,17 @@ class FunctionData(TypedDict):
 
 
 class Switch(TypedDict, total=False):
-    """Which applications of a subsystem of the compiler are off; they count from 0. Empty: all are only noted."""
+    """The applications of a compiler subsystem that are off, counted from 0. Empty: all stay on, and are recorded."""
 
     backend: str
     subsystem: str
-    last: int  # applications after this number are off; what TORCH_BISECT_MAX does
+    last: int  # applications after this number are off, as with TORCH_BISECT_MAX
     without: list[int]
     only: list[int]
 
 
 class Override(TypedDict, total=False):
-    """What mode ``override`` changes and measures. A field that is absent stays as the script has it."""
+    """The changes and measurements of mode ``override``. What an absent field would change stays as in the script."""
 
     backend: str
     mode: str | None
@@ -42,23 +42,23 @@ class Override(TypedDict, total=False):
     grad: bool  # grad mode to start with
     setup: str  # Python code to run once torch is imported
     config: Config
-    defaults: list[str]  # settings that stay at their defaults, whatever the script sets
-    functions: Mapping[str, Sequence[str]]  # import paths that are added to settings that are sets of functions
+    defaults: list[str]  # settings that stay at their defaults even when the script sets them
+    functions: Mapping[str, Sequence[str]]  # import paths to add to settings that are sets of functions
     switch: Switch
-    eager_graphs: str  # graphs that eager runs, by the number of their frame: ``3`` or ``>=3``
+    eager_graphs: str  # graphs to run in eager, by the number of their frame: ``3`` or ``>=3``
     eager: bool  # compile nothing
-    disable: list[FunctionData]  # functions that are left to eager
+    disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
-    witness: bool  # write down what compiled calls return and leave
+    witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does
-    limit: int  # bytes of tensor values that are recorded of one process; for mode ``capture`` as well
+    limit: int  # bytes of tensor values to record in one process; for mode ``capture`` too
 
 
-class Options(Override, total=False):
+class ProbeOptions(Override, total=False):
     """The options of a run in any mode."""
 
-    deadline: float  # seconds since the epoch at which the stack of the main thread is written down
+    deadline: float  # time to write the stack of the main thread, in seconds since the epoch
 
 
 class Orders(TypedDict):
@@ -67,8 +67,8 @@ class Orders(TypedDict):
     token: str
     mode: RunMode
     directory: str
-    options: Options
+    options: ProbeOptions
 
 
-#: The types of the fields of the orders that the probe needs.
+#: The types of the fields that the probe checks in the orders.
 ORDERS_TYPES: dict[str, type] = {"mode": str, "directory": str, "options": dict}

@@ -1,4 +1,4 @@
-"""The small programs that repro-kit starts in the user's interpreter: what they read and print."""
+"""The input and output of the small programs that repro-kit starts in the user's interpreter."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TypedDict
 
 
 class NamesData(TypedDict):
-    """`common/names.py`: names to look up, on its command line; those that are unknown, in its output."""
+    """`common/names.py`: the names to look up on its command line, and the unknown names in its output."""
 
     backends: list[str]
     settings: list[str]
 
 
 class StorageData(TypedDict):
-    """`query/storages.py`: a storage of PyTorch's minifier, and the file to write its tensor to."""
+    """`query/unpack_storages.py`: one storage of PyTorch's minifier, and the file to write its tensor to."""
 
     storage: str
     dtype: str
@@ -22,7 +22,7 @@ class StorageData(TypedDict):
 
 
 class EnvironmentBase(TypedDict):
-    """What an interpreter says of itself; `torch` is None where it cannot be imported."""
+    """The fields for every interpreter. `torch` is None where torch cannot be imported."""
 
     python: str
     executable: str
@@ -32,7 +32,7 @@ class EnvironmentBase(TypedDict):
 
 
 class EnvironmentData(EnvironmentBase, total=False):
-    """`common/environment.py`: its output."""
+    """`common/torch_environment.py`: its output."""
 
     error: str
     torch_git: str | None

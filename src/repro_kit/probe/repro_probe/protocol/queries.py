@@ -1,11 +1,11 @@
-"""Queries: what repro-kit asks of the server, and what the server replies (docs/explanation/zygote.md)."""
+"""The queries that repro-kit sends to the server, and the server's replies (docs/explanation/zygote.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
-from .failures import Comparison, FrameData, LinkData
+from .failure_data import ComparisonData, FrameData, LinkData
 from .orders import Switch
 
 QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers"]
@@ -15,7 +15,7 @@ Until = Literal["native", "native_backward"]
 
 
 class Request(TypedDict):
-    """The part of a query that every request has."""
+    """The fields of every query."""
 
     id: int
     mode: QueryMode
@@ -26,7 +26,7 @@ class Request(TypedDict):
 
 
 class Query(Request, total=False):
-    """A query: one request line. `scratch` and `ends` are added by the server."""
+    """A query: one request line. The server adds `scratch` and `ends`."""
 
     until: Until | None
     texts: list[str]  # mode ``fake``
@@ -44,7 +44,7 @@ class Cancel(TypedDict):
 
 
 class Prepare(TypedDict):
-    """A message without a reply: let an interpreter with these variables import torch ahead of its query."""
+    """A message without a reply: start an interpreter with these variables, which imports torch ahead of its query."""
 
     prepare: dict[str, str]
 
@@ -53,19 +53,19 @@ Message = Union[Query, Cancel, Prepare]
 
 
 class SubsystemBase(TypedDict):
-    """What every subsystem has."""
+    """The fields of every subsystem."""
 
     name: str
 
 
 class Subsystem(SubsystemBase, total=False):
-    """A subsystem of the compiler that can be switched off; with `setting` that is done by a setting."""
+    """A subsystem of the compiler that can be switched off, by the setting `setting` where there is one."""
 
     setting: str
     value: Any
 
 
-class Setting(TypedDict):
+class SettingData(TypedDict):
     """A setting of torch, and the other values that it takes."""
 
     name: str
@@ -73,20 +73,20 @@ class Setting(TypedDict):
     others: list[Any]
 
 
-class Levers(TypedDict, total=False):
-    """What this torch lets one switch from outside; empty where nobody answered."""
+class Capabilities(TypedDict, total=False):
+    """The parts of the compiler that this torch can switch off; empty when the server did not answer."""
 
     subsystems: dict[str, list[Subsystem]]
     graphs: bool
-    settings: list[Setting]
+    settings: list[SettingData]
 
 
 #: One application of a subsystem: backend, subsystem, name, user's line.
 Application = Sequence[str]
 
 
-class Answer(Comparison, total=False):
-    """What a query itself reports."""
+class QueryAnswer(ComparisonData, total=False):
+    """The answer that a query reports to the server."""
 
     status: QueryStatus
     phase: QueryPhase | None
@@ -96,11 +96,11 @@ class Answer(Comparison, total=False):
     values: dict[str, Any]  # mode ``record``
     later_calls: list[dict[str, Any]]
     names: list[str]  # mode ``diverge``
-    levers: Levers
+    levers: Capabilities
 
 
-class Reply(Answer, total=False):
-    """A reply line: what the query reports, and what only the server knows."""
+class Reply(QueryAnswer, total=False):
+    """A reply line: the answer of the query, and what the server adds."""
 
     id: int
     seconds: float
@@ -111,14 +111,14 @@ class Reply(Answer, total=False):
     applied: list[Application]
 
 
-class Report(TypedDict, total=False):
+class QueryReport(TypedDict, total=False):
     """A line that a query writes to the server: its phase, or its answer."""
 
     phase: QueryPhase
-    reply: Answer
+    reply: QueryAnswer
 
 
-class Ready(TypedDict):
+class ServerReady(TypedDict):
     """The first line that the server writes."""
 
     ready: bool

@@ -1,1 +1,1 @@
-"""What a query can ask of a program."""
+"""Answer the queries about a program."""

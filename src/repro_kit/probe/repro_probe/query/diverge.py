@@ -1,6 +1,6 @@
-"""Where a compiled program first differs from eager: it is compiled with all of its values as outputs.
+"""Find where a compiled program first differs from eager, by compiling the program with all its values as outputs.
 
-Only a hint: with other outputs the compiler fuses otherwise, and the failure may be gone.
+The result is only a hint: with other outputs the compiler fuses differently, and the failure may be gone.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe.judge import compare_outputs, reference
-from repro_probe.judge.tolerance import Tolerance
+from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
-from repro_probe.run.program import Program, seed
+from repro_probe.run.load_program import LoadedProgram, seed
 
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
-def first_names(program: Program, text: str) -> list[str]:
-    """The values of `graph` that differ though nothing that they are computed from does, in order."""
+def first_names(program: LoadedProgram, text: str) -> list[str]:
+    """Return, in order, the values of `graph` that differ although their inputs do not."""
     reads = _reads(text)
     names = _tensors(_returning(program, text, list(reads)), list(reads))
     watched = _returning(program, text, names)
@@ -35,8 +35,8 @@ def first_names(program: Program, text: str) -> list[str]:
     eager = outputs.run(watched, eagerly, _quiet)
     compiled = outputs.run(watched, watched.compiled(), _quiet)
     evidence = compare_outputs.Evidence(reference.in_double(watched))
-    found = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
-    wrong = {difference["where"] for difference in found if difference["kind"] in _OF_VALUES}
+    differences = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
+    wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
     places = eager.output_places().items()
     differing = {owners[call][at] for (call, at), where in places if where in wrong}
     return [name for name in names if name in differing and not differing & _sources(name, reads)]
@@ -48,7 +48,7 @@ def _graph(tree: ast.Module) -> ast.FunctionDef:
 
 
 def _reads(text: str) -> dict[str, set[str]]:
-    """The names that each value of `graph` is computed from, in order."""
+    """Return the names that each value of `graph` is computed from, in order."""
     assigned = [node for node in _graph(ast.parse(text)).body if isinstance(node, ast.Assign)]
     return {
         node.targets[0].id: {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
@@ -57,18 +57,18 @@ def _reads(text: str) -> dict[str, set[str]]:
     }
 
 
-def _returning(program: Program, text: str, names: Sequence[str]) -> Program:
-    """`program` with a graph that returns the values `names`, forward only, under the usual tolerance."""
+def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
+    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance."""
     function = _graph(ast.parse(text))
     function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
     module = ast.fix_missing_locations(ast.Module([function], []))
     namespace = dict(program.namespace)
     exec(compile(module, namespace["__file__"], "exec"), namespace)
-    return Program(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
+    return LoadedProgram(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
 
 
-def _tensors(program: Program, names: Sequence[str]) -> list[str]:
-    """Those of `names` that hold nothing but tensors that mean something outside of `graph`."""
+def _tensors(program: LoadedProgram, names: Sequence[str]) -> list[str]:
+    """Return those of `names` that hold only tensors that can be read outside of `graph`."""
     seed(program.recipe)
     wanted = dict.fromkeys(names)
     for arguments in program.calls():
@@ -85,15 +85,15 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
-    """Every value that `name` is computed from."""
-    found: set[str] = set()
-    left = [name]
-    while left:
-        new = reads.get(left.pop(), set()) - found
-        found |= new
-        left += new
-    return found
+    """Return every value that `name` is computed from."""
+    sources: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = reads.get(waiting.pop(), set()) - sources
+        sources |= new
+        waiting += new
+    return sources
 
 
 def _quiet(step: outputs.Step, number: int) -> None:
-    """The steps of a hint are of no interest."""
+    """Ignore the steps of the run."""

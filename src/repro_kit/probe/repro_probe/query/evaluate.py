@@ -14,39 +14,40 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change import subsystem_switches
-from repro_probe.common.describe import describe_exception
+from repro_probe.common.describe_exception import describe_exception
 from repro_probe.common.stacks import dump_at
-from repro_probe.protocol.failures import Comparison
+from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
-from repro_probe.protocol.queries import Answer, Query, QueryPhase, Report, Until
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
 from repro_probe.query.origins import origins
-from repro_probe.run.program import Program, apply, limit_memory, load, set_config
+from repro_probe.run.load_program import LoadedProgram, apply, limit_memory, load, set_config
 
 if TYPE_CHECKING:
     from repro_probe.run import outputs
-    from repro_probe.run.outputs import Outcome  # it imports torch
+    from repro_probe.run.outputs import Outcome  # this module imports torch
 
 
 class Invalid(Exception):
-    """The program is broken without the compiler; the cause is `__cause__`."""
+    """The program fails without the compiler too. The failure is `__cause__`."""
 
 
-def evaluate(request: Query, tell: Callable[[Report], None], threads: int | None = None) -> Answer:
-    """The reply to `request`, without what only the parent process knows.
+def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int | None = None) -> QueryAnswer:
+    """Return the answer to `request`; the server adds the rest of the reply.
 
-    `tell` gets ``{"phase": …}`` before each step. `threads`: the machine's default, where this process has another.
+    `tell` gets ``{"phase": …}`` before each step. `threads` is the machine's default number of threads, for a process
+    that has changed its own number.
     """
-    step = _Step(tell)
+    step = _PhaseReporter(tell)
     try:
         return _MODES[request["mode"]](request, step, threads)
     except Invalid as invalid:
         return {"status": "invalid", "phase": step.phase, "exceptions": describe_exception(invalid.__cause__)}
 
 
-class _Step:
-    """The phase that is under way, told before it begins."""
+class _PhaseReporter:
+    """Reports each phase before the phase begins."""
 
-    def __init__(self, tell: Callable[[Report], None]) -> None:
+    def __init__(self, tell: Callable[[QueryReport], None]) -> None:
         self._tell = tell
         self.phase: QueryPhase | None = None
 
@@ -56,7 +57,7 @@ class _Step:
             self._tell({"phase": phase})
 
 
-def _load(request: Query, step: _Step, threads: int | None) -> Program:
+def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedProgram:
     step("load")
     try:
         text, inputs = request["text"], request.get("inputs")
@@ -65,25 +66,27 @@ def _load(request: Query, step: _Step, threads: int | None) -> Program:
         raise Invalid from error
 
 
-def _run_eager(program: Program, step: _Step) -> Outcome:
+def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
     from repro_probe.run import outputs
 
     try:
-        return outputs.run(program, program.graph, lambda what, _: step("load" if what == "calls" else "eager"))
+        return outputs.run(
+            program, program.graph, lambda next_step, _: step("load" if next_step == "calls" else "eager")
+        )
     except (Exception, SystemExit) as error:
         raise Invalid from error
 
 
-def _run_compiled(program: Program, step: _Step, until: Until | None = None) -> Outcome:
+def _run_compiled(program: LoadedProgram, step: _PhaseReporter, until: Until | None = None) -> Outcome:
     from repro_probe.run import outputs
 
-    def phases(what: outputs.Step, number: int) -> None:
-        if what == "backward" and until == "native_backward":
+    def phases(next_step: outputs.Step, number: int) -> None:
+        if next_step == "backward" and until == "native_backward":
             _stop_at_native()
-        if what == "forward":
+        if next_step == "forward":
             step("run" if number else "compile")
         else:
-            step("load" if what == "calls" else "backward")
+            step("load" if next_step == "calls" else "backward")
 
     with program.compiled_autograd():
         if program.recipe["warm_caches"]:
@@ -99,11 +102,11 @@ def _forget_compiled() -> None:
 
 
 class ReachedNative(BaseException):
-    """The generated code is there, and a native compiler is asked for: no `except Exception` may stop it."""
+    """Raised when the generated code goes to a native compiler. No `except Exception` may catch it."""
 
 
 def _stop_at_native() -> None:
-    """Let the next request for a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
+    """Make the next call of a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
     from torch._inductor.async_compile import AsyncCompile
 
     def stop(self: Any, *arguments: Any, **named: Any) -> None:
@@ -114,7 +117,7 @@ def _stop_at_native() -> None:
             setattr(AsyncCompile, name, stop)
 
 
-def _check(request: Query, step: _Step, threads: int | None) -> Answer:
+def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     program = _load(request, step, threads)
     eager = _run_eager(program, step)
     until = request.get("until")
@@ -130,17 +133,17 @@ def _check(request: Query, step: _Step, threads: int | None) -> Answer:
     except (Exception, SystemExit) as error:
         named = _origins(error, request["text"], program.namespace["__file__"])
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error), "origins": named}
-    found: Comparison = {}
+    comparison: ComparisonData = {}
     if program.recipe["check"]:
         step("compare")
-        found = _compare(program, eager, compiled)
-    failed = found.get("difference") is not None
-    verdict: Answer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
-    return {**verdict, **cast(Answer, found)}
+        comparison = _compare(program, eager, compiled)
+    failed = comparison.get("difference") is not None
+    verdict: QueryAnswer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
+    return {**verdict, **cast(QueryAnswer, comparison)}
 
 
 def _origins(error: BaseException, text: str, path: str) -> list[str]:
-    """What is only a hint must not cost the verdict: the traceback may hold any kind of object."""
+    """Return the origins of a failure, or none when that raises: a hint must not change the verdict."""
     try:
         return origins(error, text, path)
     except Exception as problem:
@@ -148,10 +151,10 @@ def _origins(error: BaseException, text: str, path: str) -> list[str]:
         return []
 
 
-def _compare(program: Program, eager: Outcome, compiled: Outcome) -> Comparison:
-    """What a reply says of the difference; one at first sight is looked at again before it is called a failure."""
+def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> ComparisonData:
+    """Compare the outcomes. A difference is judged again before it counts as a failure."""
     from repro_probe.judge import compare_outputs, recheck
-    from repro_probe.judge.tolerance import Tolerance
+    from repro_probe.judge.comparison_tolerance import Tolerance
 
     if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
         return {}
@@ -159,16 +162,16 @@ def _compare(program: Program, eager: Outcome, compiled: Outcome) -> Comparison:
     return recheck.reconsider(program, eager, compiled, with_eager_random)
 
 
-def _with_eager_random(program: Program) -> Outcome:
+def _with_eager_random(program: LoadedProgram) -> Outcome:
     _forget_compiled()
     set_config("inductor.fallback_random", True)
-    return _run_compiled(program, _Step(lambda _: None))
+    return _run_compiled(program, _PhaseReporter(lambda _: None))
 
 
 def disturb_heap() -> None:
-    """Bring out heap corruption that has happened already: free, allocate, and let malloc walk its lists.
+    """Free and allocate memory, so that malloc checks its lists and heap corruption becomes a crash.
 
-    To be called after the reply was given: a process that dies now has a crash that came late.
+    This is called after the reply. A process that dies now has corrupted its heap before.
     """
     gc.collect()
     kept = [bytearray(16 << (number % 12)) for number in range(512)]
@@ -177,17 +180,17 @@ def disturb_heap() -> None:
     for _ in range(2):
         kept.extend(bytearray(16 << (number % 12)) for number in range(256))
         if trim is not None:
-            trim(0)  # consolidates glibc's free chunks, and checks them on the way
+            trim(0)  # makes glibc consolidate and check its free chunks
     del kept
     gc.collect()
 
 
-def _eager(request: Query, step: _Step, threads: int | None) -> Answer:
+def _eager(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     _run_eager(_load(request, step, threads), step)
     return {"status": "pass", "phase": "eager"}
 
 
-def _fake(request: Query, step: _Step, threads: int | None) -> Answer:
+def _fake(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import fake
 
     texts = request.get("texts") or [request["text"]]
@@ -196,11 +199,11 @@ def _fake(request: Query, step: _Step, threads: int | None) -> Answer:
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 
-def _record(request: Query, step: _Step, threads: int | None) -> Answer:
+def _record(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import record_values
 
     program = _load(request, step, threads)
-    recorder = record_values.Recorder(request.get("values") or (), request.get("save"))
+    recorder = record_values.ValueRecorder(request.get("values") or (), request.get("save"))
     try:
         recording = record_values.run(program, request["text"], recorder, step)
     except (Exception, SystemExit) as error:
@@ -209,22 +212,22 @@ def _record(request: Query, step: _Step, threads: int | None) -> Answer:
     return {"status": "pass", "phase": "eager", "values": values, "later_calls": later_calls}
 
 
-def _diverge(request: Query, step: _Step, threads: int | None) -> Answer:
+def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.query import diverge
 
     program = _load(request, step, threads)
     step("compile")
     try:
         names = diverge.first_names(program, request["text"])
-    except Exception as error:  # with all values as outputs it may be another program; a hint costs nothing to lack
+    except Exception as error:  # with all values as outputs the program may fail; the hint is left out then
         return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
     return {"status": "pass", "phase": "exit", "names": names}
 
 
-def _levers(request: Query, step: _Step, threads: int | None) -> Answer:
+def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     from repro_probe.change import capabilities
 
-    return {"status": "pass", "phase": "load", "levers": capabilities.levers()}
+    return {"status": "pass", "phase": "load", "levers": capabilities.find_capabilities()}
 
 
 _MODES = {
@@ -233,15 +236,15 @@ _MODES = {
     "fake": _fake,
     "record": _record,
     "diverge": _diverge,
-    "levers": _levers,
+    "levers": _capabilities,
 }
 
 
 def settle(request: Query) -> None:
-    """Work in the request's scratch directory; caches and temporary files go there, and so do stacks.
+    """Change to the request's scratch directory, and send caches, temporary files and stacks there.
 
-    The graph caches are part of what is judged: every query starts with empty ones. Python's stack at a fatal signal,
-    and shortly before the time-out, is written to ``fault.txt``.
+    Every query starts with empty graph caches, since these are part of what is judged. Python's stack is written to
+    ``fault.txt`` at a fatal signal and shortly before the time-out.
     """
     scratch, left = request["scratch"], request["ends"] - time.time()
     os.chdir(scratch)
@@ -259,11 +262,11 @@ _LARGEST = 4 << 30  # bytes of one file
 
 
 def limit(memory: int | None) -> None:
-    """No core files, no file that fills the disk; at most `memory` bytes of address space (None: no limit).
+    """Limit this process: no core files, no huge files, and `memory` more bytes of address space (None: no limit).
 
-    That is on top of what is mapped already. Address space, because what does not fit then fails where it is asked for,
-    as an exception that tells where; a watch on resident memory would come too late or kill without a word. Processes
-    are not limited: the system counts all that the user has.
+    Address space is limited because an allocation that does not fit then raises an exception with a traceback. A watch
+    on resident memory would be too late, or would kill without a message. The number of processes is not limited, since
+    the system counts all processes of the user.
     """
     try:
         import resource

@@ -1,14 +1,14 @@
-"""Whether a program is valid, found without running a kernel."""
+"""Check whether a program is valid without running a kernel."""
 
 from __future__ import annotations
 
 import logging
 
-from repro_probe.common.describe import describe_exception
-from repro_probe.protocol.failures import LinkData
-from repro_probe.run.program import Program, load, seed
+from repro_probe.common.describe_exception import describe_exception
+from repro_probe.protocol.failure_data import LinkData
+from repro_probe.run.load_program import LoadedProgram, load, seed
 
-#: Not a verdict on the program: FakeTensor cannot tell (data-dependent, or an operator without a meta function).
+#: Exceptions with which FakeTensor says that it cannot tell: the result depends on data, or an operator lacks support.
 _UNKNOWN = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -24,12 +24,15 @@ _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_conver
 
 
 def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
-    """True, False, or None when it cannot be told. `first`: no other program was loaded by this process."""
+    """Return whether the program is valid, or None when that cannot be told.
+
+    `first` says that this process has loaded no other program.
+    """
     try:
         program = load(text, inputs)
     except (SyntaxError, NameError):
         return False
-    except Exception:  # definitions of an operator can be made once only: a second program's may fail for that
+    except Exception:  # an operator can be defined only once, so the definition of a later program may fail
         return False if first else None
     try:
         _propagate(program)
@@ -38,7 +41,7 @@ def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
     return True
 
 
-def _propagate(program: Program) -> None:
+def _propagate(program: LoadedProgram) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -51,7 +54,7 @@ def _propagate(program: Program) -> None:
 
 
 def _cannot_tell(links: list[LinkData]) -> bool:
-    """Whether the mode is at fault: it has no answer, or the program compiles or traces by itself (torch.cond)."""
+    """Whether FakeTensor cannot run the program: it has no answer, or the program itself compiles (torch.cond)."""
     for link in links:
         if link["type"].rsplit(".", 1)[-1] in _UNKNOWN or link["type"].startswith("torch._dynamo."):
             return True

@@ -14,25 +14,27 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_probe.protocol.queries import QueryPhase
-from repro_probe.run.program import Program, seed
+from repro_probe.run.load_program import LoadedProgram, seed
 
 _HOOK = "__repro_record__"
 
 
-class Recording(TypedDict):
-    """The values of the first call, and those of each further one."""
+class RecordedValues(TypedDict):
+    """The values of the first call, and those of each later call."""
 
     values: dict[str, Any]
     later_calls: list[dict[str, Any]]
 
 
-def run(program: Program, text: str, recorder: Recorder, step: Callable[[QueryPhase], None]) -> Recording:
-    """``{"values": {name: metadata}, "later_calls": [{…}]}``: of the first call, and of each further one."""
+def run(
+    program: LoadedProgram, text: str, recorder: ValueRecorder, step: Callable[[QueryPhase], None]
+) -> RecordedValues:
+    """Run all calls in eager, and return the metadata of every value by name."""
     namespace = dict(program.namespace)
     namespace[_HOOK] = recorder.record
     exec(instrumented(text, program.namespace["__file__"]), namespace)
     seed(program.recipe)
-    calls, found = program.calls(), []
+    calls, values_of_calls = program.calls(), []
     for number, arguments in enumerate(calls):
         step("eager")
         recorder.start(number)
@@ -40,8 +42,8 @@ def run(program: Program, text: str, recorder: Recorder, step: Callable[[QueryPh
             recorder.record(name, value)
         with program.forward_region():
             namespace["graph"](*arguments)
-        found.append(recorder.values)
-    return {"values": found[0] if found else {}, "later_calls": found[1:]}
+        values_of_calls.append(recorder.values)
+    return {"values": values_of_calls[0] if values_of_calls else {}, "later_calls": values_of_calls[1:]}
 
 
 @contextlib.contextmanager
@@ -52,7 +54,7 @@ def _plainly() -> Iterator[None]:
 
 
 def instrumented(text: str, path: str) -> CodeType:
-    """Code that defines `graph` anew, with a report after each assignment to a name."""
+    """Return code that defines `graph` with a call of the recorder after each assignment to a name."""
     tree = ast.parse(text)
     (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
     body = []
@@ -66,10 +68,10 @@ def instrumented(text: str, path: str) -> CodeType:
     return compile(ast.Module([function], []), path, "exec")
 
 
-class Recorder:
-    """Metadata of every value at the moment it is assigned; copies, made then too, of those in `wanted`.
+class ValueRecorder:
+    """Records the metadata of every value when it is assigned, and saves the values in `wanted`.
 
-    Files go to directory `save`: ``NAME.pt``, for a later call ``NAME.<call>.pt``.
+    Files go to the directory `save`: ``NAME.pt``, and ``NAME.<call>.pt`` for a later call.
     """
 
     def __init__(self, wanted: Iterable[str], save: str | None) -> None:
@@ -84,8 +86,8 @@ class Recorder:
         self.storages: dict[int, tuple[int, Any]] = {}
 
     def record(self, name: str, value: Any) -> None:
-        """Note `value`, assigned to `name`."""
-        # What is recorded must not itself be differentiated, batched, seen by a mode, or count for autocast.
+        """Record `value`, which is assigned to `name`."""
+        # The recorder's own operators must not be differentiated, batched, seen by a mode, or affected by autocast.
         with _plainly():
             self.values[name] = self._describe(value, name if name in self.wanted else None)
 
@@ -99,7 +101,7 @@ class Recorder:
         return {"python": type(value).__name__, "value": None}
 
     def _describe_tensor(self, value: Any, file: str | None) -> dict[str, Any]:
-        if torch._C._functorch.is_functorch_wrapped_tensor(value):  # has no meaning outside of its vmap or grad
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):  # cannot be read outside of its vmap or grad
             return {"python": "functorch wrapper", "value": None}
         plain = value.layout == torch.strided
         low, high = _range(value)
@@ -117,10 +119,10 @@ class Recorder:
         }
 
     def _storage(self, value: Any) -> int:
-        """A small number for the storage; it is kept alive, so that its address stays its own."""
+        """Return a small number for the storage, which is kept alive so that no other storage gets its address."""
         storage = value.untyped_storage()
-        known = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
-        return known[0]
+        numbered = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
+        return numbered[0]
 
     def _write(self, value: Any, file: str) -> str:
         name = f"{file}.{self.call}.pt" if self.call else f"{file}.pt"
@@ -131,7 +133,7 @@ class Recorder:
 
 
 def _to_store(value: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor as it is; of any other, the flat span of its storage."""
+    """Return a copy of a contiguous tensor, or of the flat span of another tensor's storage."""
     value = value.detach()
     if not value.is_contiguous():
         span = 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride())) if value.numel() else 0
@@ -140,7 +142,7 @@ def _to_store(value: torch.Tensor) -> torch.Tensor:
 
 
 def _range(value: torch.Tensor) -> tuple[Any, Any]:
-    """(smallest, largest) element; None for complex, empty and non-finite ones."""
+    """Return the (smallest, largest) element; None for complex and empty tensors and for non-finite values."""
     if value.numel() == 0 or value.is_complex() or value.is_quantized or value.layout != torch.strided:
         return None, None
     numbers = value.detach()
@@ -149,6 +151,6 @@ def _range(value: torch.Tensor) -> tuple[Any, Any]:
 
 
 def _json_number(number: Any) -> Any:
-    """`number`, or None for what JSON cannot say (NaN and the infinities)."""
+    """Return `number`, or None for NaN and the infinities, which JSON lacks."""
     unusual = isinstance(number, float) and (number != number or number in (float("inf"), float("-inf")))
     return None if unusual else number

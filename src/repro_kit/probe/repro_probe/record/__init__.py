@@ -1,1 +1,1 @@
-"""Record graphs, their inputs and what surrounds them."""
+"""Record graphs, their inputs, and the state around their calls."""

@@ -1,4 +1,4 @@
-"""One of Dynamo's graphs as data: its code, the code of its sub-graphs, its inputs, and how it is compiled."""
+"""Describe one of Dynamo's graphs as data: its code, its sub-graphs, its inputs, and how the graph is compiled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import torch
 
-from repro_probe.common import environment
-from repro_probe.protocol.graphs import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
-from repro_probe.protocol.recipe import AutocastData
+from repro_probe.common import torch_environment
+from repro_probe.protocol.graph_data import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
+from repro_probe.protocol.recipe_data import AutocastData
 from repro_probe.record import surroundings
 from repro_probe.record.values import ValueStore, describe_tensors
 
@@ -19,10 +19,9 @@ from repro_probe.record.values import ValueStore, describe_tensors
 def describe_graph(
     output: Any, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], store: ValueStore
 ) -> GraphContent:
-    """JSON data of `gm`; raises TypeError when an input cannot be carried.
+    """Return `gm` as JSON data. Raises TypeError when an input cannot be recorded.
 
-    Keys: code, modules ({path: code} of sub-graphs), names (extra globals of the code, as import paths), inputs,
-    constants, recipe, backend.
+    `modules` has the code of sub-graphs by path, and `names` the extra globals of the code as import paths.
     """
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     code, names = _code_of(gm)
@@ -49,7 +48,7 @@ def _code_of(gm: torch.fx.GraphModule) -> tuple[str, dict[str, NameData]]:
 
 
 def _import_path(value: Any) -> NameData:
-    """How a global of generated code can be had again: module, qualified name, and the file it is defined in."""
+    """Describe how to import a global of generated code: its module, qualified name and defining file."""
     if inspect.ismodule(value):
         return {"module": value.__name__, "name": None, "file": getattr(value, "__file__", None)}
     module = getattr(value, "__module__", None)
@@ -86,13 +85,13 @@ def _describe_inputs(
 
 
 def describe_arguments(arguments: Sequence[Any], store: ValueStore) -> list[InputData]:
-    """One record an argument: a tensor's (see values.py), or kind ``int``, ``float``, ``other``."""
+    """Return a record for each argument: a tensor (see values.py), or a value of kind ``int``, ``float``, ``other``."""
     tensors = [(str(at), value) for at, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
     described = describe_tensors(tensors, store)
     records: list[InputData] = []
     for at, value in enumerate(arguments):
         if str(at) in described:
-            # A Python float that became dynamic arrives as such a tensor.
+            # A Python float that became dynamic arrives as a scalar tensor of type float64.
             scalar = value.detach().item() if value.dim() == 0 and value.dtype == torch.float64 else None
             records.append(cast(InputData, {"kind": "tensor", "scalar": scalar, **described[str(at)]}))
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -106,7 +105,7 @@ def describe_arguments(arguments: Sequence[Any], store: ValueStore) -> list[Inpu
 
 
 def _describe_constants(gm: torch.fx.GraphModule, store: ValueStore) -> dict[str, TensorData]:
-    """Tensors that the graph reads as attributes of itself."""
+    """Describe the tensors that the graph reads as its own attributes."""
     wanted = {}
     for path, module in [("", gm), *gm.named_modules()]:
         if not isinstance(module, torch.fx.GraphModule):
@@ -126,7 +125,7 @@ def _attribute(module: Any, target: str) -> Any:
 
 
 def _recipe(output: Any) -> GraphSettings:
-    settings = environment.settings()
+    settings = torch_environment.settings()
     return {
         "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
         "grad_mode": (
@@ -149,7 +148,7 @@ def _recipe(output: Any) -> GraphSettings:
 
 
 def _autocast() -> AutocastData | None:
-    device = environment.accelerator(torch)
+    device = torch_environment.accelerator(torch)
     if device is None or not _autocast_enabled(device):
         device = "cpu"
     if not _autocast_enabled(device):
@@ -172,9 +171,9 @@ def _autocast_dtype(device: str) -> Any:
 
 
 def _backend(compiler_fn: Any) -> BackendData:
-    """The backend that the user chose, seen through torch's wrappers."""
+    """Describe the backend that the user chose, without torch's wrappers around it."""
     compiler_fn = _innermost(compiler_fn)
-    found: BackendData = {
+    backend: BackendData = {
         "name": getattr(compiler_fn, "compiler_name", None),
         "mode": None,
         "options": {},
@@ -182,15 +181,15 @@ def _backend(compiler_fn: Any) -> BackendData:
     }
     kind = type(compiler_fn).__name__
     if kind == "_TorchCompileInductorWrapper":
-        found["name"] = "inductor"
-        found["dynamic"] = compiler_fn.dynamic
-        found["mode"], found["options"] = _mode_of(compiler_fn)
-        return found
+        backend["name"] = "inductor"
+        backend["dynamic"] = compiler_fn.dynamic
+        backend["mode"], backend["options"] = _mode_of(compiler_fn)
+        return backend
     if kind == "_TorchCompileWrapper":
-        found["dynamic"] = compiler_fn.dynamic
-        found["options"] = dict(getattr(compiler_fn, "kwargs", {}).get("options") or {})
+        backend["dynamic"] = compiler_fn.dynamic
+        backend["options"] = dict(getattr(compiler_fn, "kwargs", {}).get("options") or {})
         compiler_fn = compiler_fn.compiler_fn
-    return _named(compiler_fn, found)
+    return _named(compiler_fn, backend)
 
 
 def _innermost(compiler_fn: Any) -> Any:
@@ -201,7 +200,7 @@ def _innermost(compiler_fn: Any) -> Any:
 
 
 def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:
-    """(mode, options): torch merges a mode into options; find the mode again when the options are exactly one."""
+    """Return (mode, options). Torch merges a mode into the options; the mode is found when the options match it."""
     from torch._inductor import list_mode_options
 
     config = dict(wrapper.config)
@@ -211,16 +210,16 @@ def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:
     return None, config
 
 
-def _named(function: Any, found: BackendData) -> BackendData:
-    """The name under which `function` is registered with Dynamo; else where it is defined."""
+def _named(function: Any, backend: BackendData) -> BackendData:
+    """Add the name of `function` to `backend`: its name in Dynamo's registry where it has one, else its own."""
     from torch._dynamo.backends import registry
 
     for name, registered in getattr(registry, "_COMPILER_FNS", {}).items():
         if registered is function or getattr(registered, "_torchdynamo_orig_backend", None) is function:
-            found["name"] = name
+            backend["name"] = name
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
-        found["file"] = code.co_filename
-        found["qualname"] = getattr(function, "__qualname__", None)
-    found["name"] = found["name"] or getattr(function, "__name__", None) or type(function).__name__
-    return found
+        backend["file"] = code.co_filename
+        backend["qualname"] = getattr(function, "__qualname__", None)
+    backend["name"] = backend["name"] or getattr(function, "__name__", None) or type(function).__name__
+    return backend

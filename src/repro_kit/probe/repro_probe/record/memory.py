@@ -1,4 +1,4 @@
-"""Keep in memory what the probe otherwise writes, bounded, until there is a reason to write it."""
+"""Keep the latest findings of the probe in memory, until a failure is a reason to write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from repro_probe.common.place import Place
+from repro_probe.common.findings_directory import FindingsDirectory
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000
@@ -15,9 +15,9 @@ _MOST_TRACE = 64 << 20  # characters
 
 
 class Memory:
-    """Stands in for a `Place`: graphs and events, the latest of them."""
+    """Stands in for a `FindingsDirectory`, and keeps the latest graphs and events."""
 
-    directory = os.devnull  # no value is ever stored
+    directory = os.devnull  # no tensor value is stored
 
     def __init__(self) -> None:
         self.written: collections.OrderedDict[str, object] = collections.OrderedDict()
@@ -26,26 +26,26 @@ class Memory:
 
     @property
     def graphs(self) -> int:
-        """How many graphs were seen."""
+        """The number of graphs that were recorded, with the dropped ones."""
         return len(self.written) + self.dropped
 
     def write(self, name: str, data: object) -> None:
-        """Keep `data`."""
+        """Keep `data` under `name`."""
         self.written[name] = data
         if len(self.written) > _MOST_GRAPHS:
             self.written.popitem(last=False)
             self.dropped += 1
 
     def append(self, name: str, line: str) -> None:
-        """Keep a line."""
+        """Keep a line under `name`."""
         self.lines.append((name, line))
 
-    def write_to(self, place: Place) -> None:
-        """Write all of it to `place`."""
+    def write_to(self, findings: FindingsDirectory) -> None:
+        """Write all graphs and events to `findings`."""
         for name, data in list(self.written.items()):
-            place.write(name, data)
+            findings.write(name, data)
         for name, line in list(self.lines):
-            place.append(name, line)
+            findings.append(name, line)
 
 
 class TraceMemory(logging.Handler):
@@ -58,7 +58,7 @@ class TraceMemory(logging.Handler):
         self.size = 0
 
     def start(self, module: Any) -> None:
-        """Listen; `module` is torch._logging._internal."""
+        """Start listening. `module` is torch._logging._internal."""
         log, formatter = getattr(module, "trace_log", None), getattr(module, "TorchLogsFormatter", None)
         if log is None or formatter is None:  # a torch without a structured trace
             return
@@ -68,7 +68,7 @@ class TraceMemory(logging.Handler):
         log.addHandler(self)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self.log is not None:
             self.log.removeHandler(self)
 
@@ -85,7 +85,7 @@ class TraceMemory(logging.Handler):
             self.size -= len(self.records.popleft())
 
     def write_to(self, directory: str) -> None:
-        """Write the records as a log, where there are any."""
+        """Write the records as a log file, if there are any."""
         if not self.records:
             return
         path = os.path.join(directory, f"dedicated_log_torch_trace_watched{os.getpid()}.log")
@@ -95,7 +95,7 @@ class TraceMemory(logging.Handler):
 
 
 def _names() -> str:
-    """Records of the file names that were numbered before it listened."""
+    """Return records for the file names that torch numbered before the handler listened."""
     import json
 
     from torch._logging import structured

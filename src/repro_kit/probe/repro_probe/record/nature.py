@@ -1,6 +1,6 @@
-"""What an exception of the user's is about, as far as its class and the frame that raised it tell.
+"""Find the nature of a user's exception from its class and the frame that raised it.
 
-Nothing is patched for this: a comparison that is watched is another one for Dynamo.
+Nothing is patched for this, since a patched comparison would change what Dynamo compiles.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from repro_probe.protocol.findings import ExceptionNature
 
-#: Whatever derives from these is about the machine, the network or the user's hands.
+#: Exceptions of these classes come from the machine, the network or the user's keyboard.
 _MACHINE = (OSError, EOFError, KeyboardInterrupt)
-_DEPTH = 4  # of names that stand for expressions of other names
-#: What reads a clock: functions of `time` and `timeit`, and torch's events.
+_DEPTH = 4  # how often a name is replaced by the expression that was assigned to it
+#: Functions that read a clock: those of `time` and `timeit`, and of torch's events.
 _CLOCKS = {
     *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "process_time_ns"),
     *("time", "time_ns", "default_timer", "elapsed_time", "timeit"),
@@ -24,9 +24,10 @@ _CLOCKS = {
 
 
 def of(error: BaseException) -> ExceptionNature:
-    """``machine``: it, or what led to it, is an error of the system; ``compares``, ``clock``: what made it rise.
+    """Return the nature of `error`.
 
-    A condition that depends on tensors compares; one for which a clock is read is about time.
+    ``machine``: `error` or one of its causes is an error of the operating system. ``compares`` and ``clock``: the
+    condition that raised `error` depends on tensors, or on a clock.
     """
     compares, clock = _condition(error)
     machine = any(isinstance(link, _MACHINE) for link in _chain(error))
@@ -42,7 +43,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _condition(error: BaseException) -> tuple[bool, bool]:
-    """Whether the condition under which `error` rose depends on tensors, and on a clock, by the names of its frame."""
+    """Return whether the condition that raised `error` depends on tensors, and whether it depends on a clock."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -51,7 +52,7 @@ def _condition(error: BaseException) -> tuple[bool, bool]:
     frame = trace.tb_frame
     try:
         tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
-    except (SyntaxError, ValueError):  # the user's file is no Python by now
+    except (SyntaxError, ValueError):  # the user's file has changed, and is not Python any more
         return False, False
     variables = {**frame.f_globals, **frame.f_locals}
     expressions = _expressions(tree, trace.tb_lineno)
@@ -61,23 +62,25 @@ def _condition(error: BaseException) -> tuple[bool, bool]:
 
 
 def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
-    """What the condition around `line` depends on: itself, and what its names were assigned from."""
+    """Return the condition around `line`, and the expressions that were assigned to its names."""
     nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
     around = [
         node
         for node in nodes
         if isinstance(node, (ast.Assert, ast.If)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
-    found = [max(around, key=lambda node: node.lineno).test] if around else []
+    expressions = [max(around, key=lambda node: node.lineno).test] if around else []
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
     for _ in range(_DEPTH):
-        names = {name for expression in found for name in _named(expression)}
-        found += [node.value for node in assigned if node.value not in found and names & set(_targets(node))]
-    return found
+        names = {name for expression in expressions for name in _named(expression)}
+        expressions += [
+            node.value for node in assigned if node.value not in expressions and names & set(_targets(node))
+        ]
+    return expressions
 
 
 def _called(node: ast.AST) -> str:
-    """The last name of the function that `node` calls; empty for anything else."""
+    """Return the last part of the name of the function that `node` calls; "" when `node` is no call."""
     if not isinstance(node, ast.Call):
         return ""
     return getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -89,13 +92,13 @@ def _targets(node: Any) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> list[str]:
-    return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
+    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
 def _is_array(value: Any) -> bool:
     """Whether `value` is a tensor, an array, or a list of them."""
     if isinstance(value, (list, tuple)):
-        return any(_is_array(it) for it in value[:3])
+        return any(_is_array(item) for item in value[:3])
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     kinds = [getattr(torch, "Tensor", None), getattr(numpy, "ndarray", None), getattr(numpy, "generic", None)]
     return isinstance(value, tuple(kind for kind in kinds if kind is not None))

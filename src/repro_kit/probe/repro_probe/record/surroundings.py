@@ -1,4 +1,4 @@
-"""What surrounds a compiled call: ``with`` blocks of the user's, and switches of torch that hold for the process."""
+"""Record the state around a compiled call: the user's ``with`` blocks, and torch's switches for the process."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from types import FrameType
 import torch
 
 from repro_probe.change.override import is_users
-from repro_probe.protocol.graphs import Region
+from repro_probe.protocol.graph_data import Region
 
-#: What these set is read off torch itself.
+#: Contexts whose effect is read from torch's own state.
 _KNOWN = (
     *("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "device"),
     *("maybe_enable_compiled_autograd", "_enable"),
 )
-_DEEPEST = 4  # local names that stand for local names
+_DEEPEST = 4  # how often a local name is replaced by the expression that was assigned to it
 
 
 def regions(frame: FrameType | None) -> list[Region]:
-    """The items of the ``with`` blocks of user's code around `frame`, outermost first.
+    """Return the items of the ``with`` blocks in the user's code around `frame`, outermost first.
 
-    Each as ``{"file", "expression", "names"}``; `names` are those that the expression reads, with the files that
-    define them. Local names are replaced by what they stand for, as far as that can be written down.
+    The `names` of an item map each name that its expression reads to the file that defines the name. Local names are
+    replaced by their values or by the expressions assigned to them, where that is possible.
     """
-    found: list[Region] = []
+    items: list[Region] = []
     while frame is not None:
         if is_users(frame) and not frame.f_globals.get("__name__", "").startswith("repro_probe"):
-            found[:0] = _regions_of(frame)
+            items[:0] = _regions_of(frame)
         frame = frame.f_back
-    written = " ".join(it["expression"] for it in found)
-    return [mode for mode in _modes() if mode["expression"][:-1] not in written] + found
+    written = " ".join(item["expression"] for item in items)
+    return [mode for mode in _modes() if mode["expression"][:-1] not in written] + items
 
 
 def _regions_of(frame: FrameType) -> list[Region]:
@@ -48,7 +48,7 @@ def _regions_of(frame: FrameType) -> list[Region]:
             scope, items = node, []
         elif isinstance(node, ast.With) and node.body[0].lineno <= line:
             items += [item.context_expr for item in node.items] + list(_entered_later(node, line))
-    found: list[Region] = []
+    regions: list[Region] = []
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
@@ -56,12 +56,12 @@ def _regions_of(frame: FrameType) -> list[Region]:
             continue
         written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
         homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
-        found.append({"file": path, "expression": ast.unparse(written), "names": homes})
-    return found
+        regions.append({"file": path, "expression": ast.unparse(written), "names": homes})
+    return regions
 
 
 def _is_ours(frame: FrameType, called: ast.expr) -> bool:
-    """Whether a ``with`` block is repro-kit's own: `repro_kit.watch`."""
+    """Whether a ``with`` block enters a context of repro-kit: `repro_kit.watch`."""
     name = ast.unparse(called).partition(".")[0]
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
@@ -69,7 +69,7 @@ def _is_ours(frame: FrameType, called: ast.expr) -> bool:
 
 
 def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
-    """What ``stack.enter_context(…)`` enters before `line`, of the stacks that the ``with`` block `node` opens."""
+    """Yield what ``enter_context`` enters before `line`, on stacks that the ``with`` block `node` opens."""
     stacks = {ast.unparse(item.optional_vars) for item in node.items if item.optional_vars is not None}
     for call in ast.walk(node):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
@@ -80,7 +80,7 @@ def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
 
 
 def _modes() -> Iterator[Region]:
-    """The user's modes that are on, however they were entered, as far as their classes can be called without more."""
+    """Yield the user's modes that are on, if their classes can be called without arguments."""
     tracer = sys.modules.get("torch._dynamo.variables.torch_function")
     aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
     entered = [*getattr(aside, "stack", ()), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
@@ -96,15 +96,15 @@ def _modes() -> Iterator[Region]:
 
 
 def _reads(expression: ast.AST) -> set[str]:
-    """Names that the expression reads and does not bind itself."""
-    names = [it for it in ast.walk(expression) if isinstance(it, ast.Name)]
-    bound = {it.arg for it in ast.walk(expression) if isinstance(it, ast.arg)}
+    """Return the names that the expression reads and does not bind itself."""
+    names = [part for part in ast.walk(expression) if isinstance(part, ast.Name)]
+    bound = {part.arg for part in ast.walk(expression) if isinstance(part, ast.arg)}
     bound |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
     return {name.id for name in names} - bound
 
 
 def _home(frame: FrameType, name: str) -> str:
-    """The file that defines what `name` is in `frame`, as far as that is known; else the frame's own."""
+    """Return the file that defines the value of `name` in `frame`, or the frame's file when that is unknown."""
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     module = sys.modules.get(getattr(value, "__module__", None) or "")
     named_alike = getattr(value, "__qualname__", None) == name
@@ -112,9 +112,11 @@ def _home(frame: FrameType, name: str) -> str:
 
 
 def _enclosing(path: str, line: int) -> list[ast.stmt]:
-    """Nodes of the file that span `line`, outermost first."""
+    """Return the statements of the file that span `line`, outermost first."""
     nodes = [
-        it for it in ast.walk(_tree(path)) if isinstance(it, ast.stmt) and it.lineno <= line <= (it.end_lineno or 0)
+        node
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return sorted(nodes, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
 
@@ -123,12 +125,12 @@ def _enclosing(path: str, line: int) -> list[ast.stmt]:
 def _tree(path: str) -> ast.Module:
     try:
         return ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):  # a cell of a notebook with magic in it, or no Python at all
+    except (SyntaxError, ValueError):  # a notebook cell with magic commands, or a file that is not Python
         return ast.Module([], [])
 
 
 class _Inline(ast.NodeTransformer):
-    """Local names become literals where they are some, else what is assigned to them in the function."""
+    """Replaces local names by literals where their values have one, else by the expressions assigned to them."""
 
     def __init__(self, frame: FrameType, scope: ast.AST | None, depth: int) -> None:
         self.frame, self.scope, self.depth = frame, scope, depth
@@ -149,22 +151,26 @@ class _Inline(ast.NodeTransformer):
 
 
 def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
-    """The one expression that is assigned to `name` in the function; None when there are more, or none."""
-    found = [
-        it.value
-        for it in (ast.walk(scope) if scope is not None else ())
-        if isinstance(it, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in it.targets)
+    """Return the only expression that is assigned to `name` in the function; None when there are several or none."""
+    values = [
+        node.value
+        for node in (ast.walk(scope) if scope is not None else ())
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
     ]
-    return found[0] if len(found) == 1 else None
+    return values[0] if len(values) == 1 else None
 
 
 def default_device() -> str | None:
-    """The default device, where the user set one; Dynamo puts the modes that hold it aside while it compiles."""
+    """Return the default device that the user set, or None.
+
+    While Dynamo compiles, the mode that holds the device is not on torch's mode stack, but on one of Dynamo.
+    """
     holder = sys.modules.get("torch.utils._device")
     aside = getattr(
         sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
     )
-    devices = [it.device for it in getattr(aside, "stack", ()) if type(it).__name__ == "DeviceContext"]
+    devices = [mode.device for mode in getattr(aside, "stack", ()) if type(mode).__name__ == "DeviceContext"]
     device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
     return None if device is None else str(device)
 
@@ -176,19 +182,19 @@ def compiles_autograd() -> bool:
 
 
 def switches() -> list[str]:
-    """Statements that put this process's switches of torch, as far as they are not at their default, as they are."""
-    found = []
+    """Return statements that set torch's switches as in this process, for switches that are not at their default."""
+    statements = []
     for read, default, statement in _SWITCHES:
         try:
             value = eval(read, {"torch": torch, "sys": sys})
-        except (AttributeError, RuntimeError):  # not in this torch, or set through its newer interface
+        except (AttributeError, RuntimeError):  # this torch lacks the switch, or has it set through a newer interface
             continue
         if value != default:
-            found.append(statement.format(value))
-    return found
+            statements.append(statement.format(value))
+    return statements
 
 
-#: How a switch is read, its default, and the statement that sets it.
+#: For each switch: the expression that reads it, its default, and the statement that sets it.
 _SWITCHES = (
     (
         "torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()",

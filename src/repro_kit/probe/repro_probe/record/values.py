@@ -1,7 +1,7 @@
-"""Tensors as metadata and files: what a program needs to build its inputs again.
+"""Record tensors as metadata and files, so that a program can build its inputs again.
 
-A contiguous tensor that shares its storage with no other is stored as it is; any other as the flat span of its
-storage, to be viewed with ``as_strided`` (docs/explanation/program-format.md).
+A contiguous tensor that shares its storage with no other tensor is stored as it is. For any other tensor the flat span
+of its storage is stored, to be viewed with ``as_strided`` (docs/explanation/program-format.md).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.graphs import TensorData
+from repro_probe.protocol.graph_data import TensorData
 
 
 class ValueStore:
-    """Saves tensors to `directory`, each once, up to `limit` bytes in all; past that, metadata only."""
+    """Saves each tensor once to `directory`, up to `limit` bytes in all. Further tensors are not saved."""
 
     def __init__(self, directory: str, limit: int, prefix: str = "", other: ValueStore | None = None) -> None:
-        """`other`: a store in the same directory, whose tensors need not be saved again."""
+        """`other` is a store in the same directory, whose tensors need not be saved again."""
         self.directory = directory
         self.left = limit
         self.prefix = prefix
@@ -28,7 +28,7 @@ class ValueStore:
         self._known: dict[tuple[Any, ...], tuple[Any, str]] = other._known if other is not None else {}
 
     def save(self, tensor: torch.Tensor, flat: bool) -> str | None:
-        """Name of the file that holds the values of `tensor` (or its flat span), or None past the limit."""
+        """Return the name of the file with the values of `tensor` (or its flat span), or None beyond the limit."""
         key = (
             tensor.data_ptr(),
             tensor._version,
@@ -53,11 +53,9 @@ class ValueStore:
 
 
 def describe_tensors(named: Sequence[tuple[str, torch.Tensor]], store: ValueStore) -> dict[str, TensorData]:
-    """Records of `named` tensors ([(name, tensor)]) that are the arguments of one call, with their alias groups.
+    """Return records of the tensors of one call by name, with their shared storages (`TensorData`).
 
-    Each: shape, stride, offset (within the stored span), dtype, device, requires_grad, leaf, parameter, type,
-    storage (name of the first tensor with the same storage), span (elements of the stored flat span; None when stored
-    as it is), file, low and high (integers only). Raises TypeError for tensors without a plain strided storage.
+    Raises TypeError for tensors without a plain strided storage.
     """
     groups: dict[Any, list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in named:
@@ -96,7 +94,7 @@ def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore) 
 
 
 def span_of(tensor: torch.Tensor) -> int:
-    """Elements of storage between the first and the last element of `tensor`, both counted."""
+    """Return the number of storage elements from the first to the last element of `tensor`."""
     if tensor.numel() == 0:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))

@@ -1,1 +1,1 @@
-"""Run a program, and keep what can be compared."""
+"""Load and run a program, and keep its results for comparison."""

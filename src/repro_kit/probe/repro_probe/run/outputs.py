@@ -1,4 +1,4 @@
-"""Run a program's calls and keep what can be compared."""
+"""Run a program's calls, and keep their results for comparison."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils._pytree import tree_flatten
 
-from repro_probe.protocol.recipe import RecipeData
-from repro_probe.run.program import seed
+from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.run.load_program import seed
 
-#: What a run does next.
+#: The next step of a run.
 Step = Literal["calls", "forward", "backward"]
 
 
-class Runnable(Protocol):
-    """What can be run: a program, or a call of the user's."""
+class RunnableCalls(Protocol):
+    """Calls that can be run in eager and compiled: those of a program, or a call in the user's script."""
 
     recipe: RecipeData
     parameters: list[str]
 
     @property
     def graph(self) -> Callable[..., Any]:
-        """The function, in eager."""
+        """The function that is run in eager."""
 
     @property
     def calls(self) -> Callable[[], list[tuple[Any, ...]]]:
-        """Makes the arguments of each call."""
+        """A function that makes the arguments of each call."""
 
     def surroundings(self) -> AbstractContextManager[Any]:
-        """What a call and its backward run in."""
+        """Return the context that a call and its backward run in."""
 
     def forward_region(self, autocast: bool = True) -> AbstractContextManager[Any]:
-        """What a forward call runs in."""
+        """Return the context that a forward call runs in."""
 
 
 class Leaf:
-    """One output or input tensor as it was right after its call; any other value is kept as it is."""
+    """One output or input right after its call: a copy of a tensor, or any other value itself."""
 
     def __init__(self, value: Any, inputs: Iterable[tuple[str, Any]] = ()) -> None:
         self.is_tensor = isinstance(value, torch.Tensor)
@@ -49,7 +49,7 @@ class Leaf:
             return
         self.requires_grad = value.requires_grad
         if value.layout == torch.strided:
-            # Dimensions of size 1 may have any stride, and so has an empty tensor.
+            # A dimension of size 1 may have any stride, and so may an empty tensor.
             self.stride = [step if size > 1 else 0 for size, step in zip(value.shape, value.stride())]
             pointer = _pointer(value)
             self.alias = [name for name, argument in inputs if pointer and _pointer(argument) == pointer]
@@ -64,7 +64,10 @@ def _pointer(value: Any) -> int | None:
 
 
 class Outcome:
-    """Everything one run produced. `outputs`: per call (leaves, structure); `grads` and `after`: by parameter name."""
+    """All results of one run: `outputs` has (leaves, structure) for each call.
+
+    `grads` has the gradients, and `after` the inputs after the call, both by parameter name.
+    """
 
     def __init__(self) -> None:
         self.outputs: list[tuple[list[Leaf], str]] = []
@@ -73,7 +76,7 @@ class Outcome:
         self.random = False  # random numbers were drawn outside of `calls()`
 
     def output_places(self) -> dict[tuple[int, int], str]:
-        """Names of all leaves of the outputs, by (number of the call, number of the leaf)."""
+        """Return the names of all leaves of the outputs, by (number of the call, number of the leaf)."""
         several = len(self.outputs) > 1
         return {
             (number, at): f"call {number}, output {at}" if several else f"output {at}"
@@ -82,25 +85,25 @@ class Outcome:
         }
 
     def places(self) -> dict[str, Leaf | None]:
-        """Everything that is compared, by name: a Leaf each, or None for a gradient that is not there."""
-        found: dict[str, Leaf | None] = {
+        """Return everything that is compared, by name: a Leaf, or None for a missing gradient."""
+        leaves: dict[str, Leaf | None] = {
             where: self.outputs[number][0][at] for (number, at), where in self.output_places().items()
         }
-        found.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
-        found.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
-        return found
+        leaves.update((f"grad of {name}", leaf) for name, leaf in self.grads.items())
+        leaves.update((f"{name} after the call", leaf) for name, leaf in self.after.items())
+        return leaves
 
 
 def run(
-    program: Runnable,
+    program: RunnableCalls,
     function: Callable[..., Any],
     phases: Callable[[Step, int], None],
     transform: Any = None,
     autocast: bool = True,
 ) -> Outcome:
-    """Run every call of `program` through `function`; returns the Outcome, raises what the calls raise.
+    """Run every call of `program` through `function`. Exceptions of the calls are not caught.
 
-    `phases` is told before each step: ``calls``, ``forward`` (with the number of the call), ``backward``.
+    `phases(step, number)` is called before each step: ``calls``, and ``forward`` and ``backward`` of each call.
     """
     recipe = program.recipe
     seed(recipe)
@@ -132,7 +135,7 @@ def _random_state() -> torch.Tensor:
 
 
 def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:
-    """Backward of the sum of all differentiable outputs, or with seeded random gradients."""
+    """Run the backward of the sum of all differentiable outputs, or one with seeded random gradients."""
     outputs = [
         leaf
         for leaf in leaves
@@ -144,7 +147,7 @@ def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:
         sum((output.abs() if output.is_complex() else output).sum() for output in outputs).backward()
         return
     torch.manual_seed(recipe["seed"])
-    # Drawn in float32 whatever the output's type is, so that a run in double precision gets the same numbers.
+    # The gradients are drawn in float32 for every dtype, so that a run in double precision gets the same numbers.
     gradients = [torch.randn(o.shape, dtype=torch.float32, device=o.device).to(o.dtype) for o in outputs]
     torch.autograd.backward(outputs, gradients)
 

@@ -1,1 +1,1 @@
-"""The zygote: a process that has imported torch, and a child for each query."""
+"""The server: a process that has imported torch (the zygote), and a child for each query."""

@@ -1,4 +1,4 @@
-"""Start a process per query: forked from this one, or a fresh interpreter."""
+"""Start a process for each query: a fork of this process, or a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repro_probe.protocol.queries import Query, Report
+from repro_probe.protocol.queries import Query, QueryReport
 from repro_probe.query import evaluate
-from repro_probe.run.program import recipe_of
+from repro_probe.run.load_program import recipe_of
 
 _PR_SET_PDEATHSIG = 1
 
 
 class Fork:
-    """Start children by forking; `threads` is what torch would use by itself."""
+    """Starts children by forking. `threads` is torch's default number of threads."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
 
     def prepare(self, env: Mapping[str, str]) -> None:
-        """Nothing to do: this process is what children are made of."""
+        """Do nothing: children are forks of this process."""
 
     def waiting(self) -> set[int]:
-        """Process ids of what was prepared."""
+        """Return the process ids of prepared interpreters."""
         return set()
 
     def __call__(self, request: Query, write_end: int, private: Sequence[int]) -> Forked:
-        """Start a child that reports to `write_end` and has none of the descriptors in `private`."""
+        """Start a child that reports to `write_end`, and that closes the descriptors in `private`."""
         pid = os.fork()
         if pid == 0:
             self._live(request, write_end, private)
         return Forked(pid)
 
     def _live(self, request: Query, write_end: int, private: Sequence[int]) -> None:
-        """The child's whole life; never returns."""
+        """Run the child. This function never returns."""
         code = 1
         try:
             os.setsid()
@@ -57,7 +57,7 @@ class Fork:
             evaluate.settle(request)
             evaluate.limit(request.get("memory"))
 
-            def tell(data: Report) -> None:
+            def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": evaluate.evaluate(request, tell, self.threads)})
@@ -68,32 +68,32 @@ class Fork:
         finally:
             sys.stderr.flush()
             sys.stdout.flush()
-            os._exit(code)  # no finalizers: they belong to the parent
+            os._exit(code)  # without finalizers, which belong to the parent
 
 
 class Forked:
-    """A forked child, to wait for as for a `subprocess.Popen`."""
+    """A forked child, with the `poll` and `wait` of a `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code (negative: the signal); None while it runs."""
+        """Return the exit code (negative: the signal); None while the child runs."""
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
     def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the child's end, and return the exit code."""
         if self._code is None:
             _, status = os.waitpid(self.pid, 0)
             self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
 
-class _Prepared(NamedTuple):
+class _PreparedInterpreter(NamedTuple):
     """An interpreter that waits for its query, and the variables that it was started with."""
 
     env: dict[str, str]
@@ -102,35 +102,35 @@ class _Prepared(NamedTuple):
 
 
 class Spawn:
-    """Start fresh interpreters (`fresh.py`). One can be got ready ahead: importing torch is most of a short query."""
+    """Starts fresh interpreters (`fresh.py`). One can be prepared ahead, since a short query mostly imports torch."""
 
     def __init__(self) -> None:
-        self._ready: _Prepared | None = None
+        self._ready: _PreparedInterpreter | None = None
 
     def prepare(self, env: Mapping[str, str]) -> None:
-        """Start an interpreter that imports torch, with `env` on top of this process's environment, and waits."""
+        """Start an interpreter that imports torch and waits. `env` is added to this process's environment."""
         self._ready = self._prepared(env)
 
-    def _prepared(self, env: Mapping[str, str]) -> _Prepared:
+    def _prepared(self, env: Mapping[str, str]) -> _PreparedInterpreter:
         self._discard()
-        mine, its = socket.socketpair()
-        with its:
+        channel, child_channel = socket.socketpair()
+        with child_channel:
             process = subprocess.Popen(
-                [sys.executable, "-m", "repro_probe.server.fresh", str(its.fileno())],
+                [sys.executable, "-m", "repro_probe.server.fresh", str(child_channel.fileno())],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(its.fileno(),),
+                pass_fds=(child_channel.fileno(),),
                 start_new_session=True,
             )
-        return _Prepared(dict(env), process, mine)
+        return _PreparedInterpreter(dict(env), process, channel)
 
     def waiting(self) -> set[int]:
-        """Like `Fork`."""
+        """Return the process id of the prepared interpreter, if there is one."""
         return set() if self._ready is None else {self._ready.process.pid}
 
     def __call__(self, request: Query, write_end: int, private: Sequence[int]) -> subprocess.Popen[bytes]:
-        """Like `Fork`; a new interpreter has no descriptor that it is not given."""
+        """Send the request to an interpreter, which reports to `write_end` and inherits no other descriptor."""
         env = _environment(request)
         ready = self._ready
         if ready is None or ready.env != env or ready.process.poll() is not None:
@@ -139,7 +139,7 @@ class Spawn:
         path = os.path.join(request["scratch"], "request.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(request, file)
-        with ready.channel, contextlib.suppress(OSError):  # one that died has no reply, which is noticed
+        with ready.channel, contextlib.suppress(OSError):  # the server notices that a dead interpreter gives no reply
             socket.send_fds(ready.channel, [path.encode()], [write_end])
         return ready.process
 
@@ -152,7 +152,7 @@ class Spawn:
 
 
 def _environment(request: Query) -> dict[str, str]:
-    """Variables that the query's recipe asks for; none where that cannot be read, which the query will say."""
+    """Return the variables of the query's recipe; none for an unreadable recipe, which the query will report."""
     try:
         recipe = recipe_of(request.get("text") or "")
     except (SyntaxError, ValueError):
@@ -167,7 +167,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def redirect(scratch: str) -> None:
-    """Standard input from nowhere, output to files in `scratch`."""
+    """Make standard input empty, and send the output to files in `scratch`."""
     output = [os.path.join(scratch, name) for name in ("stdout.txt", "stderr.txt")]
     for descriptor, path in enumerate((os.devnull, *output)):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -176,23 +176,23 @@ def redirect(scratch: str) -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
-    """A server that is killed takes its children along, where the system offers that."""
+    """Have the system send signal `number` to this process when its parent dies (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 class ParentGone(BaseException):
-    """The process at the other end of stdin has ended."""
+    """The process that writes to stdin has ended."""
 
 
 def end_with_parent() -> None:
     """Raise `ParentGone` in the main thread when this process's parent ends, or has ended."""
     me = os.getpid()
     stdin = select.poll()
-    stdin.register(0, 0)  # that it was hung up is told unasked
+    stdin.register(0, 0)  # a hang-up is reported without asking for it
 
     def look(*_: Any) -> None:
-        if os.getpid() == me and stdin.poll(0):  # the signal comes too when only the thread that started us ends
+        if os.getpid() == me and stdin.poll(0):  # the signal also comes when only the parent's thread ends
             raise ParentGone
 
     signal.signal(signal.SIGHUP, look)

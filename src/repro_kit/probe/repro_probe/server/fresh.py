@@ -1,6 +1,6 @@
 """A fresh interpreter for one query: imports torch, waits for the request, answers, ends.
 
-``python -m repro_probe.server.fresh SOCKET``: over the socket comes the path of the request and the pipe for the reply.
+``python -m repro_probe.server.fresh SOCKET``: the socket carries the path of the request, and the pipe for the reply.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import socket
 import sys
 import traceback
 
-from repro_probe.protocol.queries import Query, Report
+from repro_probe.protocol.queries import Query, QueryReport
 from repro_probe.query import evaluate
 from repro_probe.server import children, vec_isa
 from repro_probe.server.whole_files import build_whole
 
 
 def main(descriptor: str) -> None:
-    """Everything; an interpreter that no request reaches ends without a word."""
+    """Answer one request. An interpreter that gets no request ends without a message."""
     children.die_with_parent()
     problem = None
     try:
@@ -40,13 +40,13 @@ def main(descriptor: str) -> None:
 
 
 def _import_torch() -> None:
-    # Among them codecache, which fixes the place of precompiled headers, before TMPDIR changes.
+    # codecache must be imported before TMPDIR changes: its import fixes the directory of precompiled headers.
     for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
         importlib.import_module(name)
     build_whole()
-    vec_isa.pick()  # its probes are found in the shared cache from the second query on
+    vec_isa.pick()  # the shared cache has its test libraries from the second query on
     gc.collect()
-    gc.freeze()  # so that looking for garbage after the query is quick
+    gc.freeze()  # makes the garbage collection after the query quick
 
 
 def _answer(request: Query, pipe: int) -> None:
@@ -55,14 +55,14 @@ def _answer(request: Query, pipe: int) -> None:
     evaluate.settle(request)
     evaluate.limit(None if torch.cuda.is_available() else request.get("memory"))
 
-    def tell(data: Report) -> None:
+    def tell(data: QueryReport) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")
 
     reply = evaluate.evaluate(request, tell)
     tell({"reply": reply})
     if reply["status"] != "pass":
         sys.stderr.flush()
-        os._exit(0)  # how it ends says no more about it
+        os._exit(0)  # a crash at the end would add nothing to this verdict
     evaluate.disturb_heap()
 
 

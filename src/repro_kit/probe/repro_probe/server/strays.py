@@ -1,4 +1,4 @@
-"""Processes that a query leaves behind, however far they have gone from it: found, ended and reaped."""
+"""Find, kill and reap the processes that a query leaves behind, even if they have become daemons."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
-    """Become the parent of every descendant that loses its own (a daemon), where the system offers that."""
+    """Become the parent of every descendant that loses its parent, such as a daemon (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end(known: Iterable[int], place: str | None = None) -> None:
-    """End adopted processes: all children of this process but `known`, with `place` only those that work there.
+def end(spared: Iterable[int], directory: str | None = None) -> None:
+    """End adopted processes: all children of this process but `spared`, with `directory` only those that work there.
 
     Ending one may bring its children, which are ended in turn.
     """
-    known = set(known)
+    spared = set(spared)
     while True:
-        found = [pid for pid in _children() if pid not in known and (place is None or _works_in(pid, place))]
-        if not found:
+        strays = [pid for pid in _children() if pid not in spared and (directory is None or _works_in(pid, directory))]
+        if not strays:
             return
-        for pid in found:
+        for pid in strays:
             try:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            except OSError:  # another user's, say
-                known.add(pid)
+            except OSError:  # the process belongs to another user, for example
+                spared.add(pid)
 
 
 def _children() -> list[int]:
@@ -40,16 +40,16 @@ def _children() -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             return [int(word) for word in file.read().split()]
-    except OSError:  # a system without it adopts nothing either
+    except OSError:  # a system without this file adopts no process either
         return []
 
 
-def _works_in(pid: int, place: str) -> bool:
-    """Whether its directory or its environment names `place`; one that has ended has neither, and is reaped."""
-    inside = place.encode()
+def _works_in(pid: int, directory: str) -> bool:
+    """Whether its directory or its environment names `directory`; one that has ended has neither, and is reaped."""
+    path = directory.encode()
     try:
         cwd = os.readlink(f"/proc/{pid}/cwd".encode())
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return cwd == inside or cwd.startswith(inside + b"/") or inside + b"/" in file.read()
+            return cwd == path or cwd.startswith(path + b"/") or path + b"/" in file.read()
     except OSError:
         return True

@@ -1,4 +1,4 @@
-"""Inductor's choice among vector instruction sets (torch/_inductor/cpu_vec_isa.py), asking only for what is new."""
+"""Let Inductor choose a vector instruction set (torch/_inductor/cpu_vec_isa.py), without repeating earlier tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 
 def pick() -> None:
-    """Let torch choose, which it remembers. That a probe loads is noted beside it: to see it takes a process."""
+    """Let torch choose, and remember its choice.
+
+    Torch starts a process to see whether a test library loads. A file beside the library notes that it does.
+    """
     from torch._inductor import cpu_vec_isa
 
     owner: Any = getattr(cpu_vec_isa, "VecISA", None)

@@ -1,4 +1,4 @@
-"""Get a process ready to fork: what every query would import and compute is there before the first one."""
+"""Prepare a process for forking: do the imports and computations of every query before the first query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from repro_probe.server import vec_isa
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
 
-_LONGEST = 600.0  # seconds of the first query
+_LONGEST = 600.0  # time limit of the warm-up query, in seconds
 
-#: Goes through Dynamo, AOTAutograd and Inductor, forward and backward.
+#: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward.
 _WARM_UP = """
 import torch
 RECIPE = {"backward": "randn"}
@@ -32,7 +32,7 @@ def calls():
 
 
 def import_torch(scratch: str) -> int:
-    """Import what children will need, once; the threads that torch would use by itself."""
+    """Import everything that children will need. Return torch's default number of threads."""
     import torch
 
     threads = torch.get_num_threads()
@@ -43,21 +43,21 @@ def import_torch(scratch: str) -> int:
     build_whole()
     vec_isa.pick()
     for name in _known_modules(scratch, threads):
-        # What a query makes up itself, such as the module of a kernel, is not to be found here.
+        # A module that a query generates, such as that of a kernel, cannot be imported here.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     _compute_what_never_changes()
-    # What is here now is no garbage, and a child that looked through it would copy every page of it.
+    # The present objects are no garbage, and a collection in a child would copy all their pages.
     gc.collect()
     gc.freeze()
     return threads
 
 
 def _compute_what_never_changes() -> None:
-    """Let torch fill caches that every query would fill anew, as far as this torch has them.
+    """Let torch fill caches that every query would fill again, where this torch has them.
 
-    The hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
-    (torch/_inductor/fx_passes/joint_graph.py); neither depends on a program or on a setting.
+    These are the hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
+    (torch/_inductor/fx_passes/joint_graph.py). Neither depends on a program or on a setting.
     """
     import torch
     from torch._inductor import codecache
@@ -66,13 +66,13 @@ def _compute_what_never_changes() -> None:
     for module, function, *arguments in ((codecache, "torch_key"), (joint_graph, "lazy_init", torch.device("cpu"))):
         try:
             getattr(module, function)(*arguments)
-        except Exception as error:  # it is only slower then
+        except Exception as error:  # queries are only slower then
             print(f"repro-kit: {module.__name__}.{function} is left to the queries: {error!r}", file=sys.stderr)
     _forget_decompositions()
 
 
 def _forget_decompositions() -> None:
-    """Those that were gathered on the way: a program may register its own (torch/_inductor/decomposition.py)."""
+    """Clear torch's cached decompositions, since a program may register its own (torch/_inductor/decomposition.py)."""
     from torch._inductor import decomposition
 
     clear = getattr(getattr(decomposition, "fast_random_decomps", None), "cache_clear", None)
@@ -81,13 +81,13 @@ def _forget_decompositions() -> None:
 
 
 def _known_modules(scratch: str, threads: int) -> list[str]:
-    """Names of the modules that a first query imports, kept in the shared cache directory once they are found."""
-    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if not place:
+    """Return the names of the modules that a query imports. The shared cache directory keeps the names."""
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if not cache:
         return _modules_of_a_query(scratch, threads)
     import torch
 
-    path = os.path.join(place, f"modules-{torch.__version__}.txt")
+    path = os.path.join(cache, f"modules-{torch.__version__}.txt")
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
     names = _modules_of_a_query(scratch, threads)
@@ -100,12 +100,13 @@ def _known_modules(scratch: str, threads: int) -> list[str]:
 
 
 def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
-    """Those names, found in a child: running a query here would leave state behind.
+    """Run a query in a child, and return the names of the modules that it imports.
 
-    It also precompiles the headers of kernels, which no time-out interrupts here.
+    A query in this process would leave state behind. The query also precompiles the headers of kernels, without a
+    short time-out.
     """
-    place = os.path.join(scratch, "warm-up")
-    os.makedirs(place)
+    directory = os.path.join(scratch, "warm-up")
+    os.makedirs(directory)
     request: Query = {
         "id": 0,
         "mode": "check",
@@ -113,7 +114,7 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
         "inputs": None,
         "timeout": _LONGEST,
         "memory": None,
-        "scratch": place,
+        "scratch": directory,
         "ends": time.time() + _LONGEST,
     }
     read_end, write_end = os.pipe()
@@ -122,7 +123,7 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
     if pid == 0:
         try:
             die_with_parent()
-            redirect(place)
+            redirect(directory)
             evaluate.settle(request)
             evaluate.evaluate(request, lambda report: None, threads)
             write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
@@ -132,5 +133,5 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
     with open(read_end, encoding="utf-8") as file:
         names = file.read().split("\n")
     os.waitpid(pid, 0)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]

@@ -1,7 +1,7 @@
-"""Let torch's C++ builder leave whole files only.
+"""Make torch's C++ builder write its files atomically.
 
-It writes a target in place, and takes one that is there for finished: what a killed query has begun, a precompiled
-header say, would break every later compilation that shares it, in the user's own runs too.
+The builder writes a target in place, and takes an existing target as complete. A partial file that a killed query
+left, such as a precompiled header, would break every later compilation that uses it, even in the user's own runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def build_whole() -> None:
-    """Have each target written aside and renamed (torch/_inductor/cpp_builder.py), where this torch has the means."""
+    """Let the builder (torch/_inductor/cpp_builder.py) write each target to another name and rename it."""
     from torch._inductor.cpp_builder import CppBuilder
 
     build = CppBuilder.build

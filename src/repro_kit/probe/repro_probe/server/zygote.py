@@ -1,11 +1,11 @@
-"""A process that has imported torch and forks per query: requests and replies are JSON lines on stdin and stdout.
+"""A process that has imported torch and forks a child for each query. Requests and replies are lines of JSON.
 
-Forking is safe here because this process never runs a parallel operator, starts no thread and never touches an
-accelerator. Each child has a session, a directory and limits of its own, and none of this process's descriptors;
-whatever becomes of it, all that it started is killed and its directory removed before the reply goes out.
+Forking is safe because this process runs no parallel operator, starts no thread and uses no accelerator. Each child
+has its own session, directory and limits, and none of this process's descriptors. Before a reply is sent, all processes
+that the child started are killed and its directory is removed.
 
-``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for what the children leave
-behind, removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
+``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for the children's files, and is
+removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from collections.abc import Sequence
 from typing import Union, cast
 
 from repro_probe.change import subsystem_switches
-from repro_probe.common.describe import describe_fault
-from repro_probe.protocol.queries import Answer, Query, QueryPhase, Ready, Reply
+from repro_probe.common.describe_exception import describe_fault
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, ServerReady
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.server.warm import import_torch
 
 Start = Union[Fork, Spawn]
 
-_TAIL = 20000  # bytes of stderr that go into a reply
-_GRACE = 10.0  # seconds that a child may take to exit once it has replied
-_LONGEST = 64 << 20  # bytes of a line that a child reports: what is longer is not ours
+_TAIL = 20000  # bytes of stderr in a reply
+_GRACE = 10.0  # seconds that a child may take to exit after its reply
+_LONGEST = 64 << 20  # bytes of the longest line that a child reports; a longer line is from the program
 
 
 class Child:
-    """One query under way. `private`: descriptors of this process that are none of its business."""
+    """One running query. `private` are descriptors of this process that the child must not have."""
 
     def __init__(self, request: Query, scratch: str, start: Start, private: Sequence[int]) -> None:
         self.request = request
@@ -45,7 +45,7 @@ class Child:
         self.started = time.monotonic()
         self.deadline = self.started + request["timeout"]
         self.phase: QueryPhase | None = None
-        self.reply: Answer | None = None
+        self.reply: QueryAnswer | None = None
         self.timed_out = False
         self._unread = bytearray()
         self.pipe, write_end = os.pipe()
@@ -55,7 +55,7 @@ class Child:
         os.close(write_end)
 
     def read(self) -> bool:
-        """Take in a piece of what the child reports; False when there is none, now or ever."""
+        """Read a piece of the child's report. Return False when there is none at present, or at the end."""
         try:
             data = os.read(self.pipe, 1 << 16)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class Child:
         return bool(data)
 
     def _take(self, line: bytes) -> None:
-        """Note a phase or the reply. The program can write to the pipe as well: anything else is passed over."""
+        """Take a phase or the reply from a line. Other lines, which the program can write too, are ignored."""
         with contextlib.suppress(ValueError, RecursionError):
             report = json.loads(line)
             if isinstance(report, dict):
@@ -80,13 +80,13 @@ class Child:
                     self.deadline = min(self.deadline, time.monotonic() + _GRACE)
 
     def kill(self) -> None:
-        """Kill the child and its group."""
-        for kill in (os.killpg, os.kill):  # one that has just been forked has no group yet
+        """Kill the child and its process group."""
+        for kill in (os.killpg, os.kill):  # a child that was just forked has no group yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.process.pid, signal.SIGKILL)
 
     def finish(self) -> Reply:
-        """Wait for the end, clean up; the whole reply."""
+        """Wait for the child's end, clean up, and return the whole reply."""
         code = self.process.wait()
         while self.read():
             pass
@@ -101,7 +101,7 @@ class Child:
 
 
 def judge_end(child: Child, signal_name: str | None, text: str, fault: str) -> Reply:
-    """The reply for a child that ended: by itself with a reply of its own, by a signal, at the time-out, or mutely."""
+    """Return the reply for a child that ended with an answer, by a signal, at its time-out, or without an answer."""
     reply = child.reply
     if (child.timed_out and reply is None) or (
         signal_name and (reply is None or reply.get("status") in (None, "pass"))
@@ -130,7 +130,7 @@ def _tail(path: str) -> str:
 
 
 class Server:
-    """The main loop: requests in, children out, replies as they end."""
+    """The main loop: reads requests, starts children, and replies when they end."""
 
     def __init__(self, scratch: str, channel: int, start: Start) -> None:
         self.scratch = scratch
@@ -151,9 +151,9 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        """Say that all is ready, and serve until stdin ends; then kill what still runs."""
+        """Say that the server is ready, and serve until stdin ends. Then kill the children that still run."""
         try:
-            with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+            with contextlib.suppress(BrokenPipeError):  # repro-kit is gone
                 self._tell({"ready": True})
                 while self._turn():
                     pass
@@ -170,7 +170,7 @@ class Server:
             elif key.fd == self._wake[0]:
                 os.read(key.fd, 1 << 16)
             elif not key.data.read():
-                self.selector.unregister(key.fd)  # closed; it is over when it exits
+                self.selector.unregister(key.fd)  # the pipe is closed; the query ends when the child exits
         now = time.monotonic()
         for child in list(self.children.values()):
             if child.process.poll() is not None:
@@ -205,34 +205,34 @@ class Server:
         self.selector.register(child.pipe, selectors.EVENT_READ, child)
 
     def _end(self, child: Child, kill: bool = False) -> Reply:
-        with contextlib.suppress(KeyError):  # it has closed its end before
+        with contextlib.suppress(KeyError):  # the child has closed its pipe already
             self.selector.unregister(child.pipe)
         del self.children[child.request["id"]]
         if kill:
             child.kill()
         child.process.wait()
         child.kill()  # its group
-        others = {it.process.pid for it in self.children.values()} | self.start.waiting()
+        others = {other.process.pid for other in self.children.values()} | self.start.waiting()
         strays.end(others, child.scratch if self.children else None)
         return child.finish()
 
-    def _tell(self, reply: Reply | Ready) -> None:
+    def _tell(self, reply: Reply | ServerReady) -> None:
         write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 
 def main(scratch: str, how: str = "fork") -> None:
-    """Get ready, say so, serve."""
+    """Prepare the server, and serve."""
     channel = os.dup(1)
-    os.dup2(2, 1)  # what torch prints is not a reply
+    os.dup2(2, 1)  # so that torch's output does not mix with the replies
     strays.adopt()
     try:
-        end_with_parent()  # nobody reads stdin while torch is imported
+        end_with_parent()  # the end of stdin would go unnoticed while torch is imported
         start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
         Server(scratch, channel, start).run()
     except ParentGone:
         strays.end(())
         shutil.rmtree(scratch, ignore_errors=True)
-    os._exit(0)  # torch's own clean-up takes a second, and there is nothing left to clean up
+    os._exit(0)  # without torch's clean-up, which takes a second and has nothing to do
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
-from repro_kit.runner.findings import probe_failure, read_findings
 from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import probe_failure, read_findings
 from repro_kit.runner.recorded import read_recorded
-from repro_kit.runner.subject import command
+from repro_kit.runner.subject_start import command
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.verdicts import eager_run, observed_failures, symptoms, user_oracle

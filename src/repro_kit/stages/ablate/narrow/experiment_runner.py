@@ -17,9 +17,9 @@ from repro_kit.model.failure.failure import Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.orders import Override, Switch
-from repro_kit.probe.repro_probe.protocol.queries import Application, Levers
+from repro_kit.probe.repro_probe.protocol.queries import Application, Capabilities
 from repro_kit.program import render, without_marks
-from repro_kit.runner.findings import probe_failure, read_applied
+from repro_kit.runner.read_findings import probe_failure, read_applied
 from repro_kit.session.oracles import fresh_oracle, open_oracle
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -93,7 +93,7 @@ class ExperimentRunner(ABC):
         """The results of the variations, in order."""
 
     @abstractmethod
-    def capabilities(self) -> Levers:
+    def capabilities(self) -> Capabilities:
         """The subsystems and settings that this torch can switch."""
 
     @property
@@ -148,10 +148,10 @@ class ProgramExperiments(ExperimentRunner):
         program = replace(self._program.program, recipe=recipe)
         return render(without_marks(program) if recipe.dynamic is False else program)
 
-    def capabilities(self) -> Levers:
+    def capabilities(self) -> Capabilities:
         """Ask the oracle that runs the programs."""
         with open_oracle(self.cells.case, self.cells.options.jobs) as oracle:
-            return oracle.levers()
+            return oracle.capabilities()
 
     @property
     def subject(self) -> Subject:
@@ -210,10 +210,10 @@ class ScriptExperiments(ExperimentRunner):
             override["eager_graphs"] = variation.eager
         return override
 
-    def capabilities(self) -> Levers:
+    def capabilities(self) -> Capabilities:
         """Ask a fresh interpreter."""
         with fresh_oracle(self.cells.case) as fresh:
-            return fresh.levers()
+            return fresh.capabilities()
 
     @property
     def subject(self) -> Subject:

@@ -8,7 +8,7 @@ from repro_kit.case.handles import ENVIRONMENT
 from repro_kit.model.ablation.evidence import Flip, Link, Untried
 from repro_kit.model.ablation.flippable_settings import FlipCandidate, candidates, groups
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.probe.repro_probe.protocol.queries import Setting
+from repro_kit.probe.repro_probe.protocol.queries import SettingData
 from repro_kit.reduce.first import curing, needed
 from repro_kit.stages.ablate.narrow.experiment_runner import Variation
 from repro_kit.stages.ablate.narrow.experiments import Experiments
@@ -23,7 +23,7 @@ _PLACES = ("TRACE", "LOGS", "CACHE", "DIR", "HOME", "BISECT", "OVERRIDE")
 
 
 def flips(
-    experiments: Experiments, settings: Sequence[Setting], ui: Ui
+    experiments: Experiments, settings: Sequence[SettingData], ui: Ui
 ) -> tuple[list[Link], list[Flip], list[Untried]]:
     """Find the settings that make the subject pass with one flipped value. `settings`: those that torch lists."""
     env = experiments.runner.cells.case.load(ENVIRONMENT)

@@ -6,7 +6,7 @@ import shlex
 
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Switch
-from repro_kit.runner.subject import command, command_with
+from repro_kit.runner.subject_start import command, command_with
 from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, ExperimentRunner, Variation
 
 

@@ -19,7 +19,7 @@ from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.torch_config import assigned, module_of
 from repro_kit.probe.repro_probe.protocol.orders import FunctionData, Measure, Override
-from repro_kit.runner.findings import read_findings
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.verdicts.symptoms import override_of
 from repro_kit.stages.ablate.cells.script_cells import OnScript

@@ -7,16 +7,16 @@ import re
 from types import TracebackType
 from typing import Any
 
-from repro_probe.protocol.failures import FrameData, LinkData
+from repro_probe.protocol.failure_data import FrameData, LinkData
 
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 
 
 def describe_exception(error: BaseException | None) -> list[LinkData]:
-    """The chain of `error` as a list, outermost first; the last one is the root cause.
+    """Return the chain of `error` as a list: the outermost exception is first, and the root cause is last.
 
-    Each: type (qualified, builtins bare), message (whole), frames (its own, outermost first), each of file, line,
-    function, code.
+    Each entry has the type (qualified, but for builtins), the whole message, and the exception's own frames, outermost
+    first.
     """
     links: list[LinkData] = []
     seen: set[int] = set()
@@ -28,7 +28,7 @@ def describe_exception(error: BaseException | None) -> list[LinkData]:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """What led to `error`: explicit cause, else unsuppressed context, else torch's own `inner_exception`."""
+    """Return the explicit cause of `error`, else its unsuppressed context, else torch's `inner_exception`."""
     if error.__cause__ is not None:
         return error.__cause__
     if error.__context__ is not None and not error.__suppress_context__:
@@ -45,7 +45,7 @@ def _type_name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as problem:  # a broken __str__ is the user's; its exception is all there is to tell
+    except Exception as problem:  # the user's __str__ is broken, so only its exception can be shown
         return f"<message not printable: {type(problem).__name__}>"
 
 
@@ -64,19 +64,18 @@ def _frame(file: str, line: int | None, function: str, module_globals: dict[str,
 
 
 def describe_fault(text: str) -> list[FrameData]:
-    """Frames, outermost first, of the thread that matters in `text` written by faulthandler.
+    """Return the frames, outermost first, of the thread that crashed, from `text` written by faulthandler.
 
-    That is the thread that was hit by the signal; at a time-out there is none, and the main thread, which faulthandler
-    writes last, is taken.
+    At a time-out no thread has crashed. Then the frames are those of the main thread, which faulthandler writes last.
     """
     threads: list[tuple[bool, list[FrameData]]] = []
     for line in text.splitlines():
         if line.startswith(("Current thread ", "Thread ", "Stack (most recent")):
             threads.append((line.startswith("Current"), []))
             continue
-        found = _FAULT_FRAME.match(line)
-        if found and threads:
-            number = int(found["line"]) if found["line"].isdigit() else 0
-            threads[-1][1].append(_frame(found["file"], number, found["function"]))
+        match = _FAULT_FRAME.match(line)
+        if match and threads:
+            number = int(match["line"]) if match["line"].isdigit() else 0
+            threads[-1][1].append(_frame(match["file"], number, match["function"]))
     stacks = [frames for current, frames in threads if current and frames] or [f for _, f in threads if f]
     return stacks[-1][::-1] if stacks else []

@@ -1,6 +1,6 @@
 from repro_kit.case.case import Subject
-from repro_kit.probe.repro_probe.protocol.torch_config import CONFIG_MODULES
-from repro_kit.runner.subject import command_with
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_kit.runner.subject_start import command_with
 
 
 def test_a_command_with_settings_names_the_config_module_of_each() -> None:

@@ -1,6 +1,6 @@
-"""The orders of a run for the probe: a file that only the user can read, locked while the run lasts.
+"""Write the orders of a run for the probe to a file that only the user can read, and lock the file during the run.
 
-`probe/repro_probe/common/orders.py` reads it, and says why variables alone do not count.
+`probe/repro_probe/common/read_orders.py` reads the file, and says why environment variables alone are not enough.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from repro_kit.errors import UsageError
-from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, PREFIX, Options, Orders, RunMode
+from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, PREFIX, Orders, ProbeOptions, RunMode
 
 #: The descriptor that holds the lock, for each file of orders in force.
 _locks: dict[str, int] = {}
 
 
-def give(directory: Path, mode: RunMode, options: Options) -> dict[str, str]:
-    """Write the orders of a run whose findings go to `directory`; the variables that make the probe follow them.
+def give(directory: Path, mode: RunMode, options: ProbeOptions) -> dict[str, str]:
+    """Write the orders of a run whose findings go to `directory`. Return the variables that point the probe to them.
 
-    They are in force until `in_force` of these variables ends, or this process does.
+    The orders hold until the block of `in_force` with these variables ends, or this process ends.
     """
     token = secrets.token_hex(32)
     orders: Orders = {"token": token, "mode": mode, "directory": str(directory.absolute()), "options": options}
@@ -38,7 +38,7 @@ def give(directory: Path, mode: RunMode, options: Options) -> dict[str, str]:
 
 @contextmanager
 def in_force(variables: Mapping[str, str]) -> Iterator[None]:
-    """Withdraw the orders that `variables` name, if any, when the block ends."""
+    """Withdraw the orders that `variables` point to, if any, when the block ends."""
     try:
         yield
     finally:
@@ -51,14 +51,18 @@ def in_force(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def without(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` without what is the probe's."""
+    """Return `env` without the variables of the probe."""
     return {name: value for name, value in env.items() if not name.startswith(PREFIX)}
 
 
 def _private_file(directory: Path) -> tuple[Path, int]:
-    """A new file, locked, that nobody else can read; elsewhere where `directory` knows no locks or no rights."""
-    for place in (directory, Path(tempfile.gettempdir())):
-        path = place / ("orders.json" if place == directory else f"repro-kit-orders-{secrets.token_hex(8)}.json")
+    """Return a new locked file that only this user can read.
+
+    The file is in `directory`, or among the temporary files where the file system of `directory` has no locks or no
+    permissions.
+    """
+    for parent in (directory, Path(tempfile.gettempdir())):
+        path = parent / ("orders.json" if parent == directory else f"repro-kit-orders-{secrets.token_hex(8)}.json")
         with suppress(OSError):
             path.unlink(missing_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR)

@@ -1,4 +1,4 @@
-"""The config modules of torch, by the short names that both processes use."""
+"""The short names of torch's config modules, which both processes use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe as data: how a program is compiled and run (repro_kit/model/recipe.py says what the fields mean)."""
+"""A recipe as data: how a program is compiled and run (repro_kit/model/recipe.py documents the fields)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AutocastData(TypedDict, total=False):
 
 
 class RecipeData(TypedDict):
-    """All fields of a recipe (model/recipe.py says what they mean)."""
+    """All fields of a recipe (repro_kit/model/recipe.py documents them)."""
 
     backend: str
     mode: str | None
@@ -43,10 +43,10 @@ class RecipeData(TypedDict):
     atol: float | None
 
 
-#: The fields that the autocast region of a RECIPE leaves out.
+#: The values of the fields that the autocast region of a RECIPE leaves out.
 AUTOCAST_DEFAULTS: AutocastData = {"device": "cpu", "dtype": "bfloat16", "cache_enabled": True}
 
-#: The fields that a program's RECIPE leaves out.
+#: The values of the fields that a program's RECIPE leaves out.
 RECIPE_DEFAULTS: RecipeData = {
     "backend": "inductor",
     "mode": None,

@@ -14,7 +14,7 @@ import torch
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle
 from texts import failing_backend, program, spoiling
 
 pytestmark = pytest.mark.torch

@@ -1,4 +1,4 @@
-"""The oracle: (program, recipe) → verdict, answered by a server process in the user's interpreter."""
+"""Ask a server process in the user's interpreter for verdicts on programs."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Switch
-from repro_kit.probe.repro_probe.protocol.queries import Application, Levers, Query, QueryMode, Reply, Until
+from repro_kit.probe.repro_probe.protocol.queries import Application, Capabilities, Query, QueryMode, Reply, Until
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
 
-_FAKE, _LEVERS = 60.0, 120.0  # seconds for a query of these modes
-_PATIENCE = 60.0  # seconds beyond its time-out after which a query without a reply means that the server is stuck
+_FAKE, _CAPABILITIES = 60.0, 120.0  # seconds for a query of these modes
+_PATIENCE = 60.0  # seconds after a query's time-out at which the server counts as stuck
 
 
 class ProgramOracle:
-    """Asks a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
+    """Sends queries to a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
-    With `how` "fork", queries run in forked children of one process that has imported torch once: fast, but not safe
-    once an accelerator is used. With "spawn" each query gets a fresh interpreter, which shares nothing with the others
-    but the machine: slow, for accelerators and for final checks.
+    With `how` "fork", queries run in forked children of one process that has imported torch. That is fast, but is not
+    safe once an accelerator is used. With "spawn", each query gets a fresh interpreter. That is slow, and is meant for
+    accelerators and for final checks.
 
-    `cache` is a directory for what is safe to share between queries, `jobs` the number of queries under way at once,
-    `memory` the bytes that one query may allocate (default: what the machine has). A server that dies is started anew;
-    of a query that kills the server twice, nobody can tell the outcome.
+    `cache` is a directory for files that queries may share. `jobs` is the number of queries that run at once. `memory`
+    is the number of bytes that one query may allocate (default: the memory of the machine). A server that dies is
+    started again. A query that kills the server twice gets the verdict CANNOT_TELL.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class ProgramOracle:
         self._server.stop()
 
     def prepare(self, recipe: Recipe) -> None:
-        """Have an interpreter for the next query import torch already; the query must ask for the same variables.
+        """Start an interpreter for the next query, which must ask for the same environment variables as `recipe`.
 
-        Forked children need none: then this does nothing.
+        The interpreter imports torch ahead of the query. With `how` "fork" this does nothing.
         """
-        with suppress(ServerDied):  # the query will say it
+        with suppress(ServerDied):  # the query reports the error
             self._server.send({"prepare": recipe.env})
 
     def check(
@@ -83,20 +83,19 @@ class ProgramOracle:
         timeout: float = 120.0,
         until: Until | None = None,
     ) -> Iterator[Verdict]:
-        """Verdicts of `texts`, in their order. `inputs` holds stored values.
+        """Yield the verdicts on `texts`, in order. `inputs` is the directory of stored values.
 
-        With `until` a program passes once the generated code (of the backward) goes to a native compiler: for failures
-        that come before.
-        Closing the iterator early kills what is still under way.
+        With `until`, a program passes as soon as the generated code (of the backward) goes to a native compiler. That
+        is for failures that come earlier. Closing the iterator early kills the queries that still run.
         """
         return _in_order(self._verdicts("check", texts, inputs, timeout, until))
 
     def eager(self, texts: Sequence[str], inputs: Path | None, *, timeout: float = 120.0) -> Iterator[Verdict]:
-        """`PASS` or `INVALID` for each text, in order: whether it runs without the compiler."""
+        """Yield `PASS` or `INVALID` for each text, in order: whether the program runs without the compiler."""
         return _in_order(self._verdicts("eager", texts, inputs, timeout))
 
     def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
-        """Whether each text is valid, found without running a kernel; None where that cannot be told."""
+        """Return whether each text is valid, without running a kernel; None where that cannot be told."""
         request: Query = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
         replies = dict(self._replies([request]))
         return list(replies[0].get("valid") or [None] * len(texts))
@@ -110,9 +109,10 @@ class ProgramOracle:
         save: Path | None = None,
         timeout: float = 120.0,
     ) -> tuple[Verdict, list[dict[str, Any]]]:
-        """Run in eager; for each call the metadata of every value of `graph` (docs/explanation/zygote.md).
+        """Run `text` in eager, and return for each call the metadata of every value of `graph`.
 
-        Those named in `values` are saved to `save`. Nothing is recorded unless the verdict is `PASS`.
+        docs/explanation/zygote.md has the format. The values named in `values` are saved to `save`. The list is empty
+        unless the verdict is `PASS`.
         """
         request = self._request("record", text, inputs, timeout)
         request["values"] = list(values)
@@ -122,34 +122,34 @@ class ProgramOracle:
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
     def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> list[str]:
-        """The values of `graph` where compiled results begin to differ from eager's, with every value an output.
+        """Return the first values of `graph` that differ from eager when `graph` is compiled to return all its values.
 
-        A hint only: compiled that way the failure may be gone, or the program may not compile; then it is empty.
+        The result is only a hint. With other outputs the failure may be gone, or the program may not compile; the
+        result is empty then.
         """
         reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
         return list(reply.get("names") or [])
 
     def switched(
         self,
-        asked: Sequence[tuple[str, Switch | None]],
+        switched_texts: Sequence[tuple[str, Switch | None]],
         inputs: Path | None,
         *,
         timeout: float = 120.0,
     ) -> Iterator[tuple[Verdict, list[Application]]]:
-        """For each (text, switch): the verdict, and the applications of the compiler's subsystems, in order.
+        """Yield for each (text, switch) the verdict, and the applications of the compiler's subsystems, in order.
 
-        A switch turns some of these off.
-        With None nothing is noted.
+        A switch turns some of the applications off. With None in place of a switch, no application is recorded.
         """
         requests: list[Query] = [
-            {**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in asked
+            {**self._request("check", text, inputs, timeout), "switch": switch} for text, switch in switched_texts
         ]
-        found = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
-        return _in_order(found)
+        answers = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
+        return _in_order(answers)
 
-    def levers(self) -> Levers:
-        """What this torch lets one switch from outside; empty when it does not answer."""
-        reply = dict(self._replies([self._request("levers", "", None, _LEVERS)]))[0]
+    def capabilities(self) -> Capabilities:
+        """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
+        reply = dict(self._replies([self._request("levers", "", None, _CAPABILITIES)]))[0]
         return reply.get("levers") or {}
 
     def _verdicts(
@@ -176,7 +176,7 @@ class ProgramOracle:
         }
 
     def _replies(self, requests: Sequence[Query]) -> Iterator[tuple[int, Reply]]:
-        """Keep `jobs` requests under way until all are answered; yield (index, reply) as they end."""
+        """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end."""
         waiting = deque(enumerate(requests))
         running: dict[int, tuple[int, Query]] = {}
         sent: dict[int, int] = {}
@@ -196,10 +196,12 @@ class ProgramOracle:
                     for index, _ in (entry for entry in lost if sent[entry[0]] >= 2):
                         yield index, {"status": "infra", "text": str(died)}
                     continue
-                if reply["id"] in running:  # not one that was cancelled
+                if reply["id"] in running:  # a cancelled query is not in `running`
                     index, request = running.pop(reply["id"])
                     if reply.get("signal") == "SIGKILL" and sent[index] < 2:
-                        waiting.appendleft((index, request))  # by somebody else (the system, short of memory)
+                        waiting.appendleft(
+                            (index, request)
+                        )  # killed from outside, such as by the system when memory is short
                         continue
                     self.queries += 1
                     yield index, reply
@@ -209,9 +211,9 @@ class ProgramOracle:
                     self._server.send({"cancel": identity})
 
     def _ready_for(self, request: Query, busy: bool) -> bool:
-        """Whether the server runs with the variables that the recipe asks for; if not, start it anew once idle.
+        """Whether the server runs with the environment variables of the recipe. An idle server is restarted with them.
 
-        Torch reads most of its variables when it is imported, so a forked child cannot have others.
+        Torch reads most of its variables when it is imported, so a forked child cannot have different ones.
         """
         wanted = _variables(request) if self.how == "fork" else {}
         if wanted == self._server.variables:
@@ -224,14 +226,14 @@ class ProgramOracle:
 
 
 def _variables(request: Query) -> dict[str, str]:
-    """The environment variables of the recipe in the text."""
+    """Return the environment variables of the recipe in the request's program."""
     try:
         body = ast.parse(request["text"]).body
         for statement in body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "RECIPE":
                 return dict(ast.literal_eval(statement.value).get("env", {}))
     except (SyntaxError, ValueError):
-        return {}  # the query will say what is wrong
+        return {}  # the query reports what is wrong
     return {}
 
 
@@ -241,11 +243,11 @@ def _verdict(reply: Reply) -> Verdict:
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 
-def _in_order(found: Iterator[tuple[int, T]]) -> Iterator[T]:
-    known: dict[int, T] = {}
-    at = 0
-    for index, answer in found:
-        known[index] = answer
-        while at in known:
-            yield known.pop(at)
-            at += 1
+def _in_order(numbered: Iterator[tuple[int, T]]) -> Iterator[T]:
+    waiting: dict[int, T] = {}
+    next_index = 0
+    for index, answer in numbered:
+        waiting[index] = answer
+        while next_index in waiting:
+            yield waiting.pop(next_index)
+            next_index += 1

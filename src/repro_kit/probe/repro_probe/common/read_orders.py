@@ -1,8 +1,9 @@
-"""What the launcher of this very run asks of the probe.
+"""Read the orders that the launcher of this run gives the probe.
 
-A variable alone orders nothing: it outlives its run, is copied into files, and can be set by anybody. The variables
-only name a file and hold a token; the file counts when it is this user's, nobody else can read it, it holds the token,
-and the launcher has it locked. The lock is gone as soon as the run ends or the launcher dies, however it dies.
+Environment variables alone are not enough: a variable may outlive its run, may be copied into files, and can be set by
+anybody. The variables only name a file and hold a token. The probe follows the file only when this user owns it,
+nobody else can read it, it holds the token, and the launcher holds its lock. The lock is gone as soon as the run ends
+or the launcher dies for any reason.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LARGEST = 1 << 24  # bytes
 
 
 def read() -> Orders | None:
-    """The orders (`mode`, `directory`, `options`) of the run that this process belongs to; None without any."""
+    """Return the orders (`mode`, `directory`, `options`) of the run that this process belongs to, or None."""
     path, token = os.environ.get(ORDERS_PATH), os.environ.get(ORDERS_TOKEN)
     if not path or not token or not os.path.isabs(path) or not hasattr(os, "geteuid"):
         return None
@@ -33,7 +34,7 @@ def read() -> Orders | None:
 
 
 def _content(path: str) -> bytes:
-    """What the file at `path` says; nothing unless it is the launcher's."""
+    """Return the content of the file at `path`; nothing unless the launcher wrote the file and holds its lock."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         if not is_private(handle) or not _is_locked(handle):
@@ -42,7 +43,7 @@ def _content(path: str) -> bytes:
 
 
 def is_private(handle: int) -> bool:
-    """Whether the open file `handle` is a plain file of this user's that nobody else can read or write."""
+    """Whether the open file `handle` is a regular file of this user that nobody else can read or write."""
     status = os.fstat(handle)
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 

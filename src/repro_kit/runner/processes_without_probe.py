@@ -1,4 +1,4 @@
-"""Processes of a run that have torch, but not the probe: whether they compiled nothing, nobody can tell."""
+"""Find the processes of a run that loaded torch without the probe. Whether these compiled anything is unknown."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import psutil
 
 from repro_kit.probe.repro_probe.protocol.findings import HELLO, finding
 
-_LIBRARY = "libtorch"  # among what a process with torch has mapped
-_TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # that boot.py leaves alone too
+_LIBRARY = "libtorch"  # part of the name of a file that every process with torch has mapped
+_TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # boot.py leaves them alone too
 
 
-class Unseen:
-    """Looks at the processes below this one while a run is under way (`look` is for the launcher's `on_tick`).
+class ProcessesWithoutProbe:
+    """Watches the descendants of this process during a run (`look` is for the launcher's `on_tick`).
 
-    Only Linux shows what another process has loaded; elsewhere none is seen.
+    Only Linux shows which libraries another process has loaded. On other systems the result is empty.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Unseen:
         self._with_torch: dict[int, str] = {}
 
     def look(self, seconds: float = 0.0) -> None:
-        """Take down which processes have torch by now."""
+        """Note the processes that have loaded torch by now."""
         for process in _below():
             if process.pid in self._before or process.pid in self._with_torch:
                 continue
@@ -35,7 +35,7 @@ class Unseen:
                     self._with_torch[process.pid] = words
 
     def without_probe(self, findings: Path) -> tuple[str, ...]:
-        """The command lines of those that left no word of theirs in `findings`, the probe's directory."""
+        """Return the command lines of the processes that the probe wrote nothing about to `findings`."""
         unseen = [pid for pid in self._with_torch if not (findings / finding(HELLO, pid)).exists()]
         return tuple(self._with_torch[pid] for pid in unseen)
 

@@ -1,4 +1,4 @@
-"""The values that PyTorch's minifier keeps beside its launcher (its ``save_dir``), as a program's stored inputs."""
+"""Turn the values that PyTorch's minifier saves (in its ``save_dir``) into a program's stored inputs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ _SECONDS = 300
 
 
 def storages_of(path: Path, text: str) -> Path | None:
-    """The directory of the storages that the launcher `text` at `path` reads, if it is still there, or beside it."""
+    """Return the directory of the storages that the launcher `text` at `path` reads.
+
+    The directory is the ``save_dir`` that the launcher names, or is beside the launcher; None where there is none.
+    """
     named = _SAVE_DIR.search(text)
     if named is None:
         return None
-    places = [Path(named[2]), path.parent / Path(named[2]).name, path.parent]
-    return next((place / "storages" for place in places if (place / "storages").is_dir()), None)
+    directories = [Path(named[2]), path.parent / Path(named[2]).name, path.parent]
+    return next((directory / "storages" for directory in directories if (directory / "storages").is_dir()), None)
 
 
 def unpack(storages: Path, programs: Iterable[Program], target: Path, python: str) -> None:
-    """Write the files that `programs` load to `target`, by interpreter `python`, which has torch.
+    """Write the files that `programs` load to `target`, with the interpreter `python`, which has torch.
 
-    Raises ReproKitError when they cannot be read.
+    Raises ReproKitError when the storages cannot be read.
     """
     loads = [
         input_
@@ -38,7 +41,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for input_ in program.inputs
         if isinstance(input_, TensorInput) and input_.data.file
     ]
-    asked: list[StorageData] = [
+    orders: list[StorageData] = [
         {
             "storage": str(storages / storage_in(load.data.file or "")),
             "dtype": load.dtype or "torch.float32",
@@ -48,17 +51,17 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for load in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
-    done = kept.run(
-        [python, "-m", "repro_probe.query.storages"],
-        input=json.dumps(asked),
+    result = kept.run(
+        [python, "-m", "repro_probe.query.unpack_storages"],
+        input=json.dumps(orders),
         env={**os.environ, "PYTHONPATH": str(PROBE)},
         timeout=_SECONDS,
     )
-    if done.returncode:
-        last = (done.stderr.strip() or "no output").rsplit("\n", 1)[-1]
+    if result.returncode:
+        last = (result.stderr.strip() or "no output").rsplit("\n", 1)[-1]
         raise StageError(f"The values in {storages} cannot be read: {last}")
 
 
 def storage_in(file: str) -> str:
-    """The name of the storage that a program's stored file is made of (program/from_runnable.py)."""
+    """Return the name of the storage that a program's stored file is made from (program/from_runnable.py)."""
     return file.removesuffix(".pt").partition("_")[2]

@@ -1,4 +1,4 @@
-"""Compile nothing, whatever becomes of ``TORCH_COMPILE_DISABLE`` on its way, and note what is compiled all the same."""
+"""Switch the compiler off, even where ``TORCH_COMPILE_DISABLE`` does not reach, and record any compiled graph."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import COMPILED
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 Fix = Callable[[Any, str, object], None]
 
-#: Where every graph of Dynamo, and every graph that Inductor makes code of, passes: module, class, method.
+#: The functions that see every graph of Dynamo, and every graph that Inductor generates code for.
 _BORDERS = (
     ("torch._dynamo.output_graph", "OutputGraph", "call_user_compiler"),
     ("torch._inductor.graph", "GraphLowering", "compile_to_module"),
 )
 
 
-def install(place: Place, fix: Fix) -> None:
-    """Switch Dynamo off from inside, for good (`fix`), and watch the compiler's borders."""
+def install(findings: FindingsDirectory, fix: Fix) -> None:
+    """Switch Dynamo off for the whole run with `fix`, and watch for graphs that are compiled anyway."""
     when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
     for name, cls, method in _BORDERS:
-        when_imported(name, functools.partial(_watch, place=place, cls=cls, method=method))
+        when_imported(name, functools.partial(_watch, findings=findings, cls=cls, method=method))
 
 
-def _watch(module: Any, place: Place, cls: str, method: str) -> None:
+def _watch(module: Any, findings: FindingsDirectory, cls: str, method: str) -> None:
     owner = getattr(module, cls)
     original = getattr(owner, method)
 
     @functools.wraps(original)
     def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        place.append(COMPILED, f"{cls}.{method}")
+        findings.append(COMPILED, f"{cls}.{method}")
         return original(self, *arguments, **named)
 
     setattr(owner, method, noted)

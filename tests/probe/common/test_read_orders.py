@@ -13,8 +13,8 @@ import pytest
 
 import strangers
 from repro_kit.runner.launch import PROBE, launch
-from repro_kit.runner.orders import in_force
-from repro_kit.runner.subject import probe_environment
+from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.write_orders import in_force
 from root import ROOT
 
 SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
@@ -68,7 +68,7 @@ def test_they_end_with_the_run(tmp_path):
 
 def test_they_end_with_the_launcher_however_it_ends(tmp_path):
     code = (
-        "import json, os\nfrom pathlib import Path\nfrom repro_kit.runner.subject import probe_environment\n"
+        "import json, os\nfrom pathlib import Path\nfrom repro_kit.runner.subject_start import probe_environment\n"
         f"env = probe_environment(os.environ, 'observe', Path({str(tmp_path / 'probe')!r}), 600)\n"
         "print(json.dumps(env), flush=True)\nos.kill(os.getpid(), 9)\n"
     )

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from repro_probe.common import names
-from repro_probe.protocol.recipe import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
+from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
 
 
-class Program:
-    """A program's `graph` and `calls`, and the recipe to run them with."""
+class LoadedProgram:
+    """The functions `graph` and `calls` of a program, and its recipe."""
 
     def __init__(self, namespace: dict[str, Any], recipe: RecipeData) -> None:
         self.namespace = namespace
@@ -29,7 +29,7 @@ class Program:
         self.parameters = list(inspect.signature(self.graph).parameters)
 
     def compiled(self) -> Callable[..., Any]:
-        """`graph` under torch.compile as the recipe says."""
+        """Return `graph` compiled with torch.compile as the recipe asks."""
         return self._compile(self.graph, fullgraph=self.recipe["fullgraph"])
 
     def _compile(self, function: Any, **arguments: Any) -> Any:
@@ -45,7 +45,7 @@ class Program:
 
     @contextlib.contextmanager
     def compiled_autograd(self) -> Iterator[None]:
-        """Compiled autograd for the time of a compiled run, where the recipe asks for it."""
+        """Switch compiled autograd on for the block, where the recipe asks for it."""
         if not self.recipe["compiled_autograd"]:
             yield
             return
@@ -56,7 +56,7 @@ class Program:
 
     @contextlib.contextmanager
     def surroundings(self) -> Iterator[None]:
-        """The recipe's contexts, which a call and its backward run in."""
+        """Enter the recipe's contexts, which a call and its backward run in."""
         with contextlib.ExitStack() as stack:
             for expression in self.recipe["contexts"]:
                 stack.enter_context(eval(expression, self.namespace))
@@ -64,7 +64,7 @@ class Program:
 
     @contextlib.contextmanager
     def forward_region(self, autocast: bool = True) -> Iterator[None]:
-        """The contexts, grad mode and autocast region that a forward call runs in."""
+        """Enter the contexts, grad mode and autocast region that a forward call runs in."""
         import torch
 
         recipe = self.recipe
@@ -83,13 +83,18 @@ class Program:
             yield
 
 
-def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | None = None) -> Program:
-    """Execute `text` as a module and return its Program; raises what the text raises.
+def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | None = None) -> LoadedProgram:
+    """Execute `text` as a module and return its program. Exceptions of the module are not caught.
 
-    `prepare(recipe)` is called before anything is executed but the RECIPE itself.
+    `prepare(recipe)` is called after RECIPE is read, and before the module is executed.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(inputs)) if inputs else os.getcwd(), "program.py")
-    linecache.cache[path] = (len(text), None, text.splitlines(True), path)  # tracebacks and inspect read it there
+    linecache.cache[path] = (
+        len(text),
+        None,
+        text.splitlines(True),
+        path,
+    )  # tracebacks and inspect read the source there
     code = compile(text, path, "exec")
     whole = cast(RecipeData, {**RECIPE_DEFAULTS, **recipe_of(text)})
     if prepare is not None:
@@ -98,11 +103,11 @@ def load(text: str, inputs: str | None, prepare: Callable[[RecipeData], None] | 
     module.__file__ = path
     sys.modules[module.__name__] = module
     exec(code, module.__dict__)
-    return Program(module.__dict__, whole)
+    return LoadedProgram(module.__dict__, whole)
 
 
 def recipe_of(text: str) -> dict[str, Any]:
-    """The literal that `text` assigns to RECIPE, or {}; raises SyntaxError and ValueError."""
+    """Return the literal that `text` assigns to RECIPE, or {}. Raises SyntaxError and ValueError."""
     import ast
 
     for statement in ast.parse(text).body:
@@ -114,7 +119,7 @@ def recipe_of(text: str) -> dict[str, Any]:
 def apply(recipe: RecipeData, threads: int | None = None) -> None:
     """Make the settings of `recipe` that hold for the whole process.
 
-    `threads` is the machine's default, where this process no longer stands at it.
+    `threads` is the machine's default number of threads, for a process that has changed its own number.
     """
     import torch
 
@@ -134,7 +139,7 @@ def apply(recipe: RecipeData, threads: int | None = None) -> None:
 
 
 def limit_memory(size: int) -> None:
-    """At most `size` bytes of address space for this process, as far as the system offers that and it has no less."""
+    """Limit this process to `size` bytes of address space, where the system supports that. A lower limit stays."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -145,7 +150,7 @@ def limit_memory(size: int) -> None:
 
 
 def set_config(name: str, value: object) -> None:
-    """Set ``<module>.<name>`` of torch's configuration; one that this torch does not know is left out, and said so."""
+    """Make torch's setting ``<module>.<name>``. A setting that this torch lacks is skipped with a message."""
     module, _, key = name.partition(".")
     config = importlib.import_module(CONFIG_MODULES[module])
     try:
@@ -155,7 +160,7 @@ def set_config(name: str, value: object) -> None:
 
 
 def seed(recipe: RecipeData) -> None:
-    """Seed every random number generator a program may use."""
+    """Seed every random number generator that a program may use."""
     import torch
 
     random.seed(recipe["seed"])

@@ -1,4 +1,4 @@
-"""The case that `repro_kit.watch` leaves."""
+"""The data of a case that `repro_kit.watch` writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 WATCHED_SCHEMA = 1
 WATCHED_FILE = "watched.json"
-WATCHED_DIRECTORY = "watched"  # of the findings
+WATCHED_DIRECTORY = "watched"  # the directory of the findings
 OWNER_FILE = ".owner"
 
 
@@ -21,4 +21,4 @@ class WatchedData(TypedDict):
     created: str
     variables: dict[str, str]
     graphs: int
-    dropped: int  # graphs that were forgotten, since there were many
+    dropped: int  # graphs that were dropped because there were too many

@@ -1,4 +1,4 @@
-"""What torch says about itself: ``python -m repro_probe.common.environment`` prints it as JSON."""
+"""Describe torch's environment: ``python -m repro_probe.common.torch_environment`` prints it as JSON."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import platform
 import sys
 from typing import Any
 
+from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import Settings
 from repro_probe.protocol.programs import EnvironmentData
-from repro_probe.protocol.torch_config import CONFIG_MODULES
 
 #: Set by repro-kit or by torch for one run only.
 _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "dynamo.debug_dir_root"}
 
 
 def non_default_config() -> dict[str, Any]:
-    """Settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
-    found = {}
+    """Return the settings of the loaded config modules that differ from their defaults: {"inductor.cpp.simdlen": 8}."""
+    changed = {}
     for short, name in CONFIG_MODULES.items():
         module = sys.modules.get(name)
         entries = getattr(module, "_config", None)
@@ -34,12 +34,12 @@ def non_default_config() -> dict[str, Any]:
             except AttributeError:
                 continue
             if value != default and _is_literal(value):
-                found[full] = value
-    return found
+                changed[full] = value
+    return changed
 
 
 def value_of(module: Any, key: str) -> Any:
-    """The setting `key`, which may be ``cpp.simdlen``, as it stands."""
+    """Return the present value of the setting `key`, such as ``cpp.simdlen``."""
     for part in key.split("."):
         module = getattr(module, part)
     return module
@@ -54,7 +54,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def settings() -> Settings:
-    """Settings of this process that a program must carry."""
+    """Return the settings of this process that a program must have too."""
     torch = sys.modules["torch"]
     return {
         "config": non_default_config(),
@@ -65,7 +65,7 @@ def settings() -> Settings:
 
 
 def memory_limit() -> int | None:
-    """Bytes of address space that this process may map; None where there is no limit."""
+    """Return the bytes of address space that this process may map; None where there is no limit."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -75,7 +75,7 @@ def memory_limit() -> int | None:
 
 
 def accelerator(torch: Any) -> str | None:
-    """Type of the accelerator that can be used, or None."""
+    """Return the type of the accelerator that can be used, or None."""
     if torch.cuda.is_available():
         return "cuda"
     for name in ("xpu", "mps"):
@@ -86,15 +86,15 @@ def accelerator(torch: Any) -> str | None:
 
 
 def packages() -> dict[str, str]:
-    """Installed distributions and their versions."""
+    """Return the installed distributions and their versions."""
     from importlib import metadata
 
-    found = {}
+    versions = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
-            found[name] = distribution.version
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+            versions[name] = distribution.version
+    return dict(sorted(versions.items(), key=lambda item: item[0].lower()))
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
-"""Recorded graphs, and the events that say what happened to each."""
+"""Recorded graphs, and the events that happened to them."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from .failures import LinkData
+from .failure_data import LinkData
 from .findings import Settings
-from .recipe import AutocastData, GradMode
+from .recipe_data import AutocastData, GradMode
 
-GRAPH = "graph"  # the name of a file, with the number of the graph behind it
+GRAPH = "graph"  # the first part of a file name; the number of the graph follows
 
 EventName = Literal[
     "compile-call",
@@ -44,7 +44,7 @@ class TensorData(TypedDict):
     requires_grad: bool
     leaf: bool
     parameter: bool
-    storage: str  # the name of the first tensor with the same storage
+    storage: str  # the name of the first tensor that has the same storage
     span: int | None  # elements of the stored flat span; None: stored as it is
     file: str | None
     low: int | None  # of integers
@@ -52,7 +52,7 @@ class TensorData(TypedDict):
 
 
 class InputBase(TypedDict):
-    """What is written down of every argument."""
+    """The fields for every argument."""
 
     kind: str
 
@@ -84,15 +84,15 @@ class InputData(InputBase, total=False):
 
 
 class EventBase(TypedDict):
-    """What every event has; `graph` is None for a call of `torch.compile`."""
+    """The fields of every event. `graph` is None for a call of `torch.compile`."""
 
     event: EventName
     graph: int | None
     time: float
 
 
-class Event(EventBase, total=False):
-    """One line of events: what happened to which graph."""
+class GraphEvent(EventBase, total=False):
+    """One line of events: something that happened to a graph."""
 
     settings: CompileSettings
     exceptions: list[LinkData]
@@ -103,7 +103,7 @@ class Event(EventBase, total=False):
 
 
 class NameData(TypedDict, total=False):
-    """A global of generated code, and where it can be had again."""
+    """A global of generated code, and how to import it again."""
 
     module: str | None
     name: str | None
@@ -123,7 +123,7 @@ class BackendData(TypedDict, total=False):
 
 
 class Region(TypedDict):
-    """One item of a ``with`` block around a compiled call; `names` are read by it, with the files that define them."""
+    """One item of a ``with`` block around a compiled call. `names` maps each name in it to the file that defines it."""
 
     file: str
     expression: str
@@ -143,7 +143,7 @@ class GraphSettings(Settings):
 
 
 class GraphBase(TypedDict):
-    """What is written down of every graph."""
+    """The fields for every graph."""
 
     number: int
     pid: int
@@ -164,7 +164,7 @@ class GraphContent(TypedDict, total=False):
 
 
 class GraphData(GraphBase, GraphContent, total=False):
-    """One graph of one process; `problem` says why there is no more of it."""
+    """One graph of one process. `problem` says why its content is missing."""
 
     problem: str
     traceback: str

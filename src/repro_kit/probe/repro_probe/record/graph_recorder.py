@@ -1,8 +1,8 @@
-"""Record every graph at Dynamo's border, with its inputs, before the backend sees it.
+"""Record every graph that Dynamo makes, with its inputs, before the backend gets it.
 
-The one place that hooks torch's private parts for capture: `OutputGraph.call_user_compiler` (torch/_dynamo/
-output_graph.py), where every backend gets its graph. The backend object itself stays untouched, since wrapping it
-would lose its modes and options. Everything is on disk before control goes on, so that an abort loses nothing.
+This module hooks one private part of torch: `OutputGraph.call_user_compiler` (torch/_dynamo/output_graph.py), which
+passes every graph to its backend. The backend object is not wrapped, since a wrapper would lose its modes and options.
+Everything is written to disk before the program continues, so that an abort loses nothing.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change.override import compile_settings, is_users
+from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.place import Place
 from repro_probe.protocol.findings import EVENTS, INPUTS
-from repro_probe.protocol.graphs import GRAPH, Event, EventName, GraphData
+from repro_probe.protocol.graph_data import GRAPH, EventName, GraphData, GraphEvent
 from repro_probe.record.memory import Memory
 
 if TYPE_CHECKING:
-    from repro_probe.record.values import ValueStore  # it imports torch
+    from repro_probe.record.values import ValueStore  # this module imports torch
 
-#: Exceptions that restart or skip a frame: control flow of Dynamo, not failures.
+#: Exceptions with which Dynamo restarts or skips a frame. They are not failures.
 _CONTROL_FLOW = {"TensorifyScalarRestartAnalysis", "RestartAnalysis", "SkipFrame", "UnspecializeRestartAnalysis"}
-_MOST_CALLS = 4  # of one graph, that are kept, with their backwards
+_MOST_CALLS = 4  # calls of one graph that are recorded, with their backwards
 _LIMIT = 2 << 30  # bytes of tensor values in one process
-_LATER = 8  # calls after the first may take one part in so many of the limit
+_LATER = 8  # the values of later calls may use the limit divided by this
 
 
-def install(place: Place) -> None:
-    """Record the graphs, and what every `torch.compile` is asked for. Option ``limit``: bytes of values."""
-    recorder = record_graphs(place)
+def install(findings: FindingsDirectory) -> None:
+    """Record the graphs, and the arguments of every `torch.compile`. Option ``limit``: bytes of tensor values."""
+    recorder = record_graphs(findings)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
 
 
-def record_graphs(place: Place) -> Recorder:
-    """Hook `OutputGraph.call_user_compiler` once its module is imported; what records."""
-    recorder = Recorder(place, place.options.get("limit", _LIMIT))
+def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
+    """Hook `OutputGraph.call_user_compiler` once its module is imported, and return the recorder."""
+    recorder = GraphRecorder(findings, findings.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
     return recorder
 
 
-def _note_compile(torch: Any, recorder: Recorder) -> None:
-    """Note the arguments of every `torch.compile`: all that is known of a script whose graphs are never made."""
+def _note_compile(torch: Any, recorder: GraphRecorder) -> None:
+    """Record the arguments of every `torch.compile`, which are all there is for a script that makes no graph."""
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -60,8 +60,8 @@ def _note_compile(torch: Any, recorder: Recorder) -> None:
     torch.compile = compile
 
 
-def hook(module: Any, recorder: Recorder) -> None:
-    """Tell `recorder` of every graph that passes Dynamo's border."""
+def hook(module: Any, recorder: GraphRecorder) -> None:
+    """Call `recorder` for every graph that Dynamo passes to a backend."""
     cls = module.OutputGraph
     original = cls.call_user_compiler
 
@@ -80,12 +80,12 @@ def hook(module: Any, recorder: Recorder) -> None:
     cls.call_user_compiler = call_user_compiler
 
 
-class Recorder:
-    """Writes graphs to directories of their own and events, in order, to one file per process."""
+class GraphRecorder:
+    """Writes each graph to its own file, and the events of a process, in order, to one file."""
 
-    def __init__(self, place: Place | Memory, limit: int = _LIMIT) -> None:
-        self.place = place
-        self.limit = limit  # bytes of tensor values that are kept
+    def __init__(self, findings: FindingsDirectory | Memory, limit: int = _LIMIT) -> None:
+        self.findings = findings
+        self.limit = limit  # bytes of tensor values to record
         self.lock = threading.Lock()
         self.count = 0
         self.calls: dict[int | None, int] = {}
@@ -95,18 +95,18 @@ class Recorder:
 
     def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         """Append one line to the events of this process."""
-        event = cast(Event, {"event": name, "graph": graph, "time": time.time(), **more})
+        event = cast(GraphEvent, {"event": name, "graph": graph, "time": time.time(), **more})
         with self.lock:
-            self.place.append(EVENTS, json.dumps(event, default=repr))
+            self.findings.append(EVENTS, json.dumps(event, default=repr))
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
-        """Note an exception of a graph."""
-        from repro_probe.common.describe import describe_exception
+        """Record that a graph raised an exception."""
+        from repro_probe.common.describe_exception import describe_exception
 
         self.event(name, graph, exceptions=describe_exception(error))
 
     def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
-        """Write the graph and its first inputs; its number within this process."""
+        """Write the graph and its first inputs. Return the number of the graph in this process."""
         store = self._store_of_process()
         with self.lock:
             number = self.count
@@ -120,7 +120,7 @@ class Recorder:
         except Exception as error:
             record["problem"] = f"{type(error).__name__}: {error}"
             record["traceback"] = traceback.format_exc()
-        self.place.write(f"{GRAPH}-{number}", record)
+        self.findings.write(f"{GRAPH}-{number}", record)
         self.event("compile-begin", number)
         return number
 
@@ -131,13 +131,13 @@ class Recorder:
 
         self.pid = os.getpid()
         self.count = 0
-        inputs = os.path.join(self.place.directory, INPUTS)
+        inputs = os.path.join(self.findings.directory, INPUTS)
         self.store = ValueStore(inputs, self.limit, f"v{self.pid}_")
         self.later = ValueStore(inputs, self.limit // _LATER, f"w{self.pid}_", self.store)
         return self.store
 
     def watch(self, graph: int | None, compiled: Any) -> Callable[..., Any]:
-        """`compiled`, with its calls and the start of its backward noted."""
+        """Return `compiled` wrapped so that its calls and the start of its backward are recorded."""
 
         def run(*arguments: Any) -> Any:
             call = self.calls.get(graph, 0)
@@ -161,7 +161,7 @@ class Recorder:
                 self.event("more-calls", graph)
             return
         record: dict[str, Any] = {}
-        if call > 0:  # the first call has the inputs that the graph was compiled for
+        if call > 0:  # the inputs of the first call are recorded with the graph
             try:
                 from repro_probe.record.graph import describe_arguments
 
@@ -172,12 +172,12 @@ class Recorder:
         self.event("call-begin", graph, call=call, **record)
 
     def watch_backward(self, graph: int | None, result: Any) -> None:
-        """Note the start of the backward of what a call of `graph` returned."""
+        """Record the start of the backward through the result of a call of `graph`."""
         import torch
 
         from repro_probe.record.surroundings import compiles_autograd
 
-        if compiles_autograd():  # it would trace the hook too
+        if compiles_autograd():  # compiled autograd would trace the hook too
             return
         for output in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:

@@ -1,4 +1,4 @@
-"""What the probe left behind in a run, as typed data."""
+"""Read the files that the probe wrote during a run as typed data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 
 @dataclass(frozen=True)
-class Process:
+class TorchProcess:
     """A process of the run that imported torch."""
 
     pid: int
@@ -38,36 +38,40 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Uncaught:
+class UncaughtException:
     """An exception that ended a process or a thread."""
 
     pid: int
     time: float
     links: tuple[ExceptionLink, ...]
-    tolerance: tuple[float, float] | None = None  # (rtol, atol) that the user's check states, when that raised it
-    machine: bool = False  # it is an error of the operating system, or derived from one
-    compares: bool = False  # tensors were compared where it rose
-    clock: bool = False  # a clock was read for the condition under which it rose
+    tolerance: tuple[float, float] | None = (
+        None  # (rtol, atol) that the user's check states, when the check raised the exception
+    )
+    machine: bool = False  # the exception is an error of the operating system, or was caused by one
+    compares: bool = False  # the condition that raised the exception compares tensors
+    clock: bool = False  # the condition that raised the exception reads a clock
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All of it; each tuple in order of time."""
+    """Everything that the probe wrote in a run. Each tuple is in order of time."""
 
-    processes: tuple[Process, ...] = ()
-    exceptions: tuple[Uncaught, ...] = ()
-    stacks: tuple[str, ...] = ()  # faulthandler's text, one a process that crashed or hung
-    config: dict[str, Any] = field(default_factory=dict)  # non-default, of the first process that ended well
+    processes: tuple[TorchProcess, ...] = ()
+    exceptions: tuple[UncaughtException, ...] = ()
+    stacks: tuple[str, ...] = ()  # the text of faulthandler, for each process that crashed or hung
+    config: dict[str, Any] = field(
+        default_factory=dict
+    )  # settings that differ from their defaults, in the first process that ended normally
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
-    compiled: tuple[CompiledCall, ...] = ()  # what was measured, of the process that measured most
-    peak_memory: int = 0  # bytes that one process has held at most
-    graphs_made: int = 0  # in a run that was to compile nothing
-    problems: tuple[str, ...] = ()  # of the probe itself
+    compiled: tuple[CompiledCall, ...] = ()  # the measurements of the process that made most of them
+    peak_memory: int = 0  # bytes, of the process that used most
+    graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
+    problems: tuple[str, ...] = ()  # failures of the probe, and damaged files
 
 
 def probe_failure(directory: Path) -> str:
-    """Why the probe could not do its work, in a line: what was to be changed may have stayed as it was; or empty."""
+    """Say in one line why the probe failed, or return "". A probe that failed may not have made the ordered changes."""
     for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt"))):
         lines = path.read_text(errors="replace").strip().splitlines()
         if lines:
@@ -77,7 +81,7 @@ def probe_failure(directory: Path) -> str:
 
 @dataclass(frozen=True)
 class _Goodbye:
-    """How a process ended well."""
+    """The settings and the peak memory of a process that ended normally."""
 
     config: dict[str, Any] = field(default_factory=dict)
     threads: int | None = None
@@ -87,7 +91,7 @@ class _Goodbye:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one process measured."""
+    """The measurements of one process."""
 
     compiled: tuple[CompiledCall, ...]
 
@@ -105,9 +109,9 @@ class _Raised:
 
 
 def read_findings(directory: Path) -> Findings:
-    """Read the files of `directory`; damaged ones (the process was killed while writing) become problems."""
+    """Read the files of `directory`. A file that a killed process left damaged becomes a problem."""
     problems: list[str] = []
-    hellos = [process for _, process in read_files(directory, HELLO, Process, problems)]
+    hellos = [process for _, process in read_files(directory, HELLO, TorchProcess, problems)]
     goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
     measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
     first = next(iter(goodbyes), _Goodbye())
@@ -129,10 +133,10 @@ def read_findings(directory: Path) -> Findings:
     )
 
 
-def _exceptions(directory: Path, problems: list[str]) -> Iterator[Uncaught]:
+def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtException]:
     for name in (EXCEPTION, THREAD_EXCEPTION):
         for path, raised in read_files(directory, name, _Raised, problems):
-            yield Uncaught(
+            yield UncaughtException(
                 process_of(path),
                 raised.time,
                 raised.exceptions,
@@ -147,7 +151,7 @@ _APPLICATION = cast(type[Application], tuple[str, str, str, str])
 
 
 def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
-    """The applications of subsystems in that process of a run which made most; and what is damaged."""
+    """Return the applications of subsystems in the process that has most of them, and the damaged lines."""
     problems: list[str] = []
     paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
     applied: list[list[Application]] = [read_lines(path, _APPLICATION, problems) for path in paths]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.storages import storages_of, unpack
+from repro_kit.commands.intake.minifier_storages import storages_of, unpack
 from repro_kit.errors import ReproKitError
 from repro_kit.program import Data, Function, Program, TensorInput
 from repro_kit.program.statement import Statement

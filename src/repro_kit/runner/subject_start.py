@@ -1,4 +1,4 @@
-"""How a subject is started: its command line and its environment, with the probe and private caches."""
+"""Build the command line and the environment that start a subject, with the probe and private caches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 from repro_kit.case.case import Subject
 from repro_kit.model.torch_config import module_of, qualified
-from repro_kit.probe.repro_probe.protocol.orders import Options, Override, RunMode
-from repro_kit.runner import orders
+from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions, RunMode
+from repro_kit.runner import write_orders
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import scratch
 
 
 def command(subject: Subject) -> list[str]:
-    """The command line that runs `subject`."""
+    """Return the command line that runs `subject`."""
     match subject.form:
         case "script":
             return [subject.python, *subject.argv]
@@ -30,9 +30,9 @@ def command(subject: Subject) -> list[str]:
 
 
 def command_with(subject: Subject, settings: Mapping[str, object], imports: str = "", code: str = "") -> list[str]:
-    """The command line that runs `subject` with torch's settings (``inductor.cpp.simdlen``) and `code` before it.
+    """Return the command line that makes torch's `settings` (``inductor.cpp.simdlen``), runs `code`, then `subject`.
 
-    Empty for a command whose Python is not ours to start.
+    Empty for a subject of form "command", whose interpreter repro-kit does not start.
     """
     if subject.form == "command":
         return []
@@ -47,41 +47,41 @@ def command_with(subject: Subject, settings: Mapping[str, object], imports: str 
 
 
 def dump_before(timeout: float) -> float:
-    """Seconds before a time-out at which the probe writes down where the run is."""
+    """Return the seconds before a time-out at which the probe writes the Python stack."""
     return min(2.0, timeout / 10)
 
 
 def probe_environment(
     env: Mapping[str, str], mode: RunMode, directory: Path, timeout: float, override: Override | None = None
 ) -> dict[str, str]:
-    """`env` with the probe ordered to `mode`, until the `launch` with it ends.
+    """Return `env` with orders for the probe to run in `mode`. The orders hold until the `launch` with them ends.
 
-    Stacks are dumped shortly before `timeout` seconds from now.
+    The probe writes the Python stack shortly before `timeout` seconds from now.
     """
     deadline = time.time() + timeout - dump_before(timeout)
-    options: Options = {"deadline": deadline, **override} if override else {"deadline": deadline}
+    options: ProbeOptions = {"deadline": deadline, **override} if override else {"deadline": deadline}
     directory.mkdir(parents=True, exist_ok=True)
     before = env.get("PYTHONPATH")
     return {
-        **orders.without(env),
+        **write_orders.without(env),
         "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
-        **orders.give(directory, mode, options),
+        **write_orders.give(directory, mode, options),
     }
 
 
 @contextmanager
 def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
-    """Variables that send the compiler's caches to a directory of this run alone, removed afterwards.
+    """Yield variables that point the compiler's caches to a directory of this run, which is removed afterwards.
 
-    The directory is a copy of `copy_of`, or empty but for what `python` knows of the compiler. Caching itself stays
-    switched as the user had it.
+    The directory is a copy of `copy_of`. Without `copy_of` it is empty but for the shared test libraries of `python`
+    (`runner/compiler.py`). Caching itself stays on or off as the user had it.
     """
     with scratch(case.absolute() / "cache", "run") as directory:
         if copy_of is not None:
             shutil.copytree(
                 copy_of,
                 directory / "inductor",
-                # Headers are large, and torch finds them where they are; a bisection left there forces its backend.
+                # Headers are large, and torch finds them elsewhere. A leftover "bisect" directory forces a backend.
                 ignore=shutil.ignore_patterns("precompiled_headers", "bisect"),
                 copy_function=_copy_what_stays,
                 ignore_dangling_symlinks=True,
@@ -96,6 +96,6 @@ def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iter
 
 
 def _copy_what_stays(source: str, target: str) -> None:
-    """Copy a file, unless it is gone: the cache may be in use, and what is written to it is renamed in the end."""
+    """Copy a file unless it is gone. The cache may be in use, and torch renames files there after writing them."""
     with suppress(FileNotFoundError):
         shutil.copy2(source, target)

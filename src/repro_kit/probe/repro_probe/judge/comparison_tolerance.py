@@ -1,10 +1,10 @@
-"""How much two results may differ before they are looked at again."""
+"""The tolerances for comparing two results."""
 
 from __future__ import annotations
 
 import torch
 
-from repro_probe.protocol.recipe import RecipeData
+from repro_probe.protocol.recipe_data import RecipeData
 
 #: torch.testing's defaults (torch/testing/_comparison.py), (rtol, atol).
 _TOLERANCES = {
@@ -17,28 +17,28 @@ _TOLERANCES = {
     torch.complex128: (1e-7, 1e-7),
 }
 _COARSE = (0.25, 0.0625)  # for 8-bit floats, which have two or three bits of mantissa
-#: Without a result in double precision to compare with, this many times the usual tolerance.
+#: The factor on the usual tolerance when there is no reference in double precision.
 WITHOUT_REFERENCE = 10.0
 
 
 def usual_tolerance(dtype: torch.dtype) -> tuple[float, float]:
-    """(rtol, atol) for `dtype` where nothing else is said."""
+    """Return the usual (rtol, atol) for `dtype`."""
     return _TOLERANCES.get(dtype, _COARSE)
 
 
 class Tolerance:
-    """The recipe's tolerances, which are taken at their word; else the dtype's own, times `factor`."""
+    """The tolerance that the recipe states, else the usual tolerance of the dtype, times `factor`."""
 
     def __init__(self, recipe: RecipeData, factor: float = 1.0) -> None:
         self.rtol, self.atol, self.factor = recipe["rtol"], recipe["atol"], factor
 
     @property
     def stated(self) -> bool:
-        """Whether the recipe states one: rounding is no excuse then."""
+        """Whether the recipe states a tolerance. Rounding beyond that is no excuse then."""
         return self.rtol is not None or self.atol is not None
 
     def of(self, dtype: torch.dtype) -> tuple[float, float]:
-        """(rtol, atol) for `dtype`."""
+        """Return (rtol, atol) for `dtype`."""
         if self.stated:
             return self.rtol or 0.0, self.atol or 0.0
         rtol, atol = usual_tolerance(dtype)

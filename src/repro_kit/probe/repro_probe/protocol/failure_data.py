@@ -23,7 +23,7 @@ class LinkData(TypedDict):
 
 
 class DifferenceBase(TypedDict):
-    """What every difference between eager and compiled has."""
+    """The fields of every difference between eager and compiled."""
 
     kind: str
     where: str
@@ -36,11 +36,11 @@ class DifferenceBase(TypedDict):
 class DifferenceData(DifferenceBase, total=False):
     """A difference between eager and compiled."""
 
-    exact: bool  # of integers or booleans
+    exact: bool  # the values are integers or booleans
 
 
-class Comparison(TypedDict, total=False):
-    """What a second look at a difference says."""
+class ComparisonData(TypedDict, total=False):
+    """The result of judging a difference again, with rounding, chance and ties in mind."""
 
     difference: DifferenceData | None
     also: list[DifferenceData]
