@@ -190,12 +190,14 @@ def in_words(result: Mapping[str, Any]) -> str:
 def documented_way(script: Script, directory: Path, kind: str | None, limit: float) -> tuple[Usage, str]:
     """The 12 cells by hand, then PyTorch's minifier; both together stop at the limit."""
     cells = by_hand(script.path, directory, LADDER_CELLS, limit)
+    left = limit - cells.seconds
+    if left <= 0:
+        return Usage(cells.seconds, cells.cpu, ended=False), cells.note
     env = peer_environment(directory, os.environ)
-    left = max(1.0, limit - cells.seconds)
     dumped, launcher = leave_launcher(script.path, directory, env, Kind(kind) if kind else Kind.COMPILE_ERROR, left)
     seconds, cpu = cells.seconds + dumped.seconds, cells.cpu + dumped.cpu
-    if launcher is None:
-        return Usage(seconds, cpu), f"{cells.note}; the minifier left no launcher"
+    if launcher is None or dumped.code is None:
+        return Usage(seconds, cpu, dumped.code is not None), f"{cells.note}; the minifier left no launcher"
     reduced = measured([sys.executable, launcher], launcher.parent, env, max(1.0, limit - seconds))
     ended = reduced.code is not None
     words = f"the minifier took {reduced.seconds:.0f} s" if ended else "the minifier was stopped"
