@@ -15,23 +15,27 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from measure import Ended, measured
 from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.grid import counts
 from repro_kit.model.recipe import LADDER
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.stages.ablate.matrix import MODES
 
+#: The cells of the ablation that PyTorch's documentation describes: the backends, with dynamic left open, on and off.
+LADDER_CELLS: tuple[Override, ...] = tuple(
+    {"backend": backend, "dynamic": dynamic} for dynamic in (None, True, False) for backend in LADDER
+)
+MODE_CELLS: tuple[Override, ...] = tuple({"backend": "inductor", "mode": mode} for mode in MODES)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEFAULT = (EXAMPLES / "inductor_cpp_compile_error.py", EXAMPLES / "inductor_accuracy.py")
 PATIENCE = 600.0  # seconds for one run of a script
@@ -56,38 +60,24 @@ class Cost:
 
 def timed(command: Sequence[str | Path], directory: Path, env: Mapping[str, str]) -> Cost:
     """Run the command to its end and measure it; its exit status does not matter."""
-    started, before = time.monotonic(), _cpu()
-    with (directory / "output.txt").open("wb") as output:
-        subprocess.run(
-            command, cwd=directory, env=env, stdout=output, stderr=output, timeout=30 * PATIENCE, check=False
-        )
-    return Cost(time.monotonic() - started, _cpu() - before)
+    ended = measured(command, directory, env, 30 * PATIENCE)
+    return Cost(ended.seconds, ended.cpu)
 
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def by_hand(script: Path, directory: Path) -> Cost:
-    """Each cell in an interpreter of its own, with empty caches."""
-    cells: list[dict[str, object]] = [
-        *({"backend": backend, "dynamic": dynamic} for dynamic in (None, True, False) for backend in LADDER),
-        *({"backend": "inductor", "mode": mode} for mode in MODES),
-    ]
-    costs = []
+def by_hand(script: Path, directory: Path, cells: Sequence[Override], limit: float = 30 * PATIENCE) -> Cost:
+    """Each cell in an interpreter of its own, with empty caches; at the limit the rest is left out."""
+    costs: list[Ended] = []
     for cell in cells:
+        left = limit - sum(cost.seconds for cost in costs)
+        if left <= 0:
+            break
         caches = directory / "caches"
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(caches)}
-        costs.append(
-            timed(
-                [sys.executable, script],
-                directory,
-                probe_environment(env, "override", directory / "probe", PATIENCE, cell),
-            )
-        )
+        ordered = probe_environment(env, "override", directory / "probe", min(left, PATIENCE), cell)
+        costs.append(measured([sys.executable, script], directory, ordered, left))
         shutil.rmtree(caches, ignore_errors=True)
-    return Cost(sum(cost.seconds for cost in costs), sum(cost.cpu for cost in costs), f"{len(costs)} runs")
+    stopped = "" if len(costs) == len(cells) and costs[-1].code is not None else f", stopped after {limit:.0f} s"
+    return Cost(sum(cost.seconds for cost in costs), sum(cost.cpu for cost in costs), f"{len(costs)} runs{stopped}")
 
 
 def with_repro_kit(case: Path, on: str, jobs: int, directory: Path) -> Cost:
@@ -115,7 +105,7 @@ def main() -> None:
                 os.environ,
             )
             print(f"{script.name}, {asked.jobs} jobs", flush=True)
-            hand = None if "hand" in asked.skip else by_hand(script.absolute(), work)
+            hand = None if "hand" in asked.skip else by_hand(script.absolute(), work, LADDER_CELLS + MODE_CELLS)
             if hand:
                 print(f"  by hand     {hand}", flush=True)
             for on in ("program", "script"):

@@ -91,14 +91,15 @@ def _reset() -> int:
     """Reset the measurement of the peak, and return the memory in use now, in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
+    return memory("VmRSS")
 
 
 def _peak() -> int:
-    return _status("VmHWM")
+    return memory("VmHWM")
 
 
-def _status(name: str) -> int:
+def memory(name: str) -> int:
+    """Bytes of memory of this process: now (VmRSS), or at most so far (VmHWM). 0 where the system has no /proc."""
     with contextlib.suppress(OSError):
         match = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
         return int(match[1]) * 1024 if match else 0

@@ -15,19 +15,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from measure import Ended, measured
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Reduction
 from repro_kit.errors import ReproKitError
@@ -60,16 +57,6 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A process that ended, or that was stopped (then without a `code`)."""
-
-    code: int | None
-    stderr: str
-    seconds: float
-    cpu: float  # seconds, descendants included; for a stopped process only those descendants that had ended
-
-
-@dataclass(frozen=True)
 class Subject:
     """A failing script, and its failure."""
 
@@ -84,36 +71,11 @@ class Subject:
         return self.signature.kind
 
 
-def run(command: Sequence[str | Path], directory: Path, env: Mapping[str, str], limit: float) -> Done:
-    """Run the command in a session of its own, and end all of the session's processes with it."""
-    started, before = time.monotonic(), _cpu()
-    with (directory / "stderr.txt").open("w+b") as stderr:
-        process = subprocess.Popen(
-            command, cwd=directory, env=env, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
-        )
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        stderr.seek(0)
-        errors = stderr.read().decode(errors="replace")
-    return Done(code, errors, time.monotonic() - started, _cpu() - before)
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def capture(script: Path, directory: Path) -> Subject | str:
     """Collect up to the capture. Returns the reason when there is no graph."""
     case = directory / "case.repro"
     collect = [*_TOOL, "collect", "--python", sys.executable, "--until", "capture", "--output", str(case), str(script)]
-    done = run(collect, directory, os.environ, 10 * PATIENCE)
+    done = measured(collect, directory, os.environ, 10 * PATIENCE)
     signature = Case.open(case).file.signature if case.exists() else None
     if signature is None or not (case / "capture" / "program.py").exists():
         return done.stderr.strip().rpartition("\n")[2] or "no graph was captured"
@@ -125,7 +87,9 @@ _TOOL = (sys.executable, "-m", "repro_kit")
 
 def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
     """Time `repro-kit minify`."""
-    done = run([*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.directory, os.environ, 10 * PATIENCE)
+    done = measured(
+        [*_TOOL, "minify", "--jobs", str(jobs), str(subject.case)], subject.directory, os.environ, 10 * PATIENCE
+    )
     if done.code != 0:
         return Outcome(seconds=done.seconds, note=done.stderr.strip().rpartition("\n")[2])
     made = Case.open(subject.case).read("minify/minify.json", Reduction)
@@ -133,23 +97,35 @@ def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
     return Outcome(made.queries, done.seconds, done.cpu, made.statements_after, made.verified, alone)
 
 
-def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome:
-    """Let torch dump its launcher, then time the launcher."""
-    directory = subject.directory
-    env = {
-        **subject.env,
+def peer_environment(directory: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of PyTorch's minifier, with caches of its own."""
+    return {
+        **env,
         "TORCH_COMPILE_DEBUG_DIR": str(directory),
         "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache"),
     }
-    level = "4" if subject.kind is Kind.ACCURACY else "2"
+
+
+def leave_launcher(
+    script: Path, directory: Path, env: Mapping[str, str], kind: Kind, limit: float
+) -> tuple[Ended, Path | None]:
+    """The run of the script in which torch leaves the launcher of its minifier, and the launcher."""
+    level = "4" if kind is Kind.ACCURACY else "2"
     dumping = {**env, "TORCHDYNAMO_REPRO_AFTER": "aot", "TORCHDYNAMO_REPRO_LEVEL": level}
-    run([sys.executable, subject.script], directory, dumping, limit)
-    launcher = next(iter(directory.rglob("minifier_launcher.py")), None)
+    done = measured([sys.executable, script], directory, dumping, limit)
+    return done, next(iter(directory.rglob("minifier_launcher.py")), None)
+
+
+def with_pytorch(subject: Subject, limit: float, *, start_only: bool) -> Outcome:
+    """Let torch dump its launcher, then time the launcher."""
+    directory = subject.directory
+    env = peer_environment(directory, subject.env)
+    _, launcher = leave_launcher(subject.script, directory, env, subject.kind, limit)
     if launcher is None:
         return Outcome(note="it left no launcher")
     if start_only:
         return Outcome(note="it left a launcher")
-    done = run([sys.executable, launcher], launcher.parent, env, limit)
+    done = measured([sys.executable, launcher], launcher.parent, env, limit)
     stopped = done.code is None
     queries = len(list((launcher.parent / "isolate").glob("*.py")))
     note = f"stopped after {limit:.0f} s" if stopped else ""
@@ -179,7 +155,7 @@ def fails_alike(path: Path, subject: Subject) -> bool:
     """Whether the script fails, with the original's signature."""
     env = {**subject.env, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(prefix="cache-")}
     try:
-        done = run([sys.executable, path], path.parent, env, PATIENCE)
+        done = measured([sys.executable, path], path.parent, env, PATIENCE)
     finally:
         shutil.rmtree(env["TORCHINDUCTOR_CACHE_DIR"], ignore_errors=True)
     failure = _failure(done)
@@ -190,7 +166,7 @@ def fails_alike(path: Path, subject: Subject) -> bool:
     return subject.signature.matches(signature_of(failure), Strength.REBASED)
 
 
-def _failure(done: Done) -> Failure | None:
+def _failure(done: Ended) -> Failure | None:
     if not done.code:
         return None
     if done.code < 0:

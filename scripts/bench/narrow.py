@@ -35,7 +35,7 @@ def bisector(script: Path, directory: Path) -> str:
     cost = timed(
         [sys.executable, "-m", "torch._inductor.compiler_bisector", "run", "sh", "-c", counted], directory, env
     )
-    last_line = (directory / "output.txt").read_text(errors="replace").strip().rsplit("\n", 1)[-1]
+    last_line = (directory / "stdout.txt").read_text(errors="replace").strip().rsplit("\n", 1)[-1]
     return f"{cost}, {len(count.read_text().splitlines())} runs of the script: {last_line}"
 
 

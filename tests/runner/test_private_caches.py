@@ -2,14 +2,25 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.compiler import give_headers, probes
+from repro_kit.runner.compiler import give_headers, probes, take_probes
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.subject_start import private_caches
+
+PROGRAM = """import torch
+RECIPE = {}
+def graph(x):
+    return (torch.relu(x),)
+def calls():
+    return [(torch.randn(4),)]
+"""
 
 
 def test_a_file_that_goes_while_the_cache_is_copied_is_left_out(tmp_path: Path, monkeypatch) -> None:
@@ -48,6 +59,37 @@ def test_a_private_cache_has_the_probes_of_the_compiler_and_nothing_else(tmp_pat
         assert [path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.is_file()] == ["ab/probe.so"]
     with private_caches(tmp_path / "case", "/other/bin/python") as env:
         assert not list(Path(env["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
+
+
+def test_the_probes_that_a_run_has_built_are_kept_and_its_kernels_are_not(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    cache = tmp_path / "cache"
+    (cache / "ab").mkdir(parents=True)
+    for name, code in (("probe", "void __avx_chk_kernel() {}"), ("kernel", "void kernel() {}")):
+        (cache / "ab" / f"{name}.cpp").write_text(code)
+        (cache / "ab" / f"{name}.so").write_text("x")
+    (cache / "ab" / "not_built.cpp").write_text("void __avx_chk_kernel() {}")
+    take_probes("/venv/bin/python", cache)
+    known = probes("/venv/bin/python")
+    assert known is not None
+    assert [path.relative_to(known).as_posix() for path in known.rglob("*") if path.is_file()] == ["ab/probe.so"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_probes_of_the_observed_run_serve_the_queries(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    cache = tmp_path / "run"
+    code = "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}, check=True)
+    take_probes(sys.executable, cache)
+    known = probes(sys.executable)
+    assert known is not None
+    kept = {path: path.stat().st_ino for path in known.glob("??/*.so")}
+    assert kept
+    with ProgramOracle(sys.executable, cache=known) as oracle:
+        list(oracle.eager([PROGRAM], None))
+    assert {path: path.stat().st_ino for path in known.glob("??/*.so")} == kept
 
 
 def test_headers_that_are_being_written_are_not_handed_on(tmp_path: Path, monkeypatch) -> None:

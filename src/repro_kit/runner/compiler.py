@@ -18,6 +18,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from repro_kit.files import write_atomic
+
+_PROBE = re.compile(rb"\b__\w+_chk_kernel")  # in the source of every probe (torch/_inductor/cpu_vec_isa.py)
 _WRITTEN = 120.0  # seconds after which a header is no longer being written
 _KEPT = 30 * 86400.0  # seconds after which an unused directory is removed
 
@@ -49,6 +52,21 @@ def give_probes(python: str, cache: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # another repro-kit may be removing the file
             shutil.copy2(source, target)
+
+
+def take_probes(python: str, cache: Path) -> None:
+    """Keep the probes that a run of `python` has built in its own Inductor cache directory, for the runs after it.
+
+    Only from a run that ended by itself: a run that is killed may leave half of a file.
+    """
+    known = probes(python)
+    for source in sorted(cache.glob("??/*.cpp")) if known else ():
+        built = source.with_suffix(".so")
+        target = (known or cache) / built.relative_to(cache)
+        with suppress(OSError):  # without it the next run builds its own
+            if _PROBE.search(source.read_bytes()) and built.is_file() and not target.exists():
+                target.parent.mkdir(exist_ok=True)
+                write_atomic(target, built.read_bytes())
 
 
 def give_headers(temporary: Path) -> None:

@@ -11,6 +11,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Artifact
 from repro_kit.case.starts import note_start
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
+from repro_kit.runner.compiler import take_probes
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject_start import command, dump_before, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
@@ -53,6 +54,8 @@ def run_subject(
             on_tick=on_tick,
             on_interrupt=on_interrupt,
         )
+        if ended.exit_status is not None and copy_of is None and case.file.subject.form != "command":
+            take_probes(case.file.subject.python, Path(caches["TORCHINDUCTOR_CACHE_DIR"]))
     return _ended_by_the_timer(ended, timeout)
 
 
