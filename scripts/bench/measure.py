@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.runner.kept import Kept, Limits
+from repro_kit.runner.kept import KeptCommand, Limits
 
 _TICK = 0.5  # seconds between two calls of `on_tick`
 
@@ -41,7 +41,7 @@ def measured(
     with (
         out.open("wb") as stdout,
         err.open("wb") as stderr,
-        Kept(
+        KeptCommand(
             list(map(str, command)), cwd=directory, env=env, stdout=stdout, stderr=stderr, limits=Limits(limit)
         ) as kept,
     ):

@@ -40,7 +40,7 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is unknown")
     yield "size", _size(outcome)
     if outcome.passes_with and outcome.level == "program":
-        yield "passes", f"with {outcome.passes_with}"
+        yield "passes", f"after this change: {outcome.passes_with}"
     if outcome.flaky:
         yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:

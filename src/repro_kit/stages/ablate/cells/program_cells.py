@@ -17,9 +17,10 @@ from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, render, without_marks
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
-from repro_kit.stages.ablate.cells.base import Cells, interpreter
+from repro_kit.stages.ablate.cells.base import Cells, interpreter, judged
 from repro_kit.ui import Ui
 
 _USUAL = 3.0  # approximate seconds of a cell of a small program
@@ -70,6 +71,17 @@ class OnProgram(Cells):
         expected = captured if self.which == "captured" else min(captured, _USUAL)
         return expected if self._seconds is None else self._seconds
 
+    def settled(self, plan: CellPlan) -> Cell | None:
+        """As in `Cells`; capture has run the captured program with its own recipe already."""
+        cell = super().settled(plan)
+        capture = self.case.load(CAPTURE)
+        is_own = plan.compiled and plan.recipe == self.recipe() and not (plan.setup or plan.no_effect)
+        again = "run" in plan.axes or self.options.repeat > 1
+        if cell is not None or capture.verdict is None or self.which == "reduced" or not is_own or again:
+            return cell
+        (cell,) = judged([replace(self._cell(plan, capture.verdict), signature=capture.signature)], self.target)
+        return cell
+
     def _texts(self) -> list[str]:
         return [self.text]
 
@@ -85,13 +97,7 @@ class OnProgram(Cells):
         with open_oracle(self.case, self.options.jobs) as oracle:
             for at, plan in plans:
                 if not plan.compiled:
-                    texts = [self._text(plan)] * self.options.repeat
-                    verdicts = list(oracle.eager(texts, inputs, timeout=self.timeout))
-                    verdict = next(
-                        (verdict_of_run for verdict_of_run in verdicts if verdict_of_run.status is not Status.PASS),
-                        verdicts[0],
-                    )
-                    yield at, replace(self._cell(plan, verdict), runs=len(verdicts))
+                    yield at, self._eager_cell(oracle, plan, inputs)
             waiting = [(at, plan) for at, plan in plans if plan.compiled]
             slow: list[tuple[int, CellPlan, int]] = []
             for runs in range(1, self.options.repeat + 1):
@@ -110,6 +116,13 @@ class OnProgram(Cells):
             for at, plan, runs in slow:
                 (verdict,) = oracle.check([self._text(plan)], inputs, timeout=_PATIENCE * self.timeout)
                 yield at, replace(self._cell(plan, self._no_verdict(verdict)), runs=runs + 1)
+
+    def _eager_cell(self, oracle: ProgramOracle, plan: CellPlan, inputs: Path) -> Cell:
+        """The cell without torch.compile: the first run that does not pass, if any."""
+        texts = [self._text(plan)] * self.options.repeat
+        verdicts = list(oracle.eager(texts, inputs, timeout=self.timeout))
+        failed = [verdict for verdict in verdicts if verdict.status is not Status.PASS]
+        return replace(self._cell(plan, (failed or verdicts)[0]), runs=len(verdicts))
 
     def _ran_into_limit(self, verdict: Verdict) -> bool:
         """Whether a cell ran into the time limit, although the expected failure is not a hang."""
