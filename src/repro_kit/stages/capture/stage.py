@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from repro_kit.case.case import Case
@@ -122,7 +123,7 @@ def _attempts(
         for number in suspects:
             graph = process.graph(number)
             if graph is not None:
-                yield from _of(variants, graph)
+                yield from islice(_of(variants, graph), 1 if plainest else None)
         rest = [graph for graph in process.graphs if graph.number not in suspects]
         later += [_of(variants, graph) for graph in rest]
     # First the plainest form of every other graph, then their other forms.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         ui.warn(sentence)
     symptom = symptoms.requested(options)
     ui.progress("running " + " ".join(command(case.file.subject)))
-    observed, findings, summary = observe_once(case, options, ui, symptom)
+    seen = _observe_once(case, options, ui, symptom)
+    observed, findings, summary = seen.run, seen.findings, seen.summary
     failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     measured = symptoms.look_for(case, options, ui, observed, findings, summary)
     failures = [*measured.failures, *failures]
@@ -50,11 +51,13 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if not failures and symptom is None:
         with_cache = _with_users_cache(case, options, ui)
         if with_cache is not None:
-            observed, findings, summary, failures, cache = with_cache
+            seen, failures, cache = with_cache
+            observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
     if failures:
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
-    warnings = [*_warnings(case, findings), *leftover_sentences, *blamed.warnings, *filter(None, [blamed.nobody])]
+    remarks = filter(None, [seen.ended_early, blamed.nobody])
+    warnings = [*_warnings(case, findings), *leftover_sentences, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
@@ -62,9 +65,19 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     _conclude(case, options, ui, observed, blamed, measured.words)
 
 
-def observe_once(
+@dataclass(frozen=True)
+class _ObservedRun:
+    """One observed run; `ended_early` says why it was taken never to end."""
+
+    run: Run
+    findings: Findings
+    summary: TraceSummary
+    ended_early: str = ""
+
+
+def _observe_once(
     case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom | None = None, copy_of: Path | None = None
-) -> tuple[Run, Findings, TraceSummary]:
+) -> _ObservedRun:
     """Run the subject once under the probe. Output, trace, logs and graphs go below `observe/`.
 
     With a `symptom` to measure, no graphs are recorded: recording would change the measurement.
@@ -89,7 +102,7 @@ def observe_once(
     if watch.reason:
         ui.warn(watch.reason)
     users_logs.give_back(directory, ui)
-    return observed, read_findings(directory / "probe"), summarise(directory / "trace")
+    return _ObservedRun(observed, read_findings(directory / "probe"), summarise(directory / "trace"), watch.reason)
 
 
 def _probed(symptom: Symptom | None) -> dict[str, Any]:
@@ -113,19 +126,19 @@ def _logging(directory: Path) -> dict[str, str]:
 
 def _with_users_cache(
     case: Case, options: ObserveOptions, ui: Ui
-) -> tuple[Run, Findings, TraceSummary, list[ObservedFailure], Path] | None:
+) -> tuple[_ObservedRun, list[ObservedFailure], Path] | None:
     """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
     cache = leftovers.users_cache(os.environ)
     size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")
-    observed, findings, summary = observe_once(case, options, ui, copy_of=cache)
-    failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
+    seen = _observe_once(case, options, ui, copy_of=cache)
+    failures = observed_failures.found_in(case.path / "observe", seen.run, seen.findings, seen.summary)
     if not failures:
         return None
     ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
-    return observed, findings, summary, failures, cache
+    return seen, failures, cache
 
 
 def _warnings(case: Case, findings: Findings) -> list[str]:
