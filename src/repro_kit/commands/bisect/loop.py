@@ -1,4 +1,8 @@
-"""Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged."""
+"""Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged.
+
+`Bisection._judge_build` does all that happens to one build: install it (`builds/wheels/install.py`, or another source of
+builds), run `repro.py` or a command on it (`run_build.py`), and call it good, bad or skipped (`classify_build.py`).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +53,7 @@ class Bisection:
         started = time.monotonic()
         with self._ui.stage("bisect"):
             self._ui.progress(f"{build.shown}, {ask.why}: getting it ready ({self._left()})")
-            judgement = self._looked_at(build)
+            judgement = self._judge_build(build)
             took = time.monotonic() - started
             judgement = replace(
                 judgement,
@@ -61,7 +65,7 @@ class Bisection:
             write_state(self._directory, self.state)
             self._ui.done(f"{build.shown}: {judgement.mark.upper()}, {judgement.reason} ({self._left()})")
 
-    def _looked_at(self, build: Build) -> Judgement:
+    def _judge_build(self, build: Build) -> Judgement:
         """Install and judge `build`. A build that does not install is skipped."""
         started = time.monotonic()
         try:
