@@ -1,7 +1,7 @@
 """Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged.
 
-`Bisection._judge_build` does all that happens to one build: install it (`builds/wheels/install.py`, or another source of
-builds), run `repro.py` or a command on it (`run_build.py`), and call it good, bad or skipped (`classify_build.py`).
+`Bisection._judge_build` does all that happens to one build: install it (`builds/wheels/install.py`, or another source
+of builds), run `repro.py` or a command on it (`run_build.py`), and call it good, bad or skipped (`classify_build.py`).
 """
 
 from __future__ import annotations
