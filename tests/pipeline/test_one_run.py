@@ -54,7 +54,7 @@ torch.compile(lambda x: torch.relu(x) + 1)(torch.ones(8))
 
 def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, object], Case]:
     (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", "--preset", "quick", *options, "user.py"]
+    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
     ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
     return json.loads(ran.stdout), Case.open(tmp_path / "user.repro")
 
