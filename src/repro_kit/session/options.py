@@ -17,7 +17,7 @@ class RunOptions:
 class QueryOptions:
     """Limits of the runs of captured programs."""
 
-    query_timeout: float = 120.0  # of one run
+    query_timeout: float | None = None  # of one run; None: from what was measured
     jobs: int = 1  # parallel runs, of programs and, in the ablation, of the user's command
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.bundle.repro.program_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -18,6 +18,11 @@ from repro_kit.session.options import QueryOptions
 #: Seconds after which a program counts as hanging. The limit is longer than that of repro.py: compile time may grow
 #: exponentially with the program, and the smallest program that is too slow here must be too slow there as well.
 _HANG = 1.5 * HANG
+
+#: The limit of a query in seconds, unless the user gives one: so much, and so many times what was measured. The second
+#: is generous, because a weaker backend may compile what the failing one never reached.
+_LEAST, _TIMES = 30.0, 10.0
+_UNMEASURED = 120.0  # before anything was measured
 
 #: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.
 _SHARED: ContextVar[dict[tuple[str, Path, int], ProgramOracle] | None] = ContextVar("shared", default=None)
@@ -88,6 +93,13 @@ def _zygote(python: str, cache: Path, jobs: int) -> ProgramOracle:
     return zygote
 
 
-def query_timeout(options: QueryOptions, kind: Kind) -> float:
-    """The time limit of one query, in seconds. It is shorter for a hang, which its stack identifies."""
-    return min(options.query_timeout, _HANG) if kind == Kind.TIMEOUT else options.query_timeout
+def query_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -> float:
+    """The time limit of one query, in seconds: the user's, else one from the time that the failure took before.
+
+    That is the time of the captured program, or of the observed run as long as there is no captured program. The limit
+    is shorter for a hang, which its stack identifies.
+    """
+    capture, observation = case.current(CAPTURE), case.current(OBSERVATION)
+    measured = capture.verdict.seconds if capture and capture.verdict else observation.seconds if observation else 0.0
+    limit = options.query_timeout or (_LEAST + _TIMES * measured if measured else _UNMEASURED)
+    return min(limit, _HANG) if kind is Kind.TIMEOUT else limit

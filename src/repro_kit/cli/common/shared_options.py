@@ -86,7 +86,7 @@ stage_options = _decorate(
         "--query-timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Time limit of a run of a captured program, in seconds.  [{_DEFAULT.capture.query_timeout:g}]",
+        help="Time limit of a run of a captured program, in seconds.  [from what was measured]",
     ),
     click.option("-j", "--jobs", type=COUNT, metavar="N", help="Number of parallel runs.  [default: cores]"),
     click.option(

@@ -18,7 +18,7 @@ from repro_kit.program import render, size
 from repro_kit.program.program import Program
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import QueryOptions
-from repro_kit.session.oracles import open_oracle
+from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.stop import Stop
 from repro_kit.ui import Ui
@@ -83,7 +83,7 @@ def _first_failing(
     """Return the first program that fails, else the last program, with its verdict."""
     texts = [render(program) for program in programs]
     with open_oracle(case, options.jobs) as oracle:
-        for judged in zip(programs, oracle.check(texts, inputs, timeout=options.query_timeout), strict=True):
+        for judged in zip(programs, oracle.check(texts, inputs, timeout=query_timeout(case, options)), strict=True):
             if judged[1].status is Status.FAIL:
                 break
     return judged

@@ -32,7 +32,7 @@ class GraphSearch:
         self.target = target
         self.kind = kind
         self.inputs = inputs
-        self.timeout = query_timeout(options, kind)
+        self.timeout = query_timeout(case, options, kind)
         self.options = options
         self.verdict = Verdict(Status.CANNOT_TELL)
         self.signature: Signature | None = None

@@ -50,7 +50,8 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
-        work = _Work(oracle, afresh, directory, options, ui, on_event, query_timeout(options, capture.signature.kind))
+        limit = query_timeout(case, options, capture.signature.kind)
+        work = _Work(oracle, afresh, directory, options, ui, on_event, limit)
         result, failure = work.reduced(program, capture.signature, capture.verdict)
         if options.border != "dynamo" and capture.border == "dynamo":
             result, failure = work.at_aten(case, result, failure, capture.signature)

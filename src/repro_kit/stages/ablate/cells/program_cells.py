@@ -55,7 +55,7 @@ class OnProgram(Cells):
         self._seconds: float | None = None  # of the last run of a cell
         self.program = parse(self.text)
         kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
-        self.timeout = query_timeout(options, kind)
+        self.timeout = query_timeout(case, options, kind)
         super().__init__(case, options, ui, target)
 
     def recipe(self) -> Recipe:
@@ -86,9 +86,9 @@ class OnProgram(Cells):
         return [self.text]
 
     def about(self) -> list[object]:
-        """The text and values of the program, the time limit, and this torch."""
+        """The text and values of the program, the time limit that the user gave, and this torch."""
         inputs = sorted((path.name, path.stat().st_size) for path in (self.path.parent / "inputs").glob("*.pt"))
-        return [self.text, inputs, self.timeout, *interpreter(self.case)]
+        return [self.text, inputs, self.options.query_timeout, *interpreter(self.case)]
 
     def _run(self, plans: Sequence[tuple[int, CellPlan]], done: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
         if not plans:
