@@ -12,7 +12,7 @@ import time
 
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
-from repro_probe.server import vec_isa
+from repro_probe.server import precompiled_headers, vec_isa
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
 
@@ -41,6 +41,7 @@ def import_torch(scratch: str) -> int:
     import torch._inductor.compile_fx
 
     build_whole()
+    precompiled_headers.share(scratch)
     vec_isa.pick()
     for name in _known_modules(scratch, threads):
         # A module that a query generates, such as that of a kernel, cannot be imported here.
