@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -43,6 +44,15 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
         accelerator=data.get("accelerator"),
         git=git_state(cwd or Path.cwd()),
     )
+
+
+def begin_environment(python: str, cwd: Path) -> Future[Environment]:
+    """Begin to read the environment, beside other work. The result raises as `environment` does."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(environment, python, cwd)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _ask(python: str) -> EnvironmentData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.interpreter_environment import environment
+from repro_kit.session.script.interpreter_environment import begin_environment, environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
@@ -42,6 +43,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         ui.warn(sentence)
     symptom = symptoms.requested(options)
     ui.progress("running " + " ".join(command(case.file.subject)))
+    described = _described_beside(case, symptom)
     seen = _observe_once(case, options, ui, symptom)
     observed, findings, summary = seen.run, seen.findings, seen.summary
     failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
@@ -58,11 +60,19 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
     remarks = filter(None, [seen.ended_early, blamed.nobody])
     warnings = [*_warnings(case, findings), *leftover_sentences, *blamed.warnings, *remarks]
-    _write(case, observed, findings, summary, blamed, warnings)
+    _write(case, observed, findings, summary, blamed, warnings, described)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
     _conclude(case, options, ui, observed, blamed, measured.words)
+
+
+def _described_beside(case: Case, symptom: Symptom | None) -> Callable[[], Environment]:
+    """Begin to read the environment while the subject runs, unless that would change a measurement."""
+    subject = case.file.subject
+    if symptom is not None or subject.form == "command":  # only the run of a command shows its interpreter
+        return lambda: environment(case.file.subject.python, Path(subject.cwd))
+    return begin_environment(subject.python, Path(subject.cwd)).result
 
 
 @dataclass(frozen=True)
@@ -157,13 +167,13 @@ def _write(
     summary: TraceSummary,
     blamed: Blame,
     warnings: list[str],
+    described: Callable[[], Environment],
 ) -> None:
     first = next(iter(findings.processes), None)
     subject = case.file.subject
     if subject.form == "command" and first is not None and first.executable != subject.python:
         case.update(subject=replace(subject, python=first.executable))
-    env = environment(case.file.subject.python, Path(subject.cwd))
-    case.store(ENVIRONMENT, _with_findings(env, findings))
+    case.store(ENVIRONMENT, _with_findings(described(), findings))
     observation = Observation(
         argv=tuple(command(case.file.subject)),
         exit_status=observed.exit_status,
