@@ -10,6 +10,7 @@ from typing import Any, cast
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.evidence import Chain
 from repro_kit.model.ablation.workaround import Intrusion, Workaround, ordered, with_baseline
 from repro_kit.model.failure.failure import Failure, Measured, Status
@@ -23,6 +24,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.verdicts.symptoms import override_of
 from repro_kit.stages.ablate.cells.script_cells import OnScript
+from repro_kit.stages.ablate.matrix import BASELINE
 from repro_kit.stages.ablate.workarounds.culprits import UserFunction, suspects
 from repro_kit.trace import read
 from repro_kit.trace.user_code import UserCode, user_code
@@ -50,7 +52,7 @@ def find(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation) -> tupl
     trial = _Trial(case, options, ui)
     tried = list(trial.of_all(_proposed(case, ablation, failure)))
     compiled = trial.compiled_run() if observation.exit_status == 0 else None
-    if observation.eager is Status.PASS:
+    if trial.passes_in_eager(ablation):
         tried.append(_eager())
     return ordered(with_baseline(tried, compiled))
 
@@ -112,6 +114,15 @@ class _Trial:
         name = self._name()
         self.script.verdict({}, name, measure=_TIMED)
         return self._time(name)
+
+    def passes_in_eager(self, ablation: Ablation) -> bool:
+        """Whether the script passes without torch.compile. It is run only if no earlier run on the script tells."""
+        on_script = (cell for cell in ablation.cells if not cell.compiled and cell.subject == "script")
+        cell = next(on_script, None)
+        if cell is not None:
+            return cell.outcome is RunOutcome.PASSES
+        verdict, _ = self.script.run_once(CellPlan(BASELINE, self.script.recipe(), compiled=False))
+        return verdict.status is Status.PASS
 
     def _name(self) -> str:
         self.count += 1
