@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from repro_kit.runner.launch import EndedEarly, launch
@@ -85,6 +88,27 @@ def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
             os.utime(path, (time.time() - 50, time.time() - 50))
         watch.tick(6.0)
         process.kill()
+
+
+@pytest.mark.parametrize(("statements", "ends"), [(10, True), (100, False)])
+def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: int, ends: bool
+) -> None:
+    used = iter([0.0, 100.0, 100.0])  # CPU seconds, at each look and in the end
+
+    def cpu_times(process: psutil.Process) -> SimpleNamespace:
+        return SimpleNamespace(user=next(used), system=0.0, children_user=0.0, children_system=0.0)
+
+    monkeypatch.setattr(psutil.Process, "cpu_times", cpu_times)
+    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
+        directory = a_run(tmp_path, process.pid, silent=30, statements=statements)
+        os.utime(next((directory / "probe").glob("graph-*")), (time.time() - 200, time.time() - 200))
+        watch = CompileWatch(directory, SilentUi(), decides=True)
+        watch.tick(2.0)
+        with pytest.raises(EndedEarly) if ends else nullcontext():
+            watch.tick(4.0)
+        process.kill()
+    assert ("used 100 CPU seconds for its graph" in watch.reason) is ends
 
 
 def test_without_a_rule_it_only_speaks(tmp_path: Path, process: subprocess.Popen[bytes]) -> None:

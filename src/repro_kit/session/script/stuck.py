@@ -2,8 +2,9 @@
 
 A compile is taken never to end when it has used `limit` CPU seconds, or has slept for as many seconds, while nothing
 was written to torch's trace, to the recorded graphs, or to the program's output. The limit grows with the graph: 45 s
-and half a second for each statement; ten times that under autotuning; 180 s where Dynamo has made no graph yet. CPU
-seconds are counted, so that a busy machine is no hang.
+and half a second for each statement; ten times that under autotuning; 180 s where Dynamo has made no graph yet. A
+compile that gives signs has a limit as a whole: 45 CPU seconds and a second for each statement since Dynamo had made
+the graph. CPU seconds are counted, so that a busy machine is no hang.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
-_BASE, _EACH = 45.0, 0.5  # seconds, and seconds for each statement
+_BASE, _EACH, _EACH_IN_ALL = 45.0, 0.5, 1.0  # seconds; seconds for each statement, without a sign and in all
 _TRACING = 180.0  # seconds, without a graph
 _AUTOTUNING = 10  # times the limit
 _ASLEEP = 0.05  # of one core: a process that waits for itself
@@ -44,6 +45,7 @@ class CompileWatch:
         self._began = time.time()
         self._sign: float | None = None  # time of the last change of a file
         self._cpu = 0.0  # seconds that the processes had used by then
+        self._looks: list[tuple[float, float]] = []  # time of each look, and the seconds that the processes had used
         self._step: str | None = None
         self.reason = ""  # why the run was ended, in a sentence
 
@@ -84,9 +86,10 @@ class CompileWatch:
         raise EndedEarly(seconds)
 
     def _look(self) -> None:
+        self._looks.append((time.time(), self._used()))
         newest = max((path.stat().st_mtime for path in self._files()), default=None)
         if newest is not None and newest > (self._sign or 0):
-            self._sign, self._cpu, self._step = newest, self._used(), None
+            self._sign, self._cpu, self._step = newest, self._looks[-1][1], None
         elif self._step is None and self.silent >= min(_BASE, _SPOKEN) / 2:
             self._step = summarise(self._directory / "trace").open_step
 
@@ -96,32 +99,31 @@ class CompileWatch:
         yield from (path for name in ("stdout.txt", "stderr.txt") if (path := self._directory / name).exists())
 
     def _is_stuck(self, silent: float) -> bool:
-        limit = self._limit()
-        if silent < limit:
-            return False
-        used = self._used() - self._cpu
-        if used < limit and used > _ASLEEP * silent:
-            return False
-        how = f"used {used:.0f} CPU seconds" if used >= limit else f"slept for {silent:.0f} s"
-        self.reason = (
-            f"{self._step} was taken never to end: it {how} without a sign (the limit for its graph is {limit:.0f} s). "
-            "--timeout S waits for S seconds instead."
-        )
-        return True
+        graphs = self._graphs()
+        limit = _limit(graphs, _EACH)
+        used = self._used()
+        silently = used - self._cpu
+        if silent >= limit and (silently >= limit or silently <= _ASLEEP * silent):
+            how = f"used {silently:.0f} CPU seconds" if silently >= limit else f"slept for {silent:.0f} s"
+            self.reason = _ended_because(self._step, f"{how} without a sign", limit)
+        elif graphs and (whole := used - self._used_at(min(graphs))) >= (limit := _limit(graphs, _EACH_IN_ALL)):
+            self.reason = _ended_because(self._step, f"used {whole:.0f} CPU seconds for its graph", limit)
+        return bool(self.reason)
 
-    def _limit(self) -> float:
-        found = _GRAPH.search(self._step or "")
-        graphs = [graph for graph in self._graphs() if found and _of_compile(graph, found.group(1))]
-        if not graphs:
-            return _TRACING
-        statements = max(str(graph.get("code", "")).count("\n") for graph in graphs)
-        tuned = any("max_autotune" in (text := json.dumps(graph)) or "max-autotune" in text for graph in graphs)
-        return (_BASE + _EACH * statements) * (_AUTOTUNING if tuned else 1)
-
-    def _graphs(self) -> Iterator[dict[str, object]]:
-        for path in (self._directory / "probe").glob("graph-*.json"):
+    def _graphs(self) -> dict[float, str]:
+        """The recorded graphs of the compile under way, as JSON, by the time at which Dynamo had made each."""
+        named = _GRAPH.search(self._step or "")
+        graphs: dict[float, str] = {}
+        for path in (self._directory / "probe").glob("graph-*.json") if named else ():
             with suppress(OSError, ValueError):
-                yield json.loads(path.read_text(encoding="utf-8"))
+                text = path.read_text(encoding="utf-8")
+                if _of_compile(json.loads(text), named.group(1) if named else ""):
+                    graphs[path.stat().st_mtime] = text
+        return graphs
+
+    def _used_at(self, moment: float) -> float:
+        """CPU seconds that the processes had used at the first look after `moment`."""
+        return next((used for looked, used in self._looks if looked >= moment), self._cpu)
 
     def _processes(self) -> Iterator[psutil.Process]:
         for process in read_findings(self._directory / "probe").processes:
@@ -138,6 +140,22 @@ class CompileWatch:
                         times = member.cpu_times()
                         total += times.user + times.system + times.children_user + times.children_system
         return total
+
+
+def _limit(graphs: Mapping[float, str], each: float) -> float:
+    """The limit in seconds of a compile of `graphs`, with `each` seconds for a statement."""
+    if not graphs:
+        return _TRACING
+    statements = max(str(json.loads(text).get("code", "")).count("\n") for text in graphs.values())
+    tuned = any("max_autotune" in text or "max-autotune" in text for text in graphs.values())
+    return (_BASE + each * statements) * (_AUTOTUNING if tuned else 1)
+
+
+def _ended_because(step: str | None, how: str, limit: float) -> str:
+    return (
+        f"{step} was taken never to end: it {how} (the limit for its graph is {limit:.0f} s). "
+        "--timeout S waits for S seconds instead."
+    )
 
 
 def _of_compile(graph: dict[str, object], compile_id: str) -> bool:
