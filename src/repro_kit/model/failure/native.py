@@ -28,6 +28,7 @@ _FATAL_SIGNALS = {
 }
 _STACK_HEAD = re.compile(r"^(?:(?P<current>Current )?[Tt]hread 0x[0-9a-f]+.*|Stack )\(most recent call first\):$")
 _STACK_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_STACK_NOTE = re.compile(r"^  (?:Garbage-collecting$|<|\.\.\.)")  # CPython's Python/traceback.c
 
 _NUMBER = r"(-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf)"
 _MAX_ABS = re.compile(rf"(?:Greatest absolute|Absolute|Max absolute) difference(?: among violations)?: {_NUMBER}")
@@ -81,7 +82,7 @@ def faulthandler_stack(text: str) -> tuple[Frame, ...]:
         elif frame and reading is not None:
             number = int(frame["line"]) if frame["line"].isdigit() else 0
             reading.append(Frame(frame["file"], number, frame["function"]))
-        else:
+        elif not _STACK_NOTE.match(line):
             reading = None
     full = [(current, frames) for current, frames in stacks if frames]
     chosen = next((frames for current, frames in full if current), full[-1][1] if full else [])
