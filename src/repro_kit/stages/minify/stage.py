@@ -30,7 +30,7 @@ from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
-_OF_HANGS = 60.0  # most seconds of the reduction of a hang, unless the user gives a deadline
+_OF_HANGS = 40.0  # most seconds of the reduction of a hang, unless the user gives a deadline
 _CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
