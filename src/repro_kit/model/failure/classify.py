@@ -42,7 +42,7 @@ def classify_reply(reply: Reply) -> Verdict:
     seconds = float(reply.get("seconds") or 0.0)
     text = str(reply.get("text") or "")
     if status in (Status.PASS, Status.FLAKY):
-        return Verdict(status, seconds=seconds)
+        return Verdict(status, seconds=seconds, rounding=bool(reply.get("rounding")))
     failure = _failure_of_reply(reply, text)
     if failure is None:
         note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
@@ -63,7 +63,14 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
         stated = reply.get("tolerance")
         tolerance = from_data(stated, tuple[float, float]) if stated else None
         also = from_data(reply.get("also") or [], tuple[Difference, ...])
-        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
+        return Failure(
+            Kind.ACCURACY,
+            phase or Phase.COMPARE,
+            difference=difference,
+            also=also,
+            tolerance=tolerance,
+            rounding=bool(reply.get("rounding")),
+        )
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)

@@ -13,6 +13,7 @@ class Kind(StrEnum):
     COMPILE_ERROR = "compile-error"
     RUNTIME_ERROR = "runtime-error"
     ACCURACY = "accuracy"
+    ROUNDING = "rounding"  # a difference that eager's own rounding explains; no bug by itself
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
@@ -124,6 +125,7 @@ class Failure:
     difference: Difference | None = None
     also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
     tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
+    rounding: bool = False  # eager's own rounding explains every difference; only a stated tolerance shows them
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
     op: str | None = None  # "aten.index_put.default", where the failure names one
@@ -153,3 +155,4 @@ class Verdict:
     note: str = ""
     fallback_random: bool = False  # the run fails with this setting on, and its recipe has it off
     measured: str = ""  # the measured value, short: "5", "1.24x"
+    rounding: bool = False  # the run passes, and differs from eager by no more than rounding explains

@@ -65,6 +65,7 @@ class Symptom:
     reference: float | None = None
     text: str = ""  # as the user wrote it; for an oracle, its command
     pattern: str = ""  # the oracle's output must contain this for the failure to count as the same
+    rounding: bool = False  # a difference that eager's own rounding explains counts too
 
     @property
     def threshold(self) -> float:

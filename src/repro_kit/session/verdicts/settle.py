@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import FAILURE, OBSERVATION
+from repro_kit.case.handles import FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
@@ -36,6 +36,8 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     if observation is None or observation.settled:
         return
     judged = blame.finish(case, timeout, ui, observation)
+    if judged.rounding is not None:
+        case.store(ROUNDING, judged.rounding)
     warnings = (*observation.warnings, *judged.warnings, *filter(None, [judged.nobody]))
     _store(case, replace(observation, failures=judged.failures, eager=judged.eager, warnings=warnings, settled=True))
     for sentence in judged.warnings:

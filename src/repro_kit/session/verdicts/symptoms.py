@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import SYMPTOM
+from repro_kit.case.handles import ROUNDING, SYMPTOM
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
@@ -21,7 +21,7 @@ from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.session.options import ObserveOptions, SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import blame, eager_run, user_oracle
+from repro_kit.session.verdicts import blame, by_rounding, eager_run, user_oracle
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -29,7 +29,8 @@ from repro_kit.ui import Ui
 
 def requested(options: SymptomOptions) -> Symptom | None:
     """The symptom or the oracle that the user asked for; None without one."""
-    return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
+    symptom = user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
+    return symptom and replace(symptom, rounding=options.treat_rounding_as == by_rounding.AS_FAILURE)
 
 
 def case_symptom(case: Case) -> Symptom | None:
@@ -84,6 +85,8 @@ def look_for(
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
         return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
+    if symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled):
+        case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
     if verdict.failure is None and symptom.kind is Kind.ACCURACY:
         return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
@@ -143,16 +146,16 @@ def probes(symptom: Symptom) -> tuple[Measure, ...]:
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:
     """The verdict on `symptom` of a traced run, in which the probe measured what `probes` asks for."""
     if symptom.kind is Kind.ACCURACY:
-        return _compared(ended, findings)
+        return _compared(symptom, ended, findings)
     measured = _reading(symptom, findings, summary)
     if measured is None:
         return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=_why_not(ended, findings))
     return symptom.verdict(measured, ended.seconds)
 
 
-def _compared(ended: Run, findings: Findings) -> Verdict:
+def _compared(symptom: Symptom, ended: Run, findings: Findings) -> Verdict:
     """The verdict on the comparison of the compiled calls with eager."""
-    failure = wrong_result(findings.compiled)
+    failure = wrong_result(findings.compiled, rounding=symptom.rounding)
     if failure is not None:
         return Verdict(Status.FAIL, failure, ended.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
     count = sum(call.compared for call in findings.compiled)

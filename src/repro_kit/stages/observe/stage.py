@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION
+from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
@@ -23,7 +23,7 @@ from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, observed_failures, symptoms
+from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -37,6 +37,7 @@ _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied fo
 def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
     users_logs.check()
+    (case.path / ROUNDING.name).unlink(missing_ok=True)
     leftover_sentences = leftovers.warnings()
     for sentence in leftover_sentences:
         ui.warn(sentence)
@@ -62,6 +63,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
+    if blamed.rounding is not None:
+        by_rounding.conclude(case, ui, options.treat_rounding_as)
     _conclude(case, options, ui, observed, blamed, measured.words)
 
 
@@ -184,6 +187,8 @@ def _write(
         compared=sum(call.compared for call in findings.compiled),
     )
     case.store(OBSERVATION, observation)
+    if blamed.rounding is not None:
+        case.store(ROUNDING, blamed.rounding)
     if blamed.failures:
         case.store(FAILURE, blamed.failures[0])
 

@@ -43,8 +43,14 @@ def observe(call: Call) -> None:
             eager, compiled = _both(program, record)
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)
-                comparison = recheck.reconsider(program, eager, compiled, with_eager_random)
+                comparison = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     record["compared"] = record.get("compared", 0) + 1
+    if comparison.get("errors"):
+        comparison["rounding"] = bool(comparison.get("rounding")) and record.get("rounding", True)
+        comparison["errors"] = record.get("errors") or comparison["errors"]
+    else:
+        comparison.pop("errors", None)
+        comparison.pop("rounding", None)
     record.update(cast(CompiledCallData, comparison))
 
 

@@ -102,6 +102,8 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     """Return a function that wraps a compiled callable so that its calls are measured or recorded, if ordered."""
     if findings.options.get("measure"):
         return _measured(findings, findings.options["measure"])
+    if "nudge" in findings.options:
+        return _nudged(float(findings.options["nudge"]))
     if findings.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
@@ -109,6 +111,17 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
         when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: findings.write(WITNESS, calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
+
+
+def _nudged(direction: float) -> Callable[[Any, Any], Any]:
+    """Return a function that wraps a compiled callable so that the results of its operators are nudged."""
+
+    def watch(compiled: Any, original: Any) -> Any:
+        from repro_probe.calls import nudged_calls  # imports torch, which is imported by now
+
+        return nudged_calls.nudged(compiled, direction)
+
+    return watch
 
 
 def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Callable[[Any, Any], Any]:

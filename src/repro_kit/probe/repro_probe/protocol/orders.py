@@ -49,6 +49,7 @@ class Override(TypedDict, total=False):
     eager: bool  # compile nothing
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
+    nudge: int  # nudge the results of compiled functions by about their rounding error, in this direction: 1 or -1
     witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does

@@ -230,6 +230,14 @@ def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> 
     return {"status": "pass", "phase": "load", "levers": capabilities.find_capabilities()}
 
 
+def _rounding(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+    from repro_probe.query import explain_rounding
+
+    program = _load(request, step, threads)
+    step("compile")
+    return {"status": "pass", "phase": "exit", "explained": explain_rounding.explain(program, request["text"])}
+
+
 _MODES = {
     "check": _check,
     "eager": _eager,
@@ -237,6 +245,7 @@ _MODES = {
     "record": _record,
     "diverge": _diverge,
     "levers": _capabilities,
+    "rounding": _rounding,
 }
 
 
