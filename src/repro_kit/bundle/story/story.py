@@ -104,6 +104,8 @@ class Story:
                 if self.signature.rounding:
                     return "The compiled graph rounds as eager does."
                 return "The compiled graph gives the same results as eager, within the usual tolerance."
+            case Kind.VALIDATION:
+                return "The compiled graph raises, as eager does."
             case Kind.CRASH:
                 return "The process does not crash. Eager runs to the end."
             case Kind.TIMEOUT:

@@ -74,6 +74,8 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)
+        if reply.get("validation"):
+            return lost_validation(links)
         return replace(failure, origins=tuple(map(str, reply.get("origins") or ())))
     return None
 
@@ -97,6 +99,11 @@ def failure_from_exceptions(links: Sequence[ExceptionLink], *, phase: Phase | No
         tolerance=stated_tolerance(chain[-1]) if chain else None,
         op=op,
     )
+
+
+def lost_validation(links: Sequence[ExceptionLink]) -> Failure:
+    """The failure of a program that raises the exceptions `links` in eager, and none when it is compiled."""
+    return Failure(Kind.VALIDATION, Phase.COMPARE, exceptions=tuple(links))
 
 
 def failure_from_signal(

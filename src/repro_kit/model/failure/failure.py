@@ -14,6 +14,7 @@ class Kind(StrEnum):
     RUNTIME_ERROR = "runtime-error"
     ACCURACY = "accuracy"
     ROUNDING = "rounding"  # a difference that eager's own rounding explains; no bug by itself
+    VALIDATION = "validation"  # eager raises, and the compiled program returns
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
@@ -27,6 +28,10 @@ class Kind(StrEnum):
 
 #: Kinds that no exception shows: a measurement above its limit, or the verdict of the user's oracle.
 MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
+
+
+#: Kinds that show when compiled calls are compared with the same calls in eager.
+COMPARED = (Kind.ACCURACY, Kind.VALIDATION)
 
 
 class Layer(StrEnum):

@@ -80,6 +80,8 @@ class Signature:
         location = f" in {self.frames[0]}" if self.frames else ""
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
+        if self.kind is Kind.VALIDATION:
+            return _cut(f"validation lost: eager raises {self.exceptions[-1]}{_after(': ', self.message)}")
         if self.kind is Kind.CRASH:
             name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
             return _cut(f"crash by {name}{location}{_after(': ', self.message)}")

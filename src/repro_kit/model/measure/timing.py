@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Difference, Failure, Kind, Measured, Phase
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
 from repro_kit.model.failure.rounding import ResultErrors
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
@@ -33,6 +33,7 @@ class CompiledCall:
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
     raised: str = ""  # says that only one of eager and compiled raises
+    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
     problem: str = ""  # why the callable could not be measured
 
 
@@ -76,6 +77,12 @@ def wrong_result(calls: Sequence[CompiledCall], *, rounding: bool = False) -> Fa
         also=call.also,
         tolerance=call.tolerance,
     )
+
+
+def validation_lost(calls: Sequence[CompiledCall]) -> Failure | None:
+    """The failure of the first callable that raises in eager and returns when it is compiled; None without one."""
+    call = next((call for call in calls if call.lost), None)
+    return Failure(Kind.VALIDATION, Phase.COMPARE, call.lost, text=f"in {call.name}") if call else None
 
 
 def _by_rounding(calls: Sequence[CompiledCall]) -> Failure | None:

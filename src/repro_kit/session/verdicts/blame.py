@@ -11,11 +11,11 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.measure.timing import CompiledCall, wrong_result
+from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
@@ -45,6 +45,7 @@ class Blame:
     nobody: str = ""
     settled: bool = True  # False: a graph that fails alone would settle it; without one, `finish` does
     rounding: Rounding | None = None  # why the failure is rounding, where it is
+    lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
 
 
 def begin(
@@ -86,7 +87,7 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
 def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
     """Whether a graph that fails alike alone would show that the compiler is at fault, without a run in eager."""
     if chosen.source == "measured":
-        return chosen.failure.kind is Kind.ACCURACY
+        return chosen.failure.kind in COMPARED
     return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
 
 
@@ -109,11 +110,15 @@ def _of_the_user(failure: ObservedFailure) -> bool:
 
 def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, failures))
-    if by_rounding.is_comparison(chosen):
+    checked = by_rounding.is_comparison(chosen)
+    if checked or (_of_the_user(chosen) and chosen.nature is Nature.OPEN):
         calls = _compared(runs)
+        lost = validation_lost(calls)
+        if lost is not None:
+            return Blame(Status.PASS, wrong, lost=lost)
         if wrong_result(calls) is not None or any(call.raised for call in calls):
             return Blame(Status.PASS, wrong)
-        rounding = by_rounding.explanation(runs, chosen, calls)
+        rounding = by_rounding.explanation(runs, chosen, calls) if checked else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
     if chosen.source == "measured" or not _of_the_user(chosen):
@@ -142,11 +147,11 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
 
 def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
     """The compiled calls, each compared with the same call in eager, in one process."""
-    runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
+    runs.ui.progress("a check of the script failed: comparing the compiled calls with eager")
     directory = runs.case.path / "observe" / "compared"
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
     measure: Override = {"measure": ["accuracy"]}
-    why = "a check of tensors failed: the compiled calls are compared with eager"
+    why = "a check of the script failed: the compiled calls are compared with eager"
     run_overridden(runs.case, directory, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
     return read_findings(directory / "probe").compiled
 

@@ -46,7 +46,7 @@ class Reruns:
 def is_comparison(failure: ObservedFailure) -> bool:
     """Whether the script's own check of results failed, which rounding alone can cause."""
     checked = failure.failure.kind is Kind.ACCURACY or failure.nature is Nature.COMPARISON
-    return checked and failure.source == "exception"
+    return checked and failure.source in ("exception", "output")
 
 
 def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:

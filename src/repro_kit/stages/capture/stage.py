@@ -52,6 +52,13 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
         searched = _searched(case, options, ui, observation, recording)
+    if searched.attempt is None and not watched_recording.is_watched(case.path):
+        settle.by_runs(case, options.timeout, ui)
+        if _is_lost(case) and searched.search.kind is not Kind.VALIDATION:
+            ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
+            searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
+        if searched.attempt is None and _is_lost(case) and observation.failures:  # the script's own words for it
+            case.update(signature=observation.failures[case.file.failure_index].signature)
     if searched.attempt is None:
         _stay_with_script(case, ui, options, recording.graphs, searched)
         return
@@ -62,6 +69,11 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     if observation.eager is None and not observation.settled:
         ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
+
+
+def _is_lost(case: Case) -> bool:
+    signature = case.file.signature
+    return signature is not None and signature.kind is Kind.VALIDATION
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,8 @@ def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> _Searched:
     """Try the graphs of `recording`: Dynamo's, then Inductor's, then Dynamo's first ones in fresh interpreters."""
-    kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
+    wanted = Kind.VALIDATION if options.check == Kind.VALIDATION else Kind.ACCURACY
+    kind = case.file.signature.kind if case.file.signature else wanted
     target, as_failure = case.file.signature, options.treat_rounding_as == by_rounding.AS_FAILURE
     if target is not None and as_failure:
         target = replace(target, rounding=True)
@@ -171,7 +184,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        recipe = program.recipe.with_(check=kind is Kind.ACCURACY)
+        recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
         for preamble in dict.fromkeys(("", changes)):
             how = "from its fx_graph_runnable" + (", with the script's changes to the compiler" if preamble else "")
             yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
@@ -185,7 +198,6 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
         ui.note(reason)
     if watched_recording.is_watched(case.path):
         raise watched_recording.nothing_alone(case, note.capitalize())
-    settle.by_runs(case, options.timeout, ui)
     rounding.explain(case, ui, searched.search)
     if case.file.signature is None:
         ending = f"Nothing failed, and --check {options.check} found nothing: {note}."

@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import COMPARED, Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.read_findings import Findings, read_findings
@@ -112,8 +112,9 @@ def _probed(symptom: Symptom | None) -> dict[str, Any]:
     """The probe's mode and options for the observed run."""
     if symptom is None:
         return {"mode": "capture", "probe": {"limit": _RECORDED}}
-    if symptom.kind is Kind.ACCURACY:  # the same run compares the calls with eager
-        return {"mode": "override", "probe": {"measure": ["accuracy"], "record": True, "limit": _RECORDED}}
+    if symptom.kind in COMPARED:  # the same run compares the calls with eager
+        measure = symptoms.probes(symptom)
+        return {"mode": "override", "probe": {"measure": measure, "record": True, "limit": _RECORDED}}
     return {"mode": "observe"}
 
 
@@ -200,7 +201,7 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
 def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
-        if options.check == str(Kind.ACCURACY):
+        if options.check in COMPARED:
             if measured:
                 ui.note(measured)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")

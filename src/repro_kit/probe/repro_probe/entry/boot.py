@@ -135,10 +135,11 @@ def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Calla
             observers: list[calls.Observer] = []
             if {"time", "memory"} & set(measures):
                 observers.append((call_timing.observer(measures), None))
-            if "accuracy" in measures:
+            if {"accuracy", "validation"} & set(measures):
                 from repro_probe.calls import compare_calls  # imports torch, which is imported by now
 
-                observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
+                observe = compare_calls.observe if "accuracy" in measures else compare_calls.observe_validation
+                observers.insert(0, (observe, compare_calls.CALLS))
             watching.append(calls.WatchedCalls(findings, observers))
         return watching[0].watch(compiled, original)
 

@@ -113,6 +113,7 @@ class QueryAnswer(ComparisonData, total=False):
     valid: Any  # mode ``fake``: bool or None; with `texts` a list of these
     values: dict[str, Any]  # mode ``record``
     later_calls: list[dict[str, Any]]
+    validation: bool  # `exceptions` are eager's; the compiled program raises none
     names: list[str]  # mode ``diverge``
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``
