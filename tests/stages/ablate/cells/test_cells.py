@@ -20,6 +20,7 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
+from repro_kit.stages.ablate.confirm import deciding_cells
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.ui import SilentUi
 
@@ -123,6 +124,8 @@ def test_a_ladder_that_is_not_monotone_is_run_whole(case: Case) -> None:
         "AOTAutograd is at fault: backend 'eager' passes, 'aot_eager' fails, "
         "though 'aot_eager_decomp_partition' and 'inductor' pass."
     )
+    deciding = deciding_cells(cells, Recipe(backend="aot_eager"))
+    assert [cell.recipe.backend for cell in deciding] == ["eager", "aot_eager"]
 
 
 def test_another_failure_is_no_ground_to_infer(case: Case) -> None:
