@@ -194,3 +194,14 @@ x = torch.rand(1000)
     + _CALL.format(inputs="x"),
 }
 HEALTHY = {name: _HEAD + text for name, text in HEALTHY.items()}
+
+#: Models of real size for planted wrong operators; each compiles one graph.
+MODELS = {
+    name: HEALTHY[name]
+    for name in (
+        "conv net, float16",
+        "group norm and upsampling, float16",
+        "RMS norm, rotary embedding, SwiGLU, bfloat16",
+        "transformer, bfloat16",
+    )
+}

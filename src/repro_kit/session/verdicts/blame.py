@@ -28,6 +28,7 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMAND' (exit status 0: good)"
+_COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
 
@@ -150,7 +151,7 @@ def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
     runs.ui.progress("a check of the script failed: comparing the compiled calls with eager")
     directory = runs.case.path / "observe" / "compared"
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
-    measure: Override = {"measure": ["accuracy"]}
+    measure: Override = {"measure": ["accuracy"], "compared_calls": _COMPARED_CALLS}
     why = "a check of the script failed: the compiled calls are compared with eager"
     run_overridden(runs.case, directory, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
     return read_findings(directory / "probe").compiled

@@ -29,6 +29,9 @@ from repro_kit.session.verdicts import eager_run, observed_failures
 from repro_kit.trace import TraceSummary
 from repro_kit.ui import Ui
 
+_SLOWER = 4.0  # a run with nudged results may take this many times longer than one in eager
+_ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
+
 AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
 
 
@@ -52,7 +55,10 @@ def is_comparison(failure: ObservedFailure) -> bool:
 def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
     """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug."""
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
-    if not any(call.compared for call in calls) or not clean or not _fails_when_nudged(runs, chosen):
+    if not any(call.compared for call in calls) or not clean:
+        return None
+    nudged = _when_nudged(runs, chosen)
+    if nudged is None or not _as_large(chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)):
         return None
     of_script = (
         "in eager, with the results of the compiled functions nudged by about their rounding error, "
@@ -112,22 +118,35 @@ def told(rounding: Rounding) -> str:
     return "\n".join([*lines, *(f"- {sentence}" for sentence in rounding.accounts)])
 
 
-def _fails_when_nudged(runs: Reruns, chosen: ObservedFailure) -> bool:
-    """Whether the script's check fails at the same line in eager when compiled functions return nudged results."""
+def _as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
+    """Whether rounding makes the script differ about as much as compiling does, as far as its check says how much.
+
+    A check that says nothing needs all calls compared: a call that was not may be the one that is wrong.
+    """
+    compiled, disturbed = chosen.failure.difference, nudged.failure.difference
+    if compiled is None or disturbed is None:
+        return all_compared
+    return compiled.max_abs <= _ROOM * disturbed.max_abs
+
+
+def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | None:
+    """The script's check failing at the same line in eager when compiled functions return nudged results, or None."""
     for direction in (1, -1):
         runs.ui.progress("running the program in eager with its rounding disturbed")
         directory = runs.case.path / "observe" / f"nudged-{direction}"
         shutil.rmtree(directory, ignore_errors=True)
         nudged: Override = {**eager_run.PROBE, "nudge": direction}
         why = "does its check fail in eager too when rounding is disturbed?"
-        ended = run_overridden(runs.case, directory, nudged, why=why, timeout=runs.limit, env=eager_run.VARIABLES)
+        limit = _SLOWER * runs.limit
+        ended = run_overridden(runs.case, directory, nudged, why=why, timeout=limit, env=eager_run.VARIABLES)
         findings = read_findings(directory / "probe")
         if findings.graphs_made or findings.problems:
-            return False
+            return None
         failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
-        if any(is_comparison(failure) and _line(failure) == _line(chosen) for failure in failures):
-            return True
-    return False
+        alike = [failure for failure in failures if is_comparison(failure) and _line(failure) == _line(chosen)]
+        if alike:
+            return alike[0]
+    return None
 
 
 def _line(observed: ObservedFailure) -> tuple[str, int, str]:
