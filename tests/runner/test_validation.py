@@ -4,7 +4,7 @@ import pytest
 
 from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Strength, signature_of
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program
 
@@ -37,6 +37,7 @@ def test_a_lost_validation_is_told_from_another_one(oracle: ProgramOracle) -> No
     other = judge(oracle, program(picks, OUTSIDE, LAX, validation=True)).failure
     assert first is not None and other is not None
     assert not signature_of(first).matches(signature_of(other), Strength.REBASED)
+    assert Signature(Kind.VALIDATION).matches(signature_of(other), Strength.CROSS_VERSION), "a bisection looks for any"
 
 
 def test_where_both_raise_nothing_is_lost(oracle: ProgramOracle) -> None:

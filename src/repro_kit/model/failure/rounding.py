@@ -44,7 +44,6 @@ class Rounding:
     errors: tuple[ResultErrors, ...] = ()
     evidence: tuple[str, ...] = ()
     first: tuple[str, ...] = ()  # the statements of the captured graph at which the two part
-    line: str = ""  # the user's line of the first one
     why: str = ""  # the reason in words
     growth: float = 0.0  # how many times larger one rounding error is at the end; 0: unknown
     restored_by: str = ""  # the setting that restores eager's rounding; empty: none of `tried` does
@@ -61,8 +60,7 @@ class Rounding:
         """What was run and seen, as sentences."""
         sentences = list(self.evidence)
         if self.first:
-            line = f" ({self.line})" if self.line else ""
-            sentences.append(f"the two part at: {'; '.join(self.first)}{line}")
+            sentences.append(f"the two part at: {'; '.join(self.first)}")
         if self.growth > 1:
             sentences.append(f"one rounding error grows {self.growth:.2g}-fold on its way to the result")
         sentences += (f"with {trial.setting} the compiled graph {trial.ending}" for trial in self.tried)

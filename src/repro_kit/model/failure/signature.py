@@ -72,6 +72,8 @@ class Signature:
                 return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
             case Kind.OOM:
                 return True
+            case Kind.VALIDATION if not self.exceptions:  # of a bisection, which looks for any exception that is lost
+                return True
             case _:
                 return self._same_exception(other, strength)
 

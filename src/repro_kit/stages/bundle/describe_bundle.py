@@ -243,7 +243,7 @@ def _rounding(case: Case, facts: Facts, *, code: bool) -> Rounding | None:
     if not facts.signature.rounding or not case.holds(ROUNDING):
         return None
     rounding = case.load(ROUNDING)
-    return rounding if code else replace(rounding, first=(), line="")
+    return rounding if code else replace(rounding, first=())
 
 
 def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
