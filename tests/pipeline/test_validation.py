@@ -41,7 +41,7 @@ square = torch.ones(1, 1, 8, 8)
 invalid = [
     lambda x: x.view(7), lambda x: F.one_hot(ints - 2, 4), lambda x: F.nll_loss(square.view(8, 8), ints),
     lambda x: F.avg_pool2d(square, 3, 1, 2), lambda x: F.max_pool2d(square, 3, 1, 2), lambda x: torch.dot(x, halves),
-    lambda x: torch.mean(ints), lambda x: torch.bitwise_not(x), lambda x: -(x > 0), lambda x: (x > 0) - (x > 0),
+    lambda x: torch.mean(ints), lambda x: torch.linalg.cholesky(x), lambda x: -(x > 0), lambda x: (x > 0) - (x > 0),
     lambda x: F.glu(x[:3]), lambda x: F.group_norm(x.view(1, 4), 3), lambda x: x @ torch.ones(3, 3),
     lambda x: torch.cat([x, square]), lambda x: x + torch.ones(3), lambda x: F.pixel_shuffle(square, 3),
     lambda x: torch.stack([x, x[:2]]), lambda x: x.squeeze(5), lambda x: torch.linalg.inv(x),
