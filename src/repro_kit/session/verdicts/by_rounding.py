@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ROUNDING
+from repro_kit.case.handles import OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Frame, Kind
@@ -83,11 +83,11 @@ def of_calls(calls: Sequence[CompiledCall]) -> Rounding:
 
 
 def conclude(case: Case, ui: Ui, treat_as: str) -> None:
-    """End the work with the rounding verdict of the case; do nothing without one.
+    """End the work with the rounding verdict on the failure of the case; do nothing without a failure or a verdict.
 
     Raises Stop. Where rounding counts as a failure, the signature of the case says so instead.
     """
-    if not case.holds(ROUNDING):
+    if not case.holds(ROUNDING) or not case.load(OBSERVATION).failures:
         return
     rounding = case.load(ROUNDING)
     if treat_as == AS_FAILURE:
