@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
 from repro_kit.model.failure.signature import Signature
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
@@ -81,7 +81,7 @@ def expected_line(signature: Signature, failure: Failure | None) -> str:
         return "the run does not end: it hangs, or compiles forever"
     if signature.kind is Kind.CRASH:
         return f"the process dies of {(failure and failure.signal) or signature.signal}"
-    if signature.kind is Kind.ACCURACY:
+    if signature.kind in COMPARED:
         return signature.summary()
     if failure and failure.exceptions:
         root = failure.exceptions[-1]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from repro_kit.case.case import ResultFile
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
 from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.measure.symptom import Symptom
 
 ENVIRONMENT = ResultFile("observe", "env.json", Environment)
 OBSERVATION = ResultFile("observe", "observe/run.json", Observation)
 FAILURE = ResultFile("observe", "observe/failure.json", ObservedFailure)
 SYMPTOM = ResultFile("observe", "observe/symptom.json", Symptom)
+ROUNDING = ResultFile("observe", "observe/rounding.json", Rounding)
 CAPTURE = ResultFile("capture", "capture/capture.json", Capture)
 ABLATION = ResultFile("ablate", "ablation.json", Ablation)
 REDUCTION = ResultFile("minify", "minify/minify.json", Reduction)

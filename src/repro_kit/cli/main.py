@@ -37,7 +37,8 @@ COMMANDS = (
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
-4 fails without torch.compile too, 5 bundle not verified, 125 cannot run here, 130 interrupted."""
+4 fails without torch.compile too, 5 bundle not verified, 6 rounding and no bug, 125 cannot run here,
+130 interrupted."""
 
 
 class LazyGroup(click.Group):

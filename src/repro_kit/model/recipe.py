@@ -50,6 +50,7 @@ class Recipe:
     config: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     check: bool = DEFAULTS["check"]  # compare compiled with eager; off when only an exception or a crash is looked for
+    validation: bool = DEFAULTS["validation"]  # eager raises; the failure is that the compiled program does not
     rtol: float | None = DEFAULTS["rtol"]  # None: torch.testing's default for the dtype
     atol: float | None = DEFAULTS["atol"]
 

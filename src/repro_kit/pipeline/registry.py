@@ -62,9 +62,18 @@ REGISTRY: dict[str, Stage] = {
         Stage(
             "observe",
             "repro_kit.stages.observe.stage",
-            settings=("timeout", "logs", "debug_artifacts", "function", "check", "oracle", "oracle_matches", "failure"),
+            settings=(
+                *("timeout", "logs", "debug_artifacts", "function"),
+                *("check", "oracle", "oracle_matches", "failure", "treat_rounding_as"),
+            ),
         ),
-        Stage("capture", "repro_kit.stages.capture.stage", needs=("observe",), pointless=_is_measured),
+        Stage(
+            "capture",
+            "repro_kit.stages.capture.stage",
+            needs=("observe",),
+            settings=("treat_rounding_as",),
+            pointless=_is_measured,
+        ),
         Stage(
             "minify",
             "repro_kit.stages.minify.stage",

@@ -23,6 +23,7 @@ from repro_kit.session.options import Options
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
 from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import by_rounding
 from repro_kit.session.verdicts.settle import by_runs
 from repro_kit.ui import Ui
 
@@ -115,6 +116,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             stage.load().run(case, options.of(stage.name), ui)
             if settle:
                 by_runs(case, options.observe.timeout, ui)
+                by_rounding.conclude(case, ui, options.observe.treat_rounding_as)
         except Stop as stop:
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from repro_kit.case.case import Case, ResultFile, StageRecord
-from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION
+from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING
 from repro_kit.case.stage_results import BundleResult, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure.failure import Layer
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.rounding import Rounding
+from repro_kit.model.failure.signature import Signature
 
 T = TypeVar("T")
 
@@ -52,6 +54,7 @@ class CaseSummary:
     others: tuple[OtherFailure, ...] = ()
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
+    rounding: Rounding | None = None  # why results differ without a bug
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, `exit` as a number."""
@@ -91,7 +94,7 @@ def case_summary(
         seconds=round(seconds, 1),
         error=error,
         case=str(case.path),
-        failure=str(signature.kind) if signature else None,
+        failure=_kind(signature, exit_code),
         signature=signature.summary() if signature else None,
         layer=str(layer) if layer else None,
         sentence=(ablation.sentence or None) if ablation else None,
@@ -108,7 +111,14 @@ def case_summary(
         others=_others(failures, chosen),
         runs=tuple(start.why for start in starts(case)),
         notes=tuple(dict.fromkeys(note for note in sentences if note)),
+        rounding=_result(case, ROUNDING),
     )
+
+
+def _kind(signature: Signature | None, exit_code: Exit) -> str | None:
+    if exit_code is Exit.ROUNDING or (signature is not None and signature.rounding):
+        return str(Kind.ROUNDING)
+    return str(signature.kind) if signature else None
 
 
 def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:

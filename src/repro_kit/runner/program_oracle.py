@@ -17,7 +17,15 @@ from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Switch
-from repro_kit.probe.repro_probe.protocol.queries import Application, Capabilities, Query, QueryMode, Reply, Until
+from repro_kit.probe.repro_probe.protocol.queries import (
+    Application,
+    Capabilities,
+    Query,
+    QueryMode,
+    Reply,
+    RoundingData,
+    Until,
+)
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
@@ -129,6 +137,11 @@ class ProgramOracle:
         """
         reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
         return list(reply.get("names") or [])
+
+    def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:
+        """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
+        reply = dict(self._replies([self._request("rounding", text, inputs, timeout)]))[0]
+        return reply.get("explained")
 
     def switched(
         self,

@@ -23,8 +23,9 @@ class QueryOptions:
 
 @dataclass(frozen=True)
 class SymptomOptions:
-    """What counts as the failure if nothing raises."""
+    """What counts as the failure if nothing raises, and whether rounding counts."""
 
+    treat_rounding_as: str = "rounding"  # "failure": go on with a difference that eager's own rounding explains
     check: str | None = None  # symptom to look for (model/measure/symptom.py): "accuracy", "recompiles>3", …
     oracle: str | None = None  # a command that runs the subject itself; exit status 0 means good
     oracle_matches: str | None = None  # regular expression for the output of a bad run
@@ -46,6 +47,7 @@ class CaptureOptions(QueryOptions, RunOptions):
     """How the graphs are recorded and tested."""
 
     check: str | None = None  # as in `SymptomOptions`; the message names it if no graph shows the symptom
+    treat_rounding_as: str = "rounding"  # as in `SymptomOptions`
 
 
 @dataclass(frozen=True)

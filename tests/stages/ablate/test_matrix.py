@@ -1,7 +1,14 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case, Subject
 from repro_kit.model.ablation.axis import Axis
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.backend_names import modes_of
 from repro_kit.stages.ablate.matrix import Matrix
 
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
@@ -19,7 +26,7 @@ def test_what_names_the_layer_comes_first() -> None:
 
 def test_presets_grow() -> None:
     sizes = [len(Matrix(preset=preset).cells(Recipe())) for preset in ("quick", "standard", "full")]
-    assert sizes == [5, 13, 19]  # the ladder; × dynamic; modes, fullgraph, grad and caches
+    assert sizes == [5, 13, 20]  # the ladder; × dynamic; modes, fullgraph, grad and caches
     assert len(Matrix(cheap=False).cells(Recipe())) == 7  # a script: dynamic for its own backend alone
 
 
@@ -51,12 +58,29 @@ def test_modes_follow_where_inductor_fails_alike() -> None:
     own = Recipe()
     failing = [Cell("inductor", True, own, FAIL, same=True)]
     assert [it.name for it in Matrix().after(own, failing)] == [
+        "inductor mode=lite",
         "inductor mode=reduce-overhead",
         "inductor mode=max-autotune",
         "inductor mode=max-autotune-no-cudagraphs",
     ]
     assert Matrix().after(own, [Cell("inductor", True, own, FAIL, same=False)]) == []
     assert Matrix("quick").after(own, failing) == []
+
+
+def test_the_modes_are_those_of_the_torch_at_hand() -> None:
+    known = {"default": {}, "frugal": {"fallback_by_default": True}, "graphs": {"triton.cudagraphs": True}}
+    modes = {mode.name: mode.no_effect for mode in Matrix(known_modes=known).modes(Recipe())}
+    assert modes == {
+        "inductor mode=frugal": "",
+        "inductor mode=graphs": "only adds CUDA graphs, and there is no CUDA device",
+    }
+
+
+@pytest.mark.torch
+def test_torch_lists_its_modes(tmp_path: Path) -> None:
+    case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), sys.executable), "2026-01-01")
+    listed = modes_of(case)
+    assert listed["default"] == {} and {"reduce-overhead", "max-autotune"} <= listed.keys()
 
 
 def test_a_mode_that_only_adds_cuda_graphs_is_not_run_without_cuda() -> None:

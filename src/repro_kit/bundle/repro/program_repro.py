@@ -151,6 +151,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "complex": bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
         "seed": recipe.seed,
         "compared": _compared(source, facts),
+        "validation": recipe.validation,
         "check": recipe.check or facts.signature.kind is Kind.ACCURACY,
         "compile": recipe_code.compile_call(recipe, "graph", defined),
     }

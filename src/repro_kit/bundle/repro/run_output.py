@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 
 from repro_kit.model.failure import native
-from repro_kit.model.failure.classify import failure_from_signal, failure_from_text, failure_from_timeout
-from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.classify import (
+    failure_from_signal,
+    failure_from_text,
+    failure_from_timeout,
+    lost_validation,
+)
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Phase, Status, Verdict
 
 #: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
 _ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
+_VALIDATION = re.compile(
+    r"^FAIL validation: the compiled graph returns, eager raises (?P<type>[\w.]+)(?:: (?P<message>.*))?", re.M | re.S
+)
 _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
 _MEASURED = re.compile(r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time): (?P<words>.+)$", re.MULTILINE)
@@ -46,6 +54,9 @@ def failure_in(output: str) -> Failure | None:
     measured = _MEASURED.search(output)
     if measured:
         return Failure(Kind(measured["kind"]), text=measured["words"])
+    validation = _VALIDATION.search(output)
+    if validation:
+        return lost_validation([ExceptionLink(validation["type"], validation["message"])])
     accuracy = _ACCURACY.search(output)
     if accuracy:
         difference = native.difference_in(accuracy["message"])

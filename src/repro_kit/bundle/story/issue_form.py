@@ -29,6 +29,7 @@ _LABELS = {
 }
 _KIND_LABELS = {
     Kind.ACCURACY: "module: correctness (silent)",
+    Kind.VALIDATION: "module: error checking",
     Kind.CRASH: "module: crash",
     Kind.COMPILE_TIME: "module: startup-tracing-compile",
     Kind.SLOWDOWN: "module: performance",

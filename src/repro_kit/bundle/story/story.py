@@ -17,6 +17,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
 from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, from_data, to_data
@@ -80,6 +81,7 @@ class Story:
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
     rank: Rank | None = None
     aspects: tuple[Aspect, ...] = ()
+    rounding: Rounding | None = None  # why the difference is no bug by itself
     log: str = ""  # what repro.py printed when it failed
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
@@ -99,7 +101,11 @@ class Story:
         """What should happen instead, in one sentence."""
         match self.signature.kind:
             case Kind.ACCURACY:
+                if self.signature.rounding:
+                    return "The compiled graph rounds as eager does."
                 return "The compiled graph gives the same results as eager, within the usual tolerance."
+            case Kind.VALIDATION:
+                return "The compiled graph raises, as eager does."
             case Kind.CRASH:
                 return "The process does not crash. Eager runs to the end."
             case Kind.TIMEOUT:

@@ -95,7 +95,7 @@ SETTINGS: dict[str, OptionRule] = {
             *("failure", "only", "until", "skip", "dry-run", "json", "quiet", "verbose", "compile-id", "history"),
             *("preset", "cross", "on", "repeat", "workarounds", "stop-early", "plan", "expect", "against", "markdown"),
             *("narrow", "no-narrow", "section", "list", "memory", "find-fix", "path", "all-parents", "on-timeout"),
-            *("any-failure", "max-skips", "mark", "log", "repo", "offline", "no-bisect"),
+            *("any-failure", "max-skips", "mark", "log", "repo", "offline", "no-bisect", "treat-rounding-as"),
         ),
         _command(),
     ),

@@ -103,6 +103,11 @@ stage_options = _decorate(
         "slowdown>X, memory>X.",
     ),
     click.option(
+        "--treat-rounding-as",
+        type=click.Choice(["rounding", "failure"]),
+        help="What a difference that eager's own rounding explains is: no bug (exit 6), or a failure.  [rounding]",
+    ),
+    click.option(
         "--oracle",
         metavar="CMD",
         help="Command that runs the script and judges the run by exit status: 0 good, 125 skip, any other bad.",

@@ -42,7 +42,7 @@ def classify_reply(reply: Reply) -> Verdict:
     seconds = float(reply.get("seconds") or 0.0)
     text = str(reply.get("text") or "")
     if status in (Status.PASS, Status.FLAKY):
-        return Verdict(status, seconds=seconds)
+        return Verdict(status, seconds=seconds, rounding=bool(reply.get("rounding")))
     failure = _failure_of_reply(reply, text)
     if failure is None:
         note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
@@ -63,10 +63,19 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
         stated = reply.get("tolerance")
         tolerance = from_data(stated, tuple[float, float]) if stated else None
         also = from_data(reply.get("also") or [], tuple[Difference, ...])
-        return Failure(Kind.ACCURACY, phase or Phase.COMPARE, difference=difference, also=also, tolerance=tolerance)
+        return Failure(
+            Kind.ACCURACY,
+            phase or Phase.COMPARE,
+            difference=difference,
+            also=also,
+            tolerance=tolerance,
+            rounding=bool(reply.get("rounding")),
+        )
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)
+        if reply.get("validation"):
+            return lost_validation(links)
         return replace(failure, origins=tuple(map(str, reply.get("origins") or ())))
     return None
 
@@ -90,6 +99,11 @@ def failure_from_exceptions(links: Sequence[ExceptionLink], *, phase: Phase | No
         tolerance=stated_tolerance(chain[-1]) if chain else None,
         op=op,
     )
+
+
+def lost_validation(links: Sequence[ExceptionLink]) -> Failure:
+    """The failure of a program that raises the exceptions `links` in eager, and none when it is compiled."""
+    return Failure(Kind.VALIDATION, Phase.COMPARE, exceptions=tuple(links))
 
 
 def failure_from_signal(

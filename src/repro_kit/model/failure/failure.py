@@ -13,6 +13,8 @@ class Kind(StrEnum):
     COMPILE_ERROR = "compile-error"
     RUNTIME_ERROR = "runtime-error"
     ACCURACY = "accuracy"
+    ROUNDING = "rounding"  # a difference that eager's own rounding explains; no bug by itself
+    VALIDATION = "validation"  # eager raises, and the compiled program returns
     CRASH = "crash"
     TIMEOUT = "timeout"
     OOM = "oom"
@@ -26,6 +28,10 @@ class Kind(StrEnum):
 
 #: Kinds that no exception shows: a measurement above its limit, or the verdict of the user's oracle.
 MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
+
+
+#: Kinds that show when compiled calls are compared with the same calls in eager.
+COMPARED = (Kind.ACCURACY, Kind.VALIDATION)
 
 
 class Layer(StrEnum):
@@ -124,6 +130,7 @@ class Failure:
     difference: Difference | None = None
     also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
     tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
+    rounding: bool = False  # eager's own rounding explains every difference; only a stated tolerance shows them
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
     op: str | None = None  # "aten.index_put.default", where the failure names one
@@ -153,3 +160,4 @@ class Verdict:
     note: str = ""
     fallback_random: bool = False  # the run fails with this setting on, and its recipe has it off
     measured: str = ""  # the measured value, short: "5", "1.24x"
+    rounding: bool = False  # the run passes, and differs from eager by no more than rounding explains

@@ -55,6 +55,7 @@ class Signature:
     op: str | None = None
     difference: str | None = None  # kind of difference
     magnitude: float = 0.0  # of the difference: max_rel, capped at 1; see `KEPT_MAGNITUDE`
+    rounding: bool = False  # a difference that eager's own rounding explains counts as this failure too
 
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
         """Whether `other` is the same failure as this one, at the given strength. This signature is the original's."""
@@ -71,6 +72,8 @@ class Signature:
                 return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
             case Kind.OOM:
                 return True
+            case Kind.VALIDATION if not self.exceptions:  # of a bisection, which looks for any exception that is lost
+                return True
             case _:
                 return self._same_exception(other, strength)
 
@@ -79,6 +82,8 @@ class Signature:
         location = f" in {self.frames[0]}" if self.frames else ""
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
+        if self.kind is Kind.VALIDATION:
+            return _cut(f"validation lost: eager raises {self.exceptions[-1]}{_after(': ', self.message)}")
         if self.kind is Kind.CRASH:
             name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
             return _cut(f"crash by {name}{location}{_after(': ', self.message)}")
@@ -91,16 +96,19 @@ class Signature:
         return _cut(f"{name}{location}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
 
     def _difference_summary(self) -> str:
+        what = str(Kind.ROUNDING) if self.rounding else "wrong result"
         if self.difference is None:
             if any(map(str.isalpha, self.message)):
-                return _cut(f"wrong result: {self.message}")
-            return f"wrong result: the script's own check fails{_after(': ', ''.join(self.exceptions[-1:]))}"
+                return _cut(f"{what}: {self.message}")
+            return f"{what}: the script's own check fails{_after(': ', ''.join(self.exceptions[-1:]))}"
         if self.difference == "value":
             share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
-            return f"wrong result: values differ from eager's{share}"
-        return f"wrong result: {self.difference} differs from eager's"
+            return f"{what}: values differ from eager's{share}"
+        return f"{what}: {self.difference} differs from eager's"
 
     def _same_difference(self, other: Signature, strength: Strength) -> bool:
+        if other.rounding and not self.rounding:
+            return False
         if strength is not Strength.STRICT:
             # A user's own check may not say what differs.
             return None in (self.difference, other.difference) or _family(self) == _family(other)
@@ -184,6 +192,7 @@ def signature_of(failure: Failure) -> Signature:
         op=failure.op if failure.op and not is_kernel(failure.op) else None,
         difference=difference.kind if difference else None,
         magnitude=_magnitude(difference),
+        rounding=failure.rounding,
     )
 
 

@@ -1,8 +1,8 @@
 """Symptoms: what is wrong with a run that raises nothing, stated as a limit on a measurement.
 
-``accuracy``, or ``MEASURE>LIMIT[UNIT][@BASELINE]``: ``recompiles>3``, ``graph-breaks>0``, ``compile-time>30s``,
-``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is relative to eager, or to the cell after ``@``,
-which a backend or settings name: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
+``accuracy``, ``validation``, or ``MEASURE>LIMIT[UNIT][@BASELINE]``: ``recompiles>3``, ``graph-breaks>0``,
+``compile-time>30s``, ``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is relative to eager, or to
+the cell after ``@``, which a backend or settings name: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from repro_kit.errors import UsageError
-from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
 
 
 class Unit(StrEnum):
@@ -48,7 +48,7 @@ _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<s
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
 
 #: The forms of `--check`, for messages.
-FORMS = "accuracy, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, memory>X"
+FORMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, memory>X"
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Symptom:
     reference: float | None = None
     text: str = ""  # as the user wrote it; for an oracle, its command
     pattern: str = ""  # the oracle's output must contain this for the failure to count as the same
+    rounding: bool = False  # a difference that eager's own rounding explains counts too
 
     @property
     def threshold(self) -> float:
@@ -106,8 +107,9 @@ class Symptom:
 
 def parse_symptom(text: str) -> Symptom:
     """The symptom that `text` names. Raises UsageError, whose message lists the valid forms."""
-    if text.strip() == "accuracy":
-        return Symptom(Kind.ACCURACY, text="accuracy")
+    for kind in COMPARED:
+        if text.strip() == kind:
+            return Symptom(kind, text=text.strip())
     form = _FORM.fullmatch(text.strip())
     kinds = {str(kind): kind for kind in _UNITS}
     if form is None or form["measure"] not in kinds:

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Difference, Failure, Kind, Measured, Phase
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
+from repro_kit.model.failure.rounding import ResultErrors
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3
@@ -29,7 +30,10 @@ class CompiledCall:
     also: tuple[Difference, ...] = ()
     tolerance: tuple[float, float] | None = None  # (rtol, atol)
     note: str = ""
+    errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
+    rounding: bool = True  # eager's own rounding explains every difference of `errors`
     raised: str = ""  # says that only one of eager and compiled raises
+    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
     problem: str = ""  # why the callable could not be measured
 
 
@@ -57,11 +61,14 @@ def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
     )
 
 
-def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
-    """The failure of the first callable whose compiled calls differ from eager's; None when no call differs."""
+def wrong_result(calls: Sequence[CompiledCall], *, rounding: bool = False) -> Failure | None:
+    """The failure of the first callable whose compiled calls differ from eager's; None when no call differs.
+
+    `rounding`: a difference that eager's own rounding explains counts as well.
+    """
     call = next((call for call in calls if call.difference is not None), None)
     if call is None:
-        return None
+        return _by_rounding(calls) if rounding else None
     return Failure(
         Kind.ACCURACY,
         Phase.COMPARE,
@@ -70,6 +77,22 @@ def wrong_result(calls: Sequence[CompiledCall]) -> Failure | None:
         also=call.also,
         tolerance=call.tolerance,
     )
+
+
+def validation_lost(calls: Sequence[CompiledCall]) -> Failure | None:
+    """The failure of the first callable that raises in eager and returns when it is compiled; None without one."""
+    call = next((call for call in calls if call.lost), None)
+    return Failure(Kind.VALIDATION, Phase.COMPARE, call.lost, text=f"in {call.name}") if call else None
+
+
+def _by_rounding(calls: Sequence[CompiledCall]) -> Failure | None:
+    call = next((call for call in calls if call.errors), None)
+    if call is None:
+        return None
+    worst = max(call.errors, key=lambda row: row.gap / row.size if row.size else 0.0)
+    relative = worst.gap / worst.size if worst.size else 0.0
+    difference = Difference("value", worst.where, worst.gap, relative, worst.apart)
+    return Failure(Kind.ACCURACY, Phase.COMPARE, text=f"in {call.name}", difference=difference, rounding=True)
 
 
 def interval(values: Sequence[float]) -> Measured:

@@ -11,21 +11,24 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.measure.timing import wrong_result
+from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import observed_failures
+from repro_kit.session.verdicts import by_rounding, observed_failures
+from repro_kit.session.verdicts.by_rounding import Reruns
 from repro_kit.session.verdicts.eager_run import EagerRun, run_eager
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMAND' (exit status 0: good)"
+_COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
 
@@ -42,17 +45,8 @@ class Blame:
     warnings: tuple[str, ...] = ()
     nobody: str = ""
     settled: bool = True  # False: a graph that fails alone would settle it; without one, `finish` does
-
-
-@dataclass(frozen=True)
-class _Reruns:
-    """How to run the subject again. `copy_of`: the compiler cache without which it does not fail."""
-
-    case: Case
-    ui: Ui
-    timeout: float  # seconds for a run
-    limit: float  # seconds for a run without torch.compile
-    copy_of: Path | None
+    rounding: Rounding | None = None  # why the failure is rounding, where it is
+    lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
 
 
 def begin(
@@ -70,7 +64,7 @@ def begin(
     chosen = failures[observed_failures.index_of(options.failure, failures)]
     if copy_of is None and _a_graph_may_tell(chosen):
         return Blame(None, tuple(failures), settled=False)
-    runs = _Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
+    runs = Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
     eager = _eager(runs)
     if not eager.passes:
         return _not_passed(failures, chosen, eager, timed_out=observed.timed_out)
@@ -83,7 +77,7 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
     """Judge a failure by more runs of the subject, since no graph fails alone."""
     failures = list(observation.failures)
     chosen = failures[case.file.failure_index]
-    runs = _Reruns(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
+    runs = Reruns(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
     if observation.eager is None:
         eager = _eager(runs)
         if not eager.passes:
@@ -94,11 +88,11 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
 def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
     """Whether a graph that fails alike alone would show that the compiler is at fault, without a run in eager."""
     if chosen.source == "measured":
-        return chosen.failure.kind is Kind.ACCURACY
+        return chosen.failure.kind in COMPARED
     return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
 
 
-def _eager(runs: _Reruns) -> EagerRun:
+def _eager(runs: Reruns) -> EagerRun:
     runs.ui.progress("running the program without torch.compile")
     return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit)
 
@@ -115,11 +109,20 @@ def _of_the_user(failure: ObservedFailure) -> bool:
     return failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
 
 
-def _passed(runs: _Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
+def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, failures))
+    checked = by_rounding.is_comparison(chosen)
+    if checked or (_of_the_user(chosen) and chosen.nature is Nature.OPEN):
+        calls = _compared(runs)
+        lost = validation_lost(calls)
+        if lost is not None:
+            return Blame(Status.PASS, wrong, lost=lost)
+        if wrong_result(calls) is not None or any(call.raised for call in calls):
+            return Blame(Status.PASS, wrong)
+        rounding = by_rounding.explanation(runs, chosen, calls) if checked else None
+        if rounding is not None:
+            return Blame(Status.PASS, wrong, rounding=rounding)
     if chosen.source == "measured" or not _of_the_user(chosen):
-        return Blame(Status.PASS, wrong)
-    if chosen.nature is Nature.COMPARISON and _differs(runs):
         return Blame(Status.PASS, wrong)
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
@@ -143,19 +146,18 @@ def _passed(runs: _Reruns, failures: list[ObservedFailure], chosen: ObservedFail
     return Blame(Status.PASS, wrong)
 
 
-def _differs(runs: _Reruns) -> bool:
-    """Whether a compiled call differs from the same call in eager, compared in one process."""
-    runs.ui.progress("a check of tensors failed: comparing the compiled calls with eager")
+def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
+    """The compiled calls, each compared with the same call in eager, in one process."""
+    runs.ui.progress("a check of the script failed: comparing the compiled calls with eager")
     directory = runs.case.path / "observe" / "compared"
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
-    measure: Override = {"measure": ["accuracy"]}
-    why = "a check of tensors failed: the compiled calls are compared with eager"
+    measure: Override = {"measure": ["accuracy"], "compared_calls": _COMPARED_CALLS}
+    why = "a check of the script failed: the compiled calls are compared with eager"
     run_overridden(runs.case, directory, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
-    calls = read_findings(directory / "probe").compiled
-    return wrong_result(calls) is not None or any(call.raised for call in calls)
+    return read_findings(directory / "probe").compiled
 
 
-def _unconfirmed(runs: _Reruns, chosen: ObservedFailure) -> str:
+def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
     """Why two more compiled runs and one more run in eager do not confirm the failure; empty if they do."""
     for number, compiled in enumerate(_AGAIN, start=1):
         how = "with" if compiled else "without"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import FAILURE, OBSERVATION
+from repro_kit.case.handles import FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, observed_failures
@@ -36,6 +37,8 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     if observation is None or observation.settled:
         return
     judged = blame.finish(case, timeout, ui, observation)
+    if judged.rounding is not None:
+        case.store(ROUNDING, judged.rounding)
     warnings = (*observation.warnings, *judged.warnings, *filter(None, [judged.nobody]))
     _store(case, replace(observation, failures=judged.failures, eager=judged.eager, warnings=warnings, settled=True))
     for sentence in judged.warnings:
@@ -51,7 +54,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
             "The program fails without torch.compile too, so the compiler is not to blame: "
             f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
         )
-    case.update(signature=chosen.signature)
+    case.update(signature=signature_of(judged.lost) if judged.lost is not None else chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
         _log_dynamo(case, timeout, ui)
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import SYMPTOM
+from repro_kit.case.handles import ROUNDING, SYMPTOM
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import StageError
-from repro_kit.model.failure.failure import Kind, Measured, Status, Verdict
+from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
-from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
+from repro_kit.model.measure.timing import extra_memory, slowdown, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.session.options import ObserveOptions, SymptomOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import blame, eager_run, user_oracle
+from repro_kit.session.verdicts import blame, by_rounding, eager_run, user_oracle
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -29,7 +29,8 @@ from repro_kit.ui import Ui
 
 def requested(options: SymptomOptions) -> Symptom | None:
     """The symptom or the oracle that the user asked for; None without one."""
-    return user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
+    symptom = user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
+    return symptom and replace(symptom, rounding=options.treat_rounding_as == by_rounding.AS_FAILURE)
 
 
 def case_symptom(case: Case) -> Symptom | None:
@@ -68,23 +69,25 @@ def look_for(
         return SymptomSearch()
     if symptom.kind is Kind.ORACLE:
         return _asked(case, options.timeout, ui, symptom)
-    if not ended.ok:
+    if not ended.ok and symptom.kind is not Kind.VALIDATION:  # a script may expect the exception, and fail without it
         return SymptomSearch(words=f"The program failed ({exit_name(ended)}), so {symptom.text} was not measured")
     symptom = with_measured_baseline(case, options.timeout, ui, symptom)
     directory = case.path / "observe" / "measured"
-    if probes(symptom) and symptom.kind is not Kind.ACCURACY:  # the observed run has compared the calls itself
+    if probes(symptom) and symptom.kind not in COMPARED:  # the observed run has compared the calls itself
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
         ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
-        if symptom.kind is Kind.ACCURACY:  # the graphs are tried later
+        if symptom.kind in COMPARED:  # the graphs are tried later
             return SymptomSearch(words=f"No call of the script could be compared with eager: {verdict.note}")
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
         return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
-    if verdict.failure is None and symptom.kind is Kind.ACCURACY:
+    if symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled):
+        case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
+    if verdict.failure is None and symptom.kind in COMPARED:
         return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
         return SymptomSearch(words=f"{symptom.text} was not seen: {verdict.note}")
@@ -137,22 +140,25 @@ def probes(symptom: Symptom) -> tuple[Measure, ...]:
         return ("time",)
     if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
         return ("memory",)
+    if symptom.kind is Kind.VALIDATION:
+        return ("validation",)
     return ("accuracy",) if symptom.kind is Kind.ACCURACY else ()
 
 
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:
     """The verdict on `symptom` of a traced run, in which the probe measured what `probes` asks for."""
     if symptom.kind is Kind.ACCURACY:
-        return _compared(ended, findings)
+        return _compared(wrong_result(findings.compiled, rounding=symptom.rounding), ended, findings)
+    if symptom.kind is Kind.VALIDATION:
+        return _compared(validation_lost(findings.compiled), ended, findings)
     measured = _reading(symptom, findings, summary)
     if measured is None:
         return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=_why_not(ended, findings))
     return symptom.verdict(measured, ended.seconds)
 
 
-def _compared(ended: Run, findings: Findings) -> Verdict:
-    """The verdict on the comparison of the compiled calls with eager."""
-    failure = wrong_result(findings.compiled)
+def _compared(failure: Failure | None, ended: Run, findings: Findings) -> Verdict:
+    """The verdict on the comparison of the compiled calls with eager, which shows `failure`."""
     if failure is not None:
         return Verdict(Status.FAIL, failure, ended.seconds, note=f"{signature_of(failure).summary()} {failure.text}")
     count = sum(call.compared for call in findings.compiled)

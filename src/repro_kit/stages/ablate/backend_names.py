@@ -7,12 +7,17 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from cattrs.errors import BaseValidationError
 
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
+from repro_kit.model.serialize import from_data
 from repro_kit.probe.repro_probe.protocol.programs import NamesData
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
+from repro_kit.stages.ablate.matrix import MODES, Modes
 
 _SECONDS = 180
 
@@ -45,6 +50,20 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
             f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
             " in the script, nor a MODULE:FUNCTION that can be imported."
         )
+
+
+def modes_of(case: Case) -> Modes:
+    """The modes of the case's torch with their options; those of torch 2.13 where it cannot list them."""
+    try:
+        done = kept.run(
+            [case.file.subject.python, "-m", "repro_probe.common.modes"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
+            timeout=_SECONDS,
+            cwd=Path(case.file.subject.cwd),
+        )
+        return from_data(json.loads(done.stdout.splitlines()[-1]), dict[str, dict[str, Any]])
+    except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError, BaseValidationError):
+        return MODES
 
 
 def texts(case: Case) -> list[str]:

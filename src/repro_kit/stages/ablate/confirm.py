@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.model.ablation.axis import varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import is_own
+from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.ablation.words import word
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER, Recipe
@@ -29,12 +30,14 @@ class Confirmation:
 
 
 def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
-    """The last backend of the ladder that passes, and the first that fails; empty if no backend fails."""
-    own_cells = [cell for cell in cells if is_own(cell, recipe)]
-    failing = next((cell for cell in own_cells if cell.same), None)
-    if failing is None or failing.recipe.backend not in (*LADDER, recipe.backend):
+    """The first backend of the ladder that fails, and the last one before it that passes; empty if no backend fails."""
+    failing = first_failing(cells, recipe)
+    if failing is None:
         return ()
-    passing = [cell for cell in own_cells if cell.verdict.status == Status.PASS and cell.recipe.backend in LADDER]
+    weaker = itertools.takewhile(lambda backend: backend != failing.recipe.backend, LADDER)
+    own_cells = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
+    before = [own_cells[backend] for backend in weaker if backend in own_cells]
+    passing = [cell for cell in before if cell.verdict.status == Status.PASS]
     return (*passing[-1:], failing)
 
 

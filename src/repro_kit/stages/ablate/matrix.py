@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
 from repro_kit.model.ablation.axis import FIELDS, Axis, field_of, varied
@@ -12,13 +12,17 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.recipe import LADDER, Recipe
 
 PRESETS = ("quick", "standard", "full")
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-BASELINE = "no torch.compile"
-
-_NO_EFFECT_ON_CPU = {
-    "reduce-overhead": "only adds CUDA graphs, and there is no CUDA device",
-    "max-autotune-no-cudagraphs": "the same as max-autotune where there are no CUDA graphs",
+#: Modes of Inductor with their options (torch._inductor.list_mode_options).
+Modes = Mapping[str, Mapping[str, object]]
+#: Those of torch 2.13, for a torch that cannot list its own.
+MODES: Modes = {
+    "default": {},
+    "lite": {"fallback_by_default": True},
+    "reduce-overhead": {"triton.cudagraphs": True},
+    "max-autotune": {"max_autotune": True, "triton.cudagraphs": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
 }
+BASELINE = "no torch.compile"
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Matrix:
     cross: bool = False  # all combinations of the axes, not one at a time
     accelerator: bool = False
     cheap: bool = True  # the subject is a program: cells cost little
+    known_modes: Modes = field(default_factory=lambda: MODES)
 
     def cells(self, own: Recipe) -> list[CellPlan]:
         """The cells that always run; those that name the layer come first. `own`: the recipe of the subject."""
@@ -60,15 +65,28 @@ class Matrix:
     def modes(self, own: Recipe) -> list[CellPlan]:
         """The modes of Inductor, with the subject's own dynamic setting."""
         plans = []
-        for mode in MODES:
+        for mode in self.known_modes:
             if mode == (own.mode or "default"):
                 continue  # the cell of the subject's own settings
             recipe = varied(varied(own, "backend", "inductor"), "mode", mode)
-            why = "" if self.accelerator else _NO_EFFECT_ON_CPU.get(mode, "")
+            why = self._no_effect(mode)
             axes: dict[str, object] = {"backend": "inductor"} if own.backend != "inductor" else {}
             axes["mode"] = mode
             plans.append(_plan(f"inductor mode={mode}", recipe, axes, why))
         return plans
+
+    def _no_effect(self, mode: str) -> str:
+        """Why a mode changes nothing without CUDA graphs, which a machine without an accelerator has not."""
+        options = self.known_modes.get(mode)
+        if self.accelerator or not options:
+            return ""
+        if not _without_cuda_graphs(options):
+            return "only adds CUDA graphs, and there is no CUDA device"
+        for other, others_options in self.known_modes.items():
+            has_more = any(map(_is_cuda_graphs, others_options)) and not any(map(_is_cuda_graphs, options))
+            if has_more and _without_cuda_graphs(others_options) == options:
+                return f"the same as {other} where there are no CUDA graphs"
+        return ""
 
     def _grid(self, own: Recipe, backend: str, dynamic: object) -> CellPlan:
         recipe = varied(varied(own, "backend", backend), "dynamic", dynamic)
@@ -92,8 +110,16 @@ class Matrix:
             return self._grid(own, recipe.backend, recipe.dynamic)
         words = " ".join(f"{name}={value}" for name, value in values.items() if name != "backend")
         mode = str(values.get("mode", ""))
-        why = "" if self.accelerator or recipe.backend != "inductor" else _NO_EFFECT_ON_CPU.get(mode, "")
+        why = self._no_effect(mode) if recipe.backend == "inductor" else ""
         return _plan(f"{recipe.backend} {words}", recipe, values, why)
+
+
+def _is_cuda_graphs(option: str) -> bool:
+    return "cudagraph" in option
+
+
+def _without_cuda_graphs(options: Mapping[str, object]) -> dict[str, object]:
+    return {option: value for option, value in options.items() if not _is_cuda_graphs(option)}
 
 
 def _plan(name: str, recipe: Recipe, axes: dict[str, object], no_effect: str = "") -> CellPlan:

@@ -20,7 +20,7 @@ from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
 from repro_kit.session.script.subject_check import is_program_alone
-from repro_kit.stages.ablate.backend_names import check_names
+from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
@@ -176,6 +176,7 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
         cross=options.cross,
         accelerator=case.load(ENVIRONMENT).accelerator is not None,
         cheap=on_program,
+        known_modes=modes_of(case),
     )
     named = [str(value) for axis in matrix.axes if axis.name == "backend" for value in axis.values]
     check_names(case, [*matrix.backends, *named], [axis.name for axis in matrix.axes if axis.is_setting])

@@ -23,9 +23,11 @@ from repro_kit.bundle.repro.source_files import PLACE, source_text
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case.case import Case
+from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, TwinFound
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse, render
@@ -201,6 +203,7 @@ def story_of(
         original=read_text(case.path / "capture/program.py") if captured and code else "",
         ops=ops_of(program) if program else (),
         rank=_rank(case, form, contents),
+        rounding=_rounding(case, facts, code=code),
         aspects=aspects(captured, program) if captured and program else (),
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code)), LONGEST_LOG),
         files=_listed(contents),
@@ -219,6 +222,8 @@ def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] 
     """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.expected
+    if facts.signature.kind is Kind.VALIDATION:
+        return facts.expected
     if facts.signature.kind is not Kind.ACCURACY:
         run_facts = replace(facts, failure=check.failing.verdict.failure)
         return without_private(run_facts, redact).expected
@@ -231,6 +236,14 @@ def _insights(case: Case) -> tuple[str, ...]:
     """The sentences of `explain`, if it ran."""
     explained = explained_before(case)
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
+
+
+def _rounding(case: Case, facts: Facts, *, code: bool) -> Rounding | None:
+    """The rounding verdict that counts as a failure; `code`: it may quote the user's graph."""
+    if not facts.signature.rounding or not case.holds(ROUNDING):
+        return None
+    rounding = case.load(ROUNDING)
+    return rounding if code else replace(rounding, first=())
 
 
 def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:

@@ -37,6 +37,7 @@ class GraphSearch:
         self.verdict = Verdict(Status.CANNOT_TELL)
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # the failed attempts with Dynamo's graphs
+        self.rounded: list[Attempt] = []  # the attempts that differ from eager by rounding alone
         self.slow: set[tuple[int, int]] = set()  # graphs (process, number) with a form that ran into the time limit
         self.fresh = False
 
@@ -57,6 +58,8 @@ class GraphSearch:
                     continue
                 self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+                if verdict.rounding or (verdict.failure is not None and verdict.failure.rounding):
+                    self.rounded.append(attempt)
                 if self._accepts(verdict):
                     return attempt, reasons
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:

@@ -158,6 +158,7 @@ class Variants:
             default_dtype=None if dtype == "torch.float32" else dtype,
             config=_own_config(recorded.get("config", {}), backend.dynamic),
             check=self.kind == Kind.ACCURACY,
+            validation=self.kind is Kind.VALIDATION,
             rtol=self.tolerance[0] if self.tolerance else None,
             atol=self.tolerance[1] if self.tolerance else None,
         )

@@ -25,11 +25,15 @@ from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import needs_fresh
 from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import settle
+from repro_kit.session.verdicts import by_rounding, settle
+from repro_kit.stages.capture import rounding
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
 from repro_kit.ui import Ui
+
+#: The usual tolerances of bfloat16, float16 and float32, which show rounding where it counts as a failure.
+_USUAL = ((1.6e-2, 1e-5), (1e-3, 1e-5), (1.3e-6, 1e-5))
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
@@ -48,13 +52,28 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
         searched = _searched(case, options, ui, observation, recording)
+    if searched.attempt is None and not watched_recording.is_watched(case.path):
+        settle.by_runs(case, options.timeout, ui)
+        if _is_lost(case) and searched.search.kind is not Kind.VALIDATION:
+            ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
+            searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
+        if searched.attempt is None and _is_lost(case) and observation.failures:  # the script's own words for it
+            case.update(signature=observation.failures[case.file.failure_index].signature)
     if searched.attempt is None:
-        _stay_with_script(case, ui, options, recording.graphs, searched.reasons)
+        _stay_with_script(case, ui, options, recording.graphs, searched)
         return
     _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
     settle.by_program(case)
+    if searched.search.signature is not None and searched.search.signature.rounding:
+        rounding.explain(case, ui, searched.search, alone=True)
+        by_rounding.conclude(case, ui, options.treat_rounding_as)
     if observation.eager is None and not observation.settled:
         ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
+
+
+def _is_lost(case: Case) -> bool:
+    signature = case.file.signature
+    return signature is not None and signature.kind is Kind.VALIDATION
 
 
 @dataclass(frozen=True)
@@ -71,11 +90,18 @@ def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> _Searched:
     """Try the graphs of `recording`: Dynamo's, then Inductor's, then Dynamo's first ones in fresh interpreters."""
-    kind = case.file.signature.kind if case.file.signature else Kind.ACCURACY
-    search = GraphSearch(case, options, ui, case.file.signature, kind, recording.inputs)
+    wanted = Kind.VALIDATION if options.check == Kind.VALIDATION else Kind.ACCURACY
+    kind = case.file.signature.kind if case.file.signature else wanted
+    target, as_failure = case.file.signature, options.treat_rounding_as == by_rounding.AS_FAILURE
+    if target is not None and as_failure:
+        target = replace(target, rounding=True)
+    search = GraphSearch(case, options, ui, target, kind, recording.inputs)
     healthy = case.file.signature is None and observation.compared > 0
     reasons: list[str] = []
-    for tolerance in _tolerances(observation, case.file.failure_index, kind):
+    tolerances = _tolerances(observation, case.file.failure_index, kind)
+    if as_failure and kind is Kind.ACCURACY:
+        tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
+    for tolerance in tolerances:
         attempts = _attempts(recording.processes, kind, recording.files, tolerance, plainest=healthy)
         attempt, more = search.first(attempts)
         reasons += more
@@ -158,22 +184,25 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        recipe = program.recipe.with_(check=kind is Kind.ACCURACY)
+        recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
         for preamble in dict.fromkeys(("", changes)):
             how = "from its fx_graph_runnable" + (", with the script's changes to the compiler" if preamble else "")
             yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
 
 
-def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, reasons: list[str]) -> None:
+def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, searched: _Searched) -> None:
+    reasons = searched.reasons
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
     if watched_recording.is_watched(case.path):
         raise watched_recording.nothing_alone(case, note.capitalize())
-    settle.by_runs(case, options.timeout, ui)
+    rounding.explain(case, ui, searched.search)
     if case.file.signature is None:
-        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed, and --check {options.check} found nothing: {note}.")
+        ending = f"Nothing failed, and --check {options.check} found nothing: {note}."
+        raise Stop(Exit.NOTHING_FAILED, "\n".join([ending, *by_rounding.healthy(case)]))
+    by_rounding.conclude(case, ui, options.treat_rounding_as)
     ui.done(f"{note}; going on with the script")
 
 

@@ -45,6 +45,7 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
             continue
         carried = {
             "check": kind is Kind.ACCURACY,
+            "validation": kind is Kind.VALIDATION,
             "threads": recipe.threads,
             "env": recipe.env,
             "memory": recipe.memory,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION
+from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import COMPARED, Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.read_findings import Findings, read_findings
@@ -24,7 +24,7 @@ from repro_kit.session.script.interpreter_environment import begin_environment, 
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, observed_failures, symptoms
+from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -38,6 +38,7 @@ _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied fo
 def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
     users_logs.check()
+    (case.path / ROUNDING.name).unlink(missing_ok=True)
     leftover_sentences = leftovers.warnings()
     for sentence in leftover_sentences:
         ui.warn(sentence)
@@ -64,6 +65,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
+    if blamed.rounding is not None:
+        by_rounding.conclude(case, ui, options.treat_rounding_as)
     _conclude(case, options, ui, observed, blamed, measured.words)
 
 
@@ -119,8 +122,9 @@ def _probed(symptom: Symptom | None) -> dict[str, Any]:
     """The probe's mode and options for the observed run."""
     if symptom is None:
         return {"mode": "capture", "probe": {"limit": _RECORDED}}
-    if symptom.kind is Kind.ACCURACY:  # the same run compares the calls with eager
-        return {"mode": "override", "probe": {"measure": ["accuracy"], "record": True, "limit": _RECORDED}}
+    if symptom.kind in COMPARED:  # the same run compares the calls with eager
+        measure = symptoms.probes(symptom)
+        return {"mode": "override", "probe": {"measure": measure, "record": True, "limit": _RECORDED}}
     return {"mode": "observe"}
 
 
@@ -194,6 +198,8 @@ def _write(
         compared=sum(call.compared for call in findings.compiled),
     )
     case.store(OBSERVATION, observation)
+    if blamed.rounding is not None:
+        case.store(ROUNDING, blamed.rounding)
     if blamed.failures:
         case.store(FAILURE, blamed.failures[0])
 
@@ -205,7 +211,7 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
 def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
-        if options.check == str(Kind.ACCURACY):
+        if options.check in COMPARED:
             if measured:
                 ui.note(measured)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")

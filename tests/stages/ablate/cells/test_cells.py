@@ -10,9 +10,9 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Environment, Observation
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import is_decided
+from repro_kit.model.ablation.layer import is_decided, name_layer
 from repro_kit.model.ablation.overrides import slug
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.launch import Run
@@ -20,12 +20,14 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
+from repro_kit.stages.ablate.confirm import deciding_cells
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.ui import SilentUi
 
 FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")
 FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("RuntimeError", "no such thing", (FRAME,)),))
 OTHER = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("KeyError", "something else altogether", (FRAME,)),))
+IN_DYNAMO = Failure(Kind.DYNAMO_ERROR, exceptions=(ExceptionLink("Unsupported", "no such thing", (FRAME,)),))
 Behaviour = Callable[[Recipe], Verdict]
 
 
@@ -103,13 +105,27 @@ def test_what_could_not_be_run_is_tried_again(case: Case) -> None:
     assert len(again.asked) == len(PLANS) - 1  # all but plain eager
 
 
-def test_a_backend_that_does_more_is_inferred_to_fail_but_the_subjects_own_is_run(case: Case) -> None:
-    runner = cells_of(case, from_("aot_eager"), infer=True)
+def test_what_dynamo_raises_is_inferred_for_later_backends_but_the_subjects_own_is_run(case: Case) -> None:
+    case.update(signature=signature_of(IN_DYNAMO))
+    runner = cells_of(case, lambda recipe: Verdict(Status.FAIL, IN_DYNAMO), infer=True)
     found = {cell.recipe.backend: cell for cell in runner.run(PLANS) if cell.compiled}
-    inferred = found["aot_eager_decomp_partition"]
-    assert (inferred.same, inferred.inferred) == (True, "aot_eager dynamic=None")
+    assert {name for name, cell in found.items() if cell.inferred} == {"aot_eager", "aot_eager_decomp_partition"}
     assert runner.asked[-1] == "inductor dynamic=None"
-    assert not any(cell.inferred for cell in cells_of(case, from_("aot_eager")).run(PLANS[:3]))
+
+
+def test_a_ladder_that_is_not_monotone_is_run_whole(case: Case) -> None:
+    """AOTAutograd's backend crashes, and Inductor leaves out what crashes it."""
+    only = lambda recipe: Verdict(Status.FAIL, FAILURE) if recipe.backend == "aot_eager" else Verdict(Status.PASS)  # noqa: E731
+    cells = cells_of(case, only, infer=True).run(Matrix("quick").cells(Recipe(backend="aot_eager")))
+    assert not any(cell.inferred for cell in cells)
+    layer, sentence = name_layer(cells, Recipe(backend="aot_eager"))
+    assert layer is Layer.AOT
+    assert sentence == (
+        "AOTAutograd is at fault: backend 'eager' passes, 'aot_eager' fails, "
+        "though 'aot_eager_decomp_partition' and 'inductor' pass."
+    )
+    deciding = deciding_cells(cells, Recipe(backend="aot_eager"))
+    assert [cell.recipe.backend for cell in deciding] == ["eager", "aot_eager"]
 
 
 def test_another_failure_is_no_ground_to_infer(case: Case) -> None:

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
+from repro_probe.common.describe_exception import describe_exception
 from repro_probe.judge import compare_outputs, recheck
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import ComparisonData
@@ -43,8 +44,14 @@ def observe(call: Call) -> None:
             eager, compiled = _both(program, record)
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)
-                comparison = recheck.reconsider(program, eager, compiled, with_eager_random)
+                comparison = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     record["compared"] = record.get("compared", 0) + 1
+    if comparison.get("errors"):
+        comparison["rounding"] = bool(comparison.get("rounding")) and record.get("rounding", True)
+        comparison["errors"] = record.get("errors") or comparison["errors"]
+    else:
+        comparison.pop("errors", None)
+        comparison.pop("rounding", None)
     record.update(cast(CompiledCallData, comparison))
 
 
@@ -54,13 +61,51 @@ def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outco
         eager = outputs.run(program, program.graph, _quiet)
     except Exception as error:
         _compiled(program)
-        record["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+        if _raises_again(program, error):
+            record["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
+            record["lost"] = describe_exception(error)
         raise
     try:
         return eager, _compiled(program)
     except Exception as error:
         record["raised"] = f"the compiled call raises {type(error).__name__}, eager does not"
         raise
+
+
+def observe_validation(call: Call) -> None:
+    """Note the exception of `call` in eager, if the compiled call raises none."""
+    record = call.record
+    if record.get("lost"):
+        return
+    with _undisturbed():
+        program = _AsProgram(call)
+        with program.untouched():
+            lost = _lost(program)
+    record["compared"] = record.get("compared", 0) + 1
+    if lost is not None:
+        record["lost"] = describe_exception(lost)
+
+
+def _lost(program: _AsProgram) -> Exception | None:
+    try:
+        outputs.run(program, program.graph, _quiet)
+        return None
+    except Exception as error:
+        raised = error
+    try:
+        _compiled(program)
+    except Exception:
+        return None
+    return raised if _raises_again(program, raised) else None
+
+
+def _raises_again(program: _AsProgram, error: Exception) -> bool:
+    """Whether eager raises `error` every time: a call that changes Python state may raise only once."""
+    try:
+        outputs.run(program, program.graph, _quiet)
+    except Exception as again:
+        return type(again) is type(error)
+    return False
 
 
 def _quiet(step: outputs.Step, number: int) -> None:

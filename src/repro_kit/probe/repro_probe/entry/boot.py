@@ -101,7 +101,9 @@ def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> No
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     """Return a function that wraps a compiled callable so that its calls are measured or recorded, if ordered."""
     if findings.options.get("measure"):
-        return _measured(findings, findings.options["measure"])
+        return _measured(findings, findings.options["measure"], findings.options.get("compared_calls"))
+    if "nudge" in findings.options:
+        return _nudged(float(findings.options["nudge"]))
     if findings.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
@@ -111,8 +113,24 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     return lambda compiled, original: compiled
 
 
-def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Callable[[Any, Any], Any]:
-    """Return a function that wraps a compiled callable so that observers take `measures` of its calls."""
+def _nudged(direction: float) -> Callable[[Any, Any], Any]:
+    """Return a function that wraps a compiled callable so that the results of its operators are nudged."""
+
+    def watch(compiled: Any, original: Any) -> Any:
+        from repro_probe.calls import nudged_calls  # imports torch, which is imported by now
+
+        return nudged_calls.nudged(compiled, direction)
+
+    return watch
+
+
+def _measured(
+    findings: FindingsDirectory, measures: Sequence[Measure], compared: int | None
+) -> Callable[[Any, Any], Any]:
+    """Return a function that wraps a compiled callable so that observers take `measures` of its calls.
+
+    `compared` is the number of calls to compare with eager, or None for the usual number.
+    """
     from repro_probe.calls import call_timing, calls
 
     watching: list[calls.WatchedCalls] = []
@@ -122,10 +140,11 @@ def _measured(findings: FindingsDirectory, measures: Sequence[Measure]) -> Calla
             observers: list[calls.Observer] = []
             if {"time", "memory"} & set(measures):
                 observers.append((call_timing.observer(measures), None))
-            if "accuracy" in measures:
+            if {"accuracy", "validation"} & set(measures):
                 from repro_probe.calls import compare_calls  # imports torch, which is imported by now
 
-                observers.insert(0, (compare_calls.observe, compare_calls.CALLS))
+                observe = compare_calls.observe if "accuracy" in measures else compare_calls.observe_validation
+                observers.insert(0, (observe, compared or compare_calls.CALLS))
             watching.append(calls.WatchedCalls(findings, observers))
         return watching[0].watch(compiled, original)
 

@@ -247,7 +247,7 @@ class _Pair:
         gap = (self.eager - self.compiled).abs()[off]
         gap = torch.where(gap.isnan(), torch.full_like(gap, math.inf), gap)
         # Relative to the element, or to the tensor's usual size where the element is close to zero.
-        floor = max(_rms(self.eager), 1.0 if exact else self.atol, sys.float_info.min)
+        floor = max(rms(self.eager), 1.0 if exact else self.atol, sys.float_info.min)
         size = torch.clamp(self.eager.abs()[off], min=floor)
         rel = torch.where(size.isinf(), torch.full_like(gap, math.inf), gap / size)
         eager, compiled = (tensor[off][0].item() for tensor in self.raw)
@@ -286,14 +286,15 @@ def _no_worse(
         return False
     eager, compiled, best = eager[usable], compiled[usable], best[usable]
     factor = 3.0 if dtype in (torch.float16, torch.bfloat16) or best.numel() < 1000 else 2.0
-    slack = (atol + rtol * _rms(best)) / 10
-    if not _rms(compiled - best) <= factor * _rms(eager - best) + slack:
+    slack = (atol + rtol * rms(best)) / 10
+    if not rms(compiled - best) <= factor * rms(eager - best) + slack:
         return False
     most = float((compiled - best).abs().max())
     return most <= 10 * float((eager - best).abs().max()) + atol + rtol * float(best.abs().max())
 
 
-def _rms(tensor: torch.Tensor) -> float:
+def rms(tensor: torch.Tensor) -> float:
+    """Return the root of the mean square of the finite elements."""
     finite = tensor[tensor.isfinite()]
     return math.sqrt(float(finite.abs().square().mean())) if finite.numel() else 0.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 
 from repro_probe.protocol.recipe_data import RecipeData
@@ -31,15 +33,18 @@ class Tolerance:
 
     def __init__(self, recipe: RecipeData, factor: float = 1.0) -> None:
         self.rtol, self.atol, self.factor = recipe["rtol"], recipe["atol"], factor
+        #: Whether the recipe states a tolerance. Rounding beyond that is no excuse then.
+        self.stated = self.rtol is not None or self.atol is not None
 
-    @property
-    def stated(self) -> bool:
-        """Whether the recipe states a tolerance. Rounding beyond that is no excuse then."""
-        return self.rtol is not None or self.atol is not None
+    def excusing(self) -> Tolerance:
+        """Return the same tolerance, with rounding beyond it as an excuse."""
+        lenient = copy.copy(self)
+        lenient.stated = False
+        return lenient
 
     def of(self, dtype: torch.dtype) -> tuple[float, float]:
         """Return (rtol, atol) for `dtype`."""
-        if self.stated:
+        if self.rtol is not None or self.atol is not None:
             return self.rtol or 0.0, self.atol or 0.0
         rtol, atol = usual_tolerance(dtype)
         return rtol * self.factor, atol * self.factor

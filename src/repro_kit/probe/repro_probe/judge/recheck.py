@@ -10,7 +10,8 @@ import torch
 from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
 from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
-from repro_probe.protocol.failure_data import ComparisonData, DifferenceData
+from repro_probe.judge.error_table import error_table, explained
+from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
@@ -19,12 +20,19 @@ _OF_ROUNDING = ("shape", "nan", "value")
 
 
 def reconsider(
-    program: RunnableCalls, eager: Outcome, compiled: Outcome, with_eager_random: Callable[[], Outcome]
+    program: RunnableCalls,
+    eager: Outcome,
+    compiled: Outcome,
+    with_eager_random: Callable[[], Outcome],
+    *,
+    with_errors: bool = False,
 ) -> ComparisonData:
     """Return the difference that nothing excuses (None: the result is right), and how to show that difference.
 
     ``tolerance`` is (rtol, atol) for a plain comparison, where the usual tolerance is not enough. ``fallback_random``
-    says that the difference shows with eager's random numbers.
+    says that the difference shows with eager's random numbers. ``rounding`` says that eager's own rounding explains
+    every difference: those of a right result, and those beyond a stated tolerance. With `with_errors`, ``errors`` has
+    the results that differ, and ``rounding`` is judged by them.
 
     `with_eager_random` compiles and runs the program again with eager's random numbers. Without these, a result that
     depends on random numbers cannot be compared.
@@ -34,49 +42,76 @@ def reconsider(
         chance = _differing(program, eager, _reseeded(program))
     if not chance:
         nothing: list[str] = []
-        return _reply(_look(program, eager, compiled, nothing), nothing)
+        return _reply(_look(program, eager, compiled, nothing, with_errors=with_errors), nothing)
     notes = ["compared with fallback_random on, since results depend on random numbers"]
-    unexcused = _with_fallback(program, eager, with_eager_random, notes)
-    if unexcused is not None:
-        return {**_reply(unexcused, notes), "fallback_random": True}
+    judged = _with_fallback(program, eager, with_eager_random, notes, with_errors=with_errors)
+    if judged.differences:
+        return {**_reply(judged, notes), "fallback_random": True}
     others = ["right with fallback_random on; results that depend on random numbers are not compared"]
-    unexcused = _look(program, eager, compiled, others, chance)
-    if unexcused is not None:
-        return _reply(unexcused, others)
-    return _reply(None, [*notes, "a bug in Inductor's own random numbers would not show"])
+    apart = _look(program, eager, compiled, others, chance)
+    if apart.differences:
+        return _reply(apart, others)
+    return _reply(judged, [*notes, "a bug in Inductor's own random numbers would not show"])
 
 
-def _reply(unexcused: _Unexcused | None, notes: list[str]) -> ComparisonData:
-    note = "; ".join(notes)
-    if unexcused is None:
-        return {"difference": None, "also": [], "tolerance": None, "note": note}
-    worst, *also = unexcused.differences
-    return {"difference": worst, "also": also, "tolerance": unexcused.tolerance, "note": note}
+def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:
+    return {
+        "difference": next(iter(judged.differences), None),
+        "also": judged.differences[1:],
+        "tolerance": judged.tolerance,
+        "note": "; ".join(notes),
+        "errors": judged.errors,
+        "rounding": judged.rounding,
+    }
 
 
-class _Unexcused:
-    """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one)."""
+class _Judged:
+    """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one).
 
-    def __init__(self, differences: list[DifferenceData], tolerance: tuple[float, float] | None = None) -> None:
+    `rounding` says that eager's own rounding explains every difference, those beyond a stated tolerance too. `errors`
+    are the results that differ.
+    """
+
+    def __init__(
+        self,
+        differences: list[DifferenceData],
+        tolerance: tuple[float, float] | None = None,
+        *,
+        rounding: bool = False,
+        errors: list[ErrorRow] | None = None,
+    ) -> None:
         self.differences = differences
         self.tolerance = tolerance
+        self.rounding = rounding
+        self.errors = errors or []
 
 
 def _with_fallback(
-    program: RunnableCalls, eager: Outcome, with_eager_random: Callable[[], Outcome], notes: list[str]
-) -> _Unexcused | None:
+    program: RunnableCalls,
+    eager: Outcome,
+    with_eager_random: Callable[[], Outcome],
+    notes: list[str],
+    *,
+    with_errors: bool,
+) -> _Judged:
     try:
         compiled = with_eager_random()
     except Exception as error:
         notes.append(f"which raises {type(error).__name__}")
-        return None
-    return _look(program, eager, compiled, notes)
+        return _Judged([])
+    return _look(program, eager, compiled, notes, with_errors=with_errors)
 
 
 def _look(
-    program: RunnableCalls, eager: Outcome, compiled: Outcome, notes: list[str], ignore: Collection[str] = ()
-) -> _Unexcused | None:
-    """Return the differences of `eager` and `compiled` that nothing excuses, or None. Excuses are added to `notes`."""
+    program: RunnableCalls,
+    eager: Outcome,
+    compiled: Outcome,
+    notes: list[str],
+    ignore: Collection[str] = (),
+    *,
+    with_errors: bool = False,
+) -> _Judged:
+    """Judge the differences of `eager` and `compiled`. Excuses are added to `notes`."""
     tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
@@ -87,17 +122,22 @@ def _look(
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
     differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-    if any(difference["kind"] in _OF_ROUNDING for difference in differences):
+    by_rounding = any(difference["kind"] in _OF_ROUNDING for difference in differences)
+    if by_rounding or with_errors:
         evidence = _with_rounding(program, evidence, notes)
         differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-        if not differences:
+        if by_rounding and not differences:
             _note(notes, "the difference is due to ties or to rounding")
+    plain = Tolerance(program.recipe)  # without the factor
+    if not differences and not with_errors:
+        excused = compare_outputs.kinds_of_difference(eager, compiled, plain, Evidence(ignore=evidence.ignore))
+        return _Judged([], rounding=bool(excused))
+    errors = error_table(eager, compiled, plain, evidence)
     values = [
         difference for difference in differences if difference["kind"] == "value" and difference.get("exact") is False
     ]
-    if values and not tolerance.stated:
-        return _Unexcused(differences, margin.tolerance(eager, compiled, best, values[0]["where"]))
-    return _Unexcused(differences) if differences else None
+    named = margin.tolerance(eager, compiled, best, values[0]["where"]) if values and not tolerance.stated else None
+    return _Judged(differences, named, rounding=explained(errors), errors=errors)
 
 
 def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:

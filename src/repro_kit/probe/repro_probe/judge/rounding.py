@@ -27,8 +27,10 @@ _GROWTH = 0.25  # growth of a sum's error with the root of the number of its ter
 _EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index", "gather", "embedding"}
 
 
-class _Nudge(TorchDispatchMode):
-    def __init__(self, seed: int, direction: float, until: float) -> None:
+class Nudge(TorchDispatchMode):
+    """Nudges the result of every operator; `until` is the time at which the run is given up."""
+
+    def __init__(self, seed: int, direction: float, until: float = math.inf) -> None:
         super().__init__()
         self.until = until
         self.generator = torch.Generator().manual_seed(seed)
@@ -120,7 +122,7 @@ def nudged_runs(program: RunnableCalls) -> list[Outcome]:
     for seed in range(_PAIRS):
         for direction in (1.0, -1.0):
             try:
-                with _Nudge(seed, direction, until):
+                with Nudge(seed, direction, until):
                     outcomes.append(outputs.run(given, program.graph, lambda step, number: None))
             except Exception:  # a size or an index that depends on nudged values may be out of bounds
                 continue

@@ -39,6 +39,26 @@ class DifferenceData(DifferenceBase, total=False):
     exact: bool  # the values are integers or booleans
 
 
+class ErrorRowBase(TypedDict):
+    """The fields of every result whose values differ."""
+
+    where: str
+    dtype: str
+    elements: int
+    apart: float  # share of the elements that differ by more than the tolerance
+    explained: bool  # eager's own rounding explains the difference
+
+
+class ErrorRow(ErrorRowBase, total=False):
+    """One result whose values differ, with largest errors; None where there is nothing to hold it against."""
+
+    gap: float  # compiled against eager
+    eager: float | None  # eager against double precision
+    compiled: float | None  # compiled against double precision
+    nudged: float | None  # eager's runs with disturbed rounding against eager
+    size: float  # the root of the mean square of eager's result
+
+
 class ComparisonData(TypedDict, total=False):
     """The result of judging a difference again, with rounding, chance and ties in mind."""
 
@@ -47,3 +67,5 @@ class ComparisonData(TypedDict, total=False):
     tolerance: tuple[float, float] | None
     note: str
     fallback_random: bool
+    errors: list[ErrorRow]  # the results whose values differ, where that was asked for
+    rounding: bool  # eager's own rounding explains every difference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .failure_data import DifferenceData, LinkData
+from .failure_data import DifferenceData, ErrorRow, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
@@ -83,7 +83,10 @@ class CompiledCallData(CompiledCallBase, total=False):
     tolerance: tuple[float, float] | None
     note: str
     fallback_random: bool
+    errors: list[ErrorRow]
+    rounding: bool
     raised: str
+    lost: list[LinkData]
     problem: str
 
 

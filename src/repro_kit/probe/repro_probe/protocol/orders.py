@@ -11,7 +11,7 @@ PREFIX = "REPRO_PROBE_"  # of every environment variable of the probe
 ORDERS_PATH, ORDERS_TOKEN = PREFIX + "ORDERS", PREFIX + "TOKEN"
 
 RunMode = Literal["observe", "capture", "override"]
-Measure = Literal["time", "memory", "accuracy"]
+Measure = Literal["time", "memory", "accuracy", "validation"]
 
 
 class FunctionData(TypedDict):
@@ -49,6 +49,8 @@ class Override(TypedDict, total=False):
     eager: bool  # compile nothing
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
+    compared_calls: int  # how many first calls of each compiled callable are compared with eager
+    nudge: int  # nudge the results of compiled functions by about their rounding error, in this direction: 1 or -1
     witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does

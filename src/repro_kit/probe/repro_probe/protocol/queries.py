@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
-from .failure_data import ComparisonData, FrameData, LinkData
+from .failure_data import ComparisonData, ErrorRow, FrameData, LinkData
 from .orders import Switch
 
-QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers"]
+QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers", "rounding"]
 QueryPhase = Literal["load", "eager", "compile", "run", "backward", "compare", "exit"]
 QueryStatus = Literal["pass", "fail", "invalid", "infra"]
 Until = Literal["native", "native_backward"]
@@ -81,6 +81,24 @@ class Capabilities(TypedDict, total=False):
     settings: list[SettingData]
 
 
+class TriedSetting(TypedDict):
+    """The program compiled anew under a setting: whether it agrees with eager, and the largest difference left."""
+
+    setting: str
+    agrees: bool
+    gap: float
+
+
+class RoundingData(TypedDict):
+    """Why a difference is rounding, as mode ``rounding`` finds it."""
+
+    errors: list[ErrorRow]
+    rounding: bool
+    growth: float  # of one rounding error, up to the result
+    first: list[str]  # names of the values where rounding begins to differ
+    tried: list[TriedSetting]
+
+
 #: One application of a subsystem: backend, subsystem, name, user's line.
 Application = Sequence[str]
 
@@ -95,8 +113,10 @@ class QueryAnswer(ComparisonData, total=False):
     valid: Any  # mode ``fake``: bool or None; with `texts` a list of these
     values: dict[str, Any]  # mode ``record``
     later_calls: list[dict[str, Any]]
+    validation: bool  # `exceptions` are eager's; the compiled program raises none
     names: list[str]  # mode ``diverge``
     levers: Capabilities
+    explained: RoundingData  # mode ``rounding``
 
 
 class Reply(QueryAnswer, total=False):

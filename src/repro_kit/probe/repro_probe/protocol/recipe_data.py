@@ -39,6 +39,7 @@ class RecipeData(TypedDict):
     config: dict[str, Any]
     env: dict[str, str]
     check: bool
+    validation: bool
     rtol: float | None
     atol: float | None
 
@@ -68,6 +69,7 @@ RECIPE_DEFAULTS: RecipeData = {
     "config": {},
     "env": {},
     "check": True,
+    "validation": False,
     "rtol": None,
     "atol": None,
 }

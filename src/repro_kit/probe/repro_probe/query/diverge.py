@@ -20,8 +20,11 @@ from repro_probe.run.load_program import LoadedProgram, seed
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
-def first_names(program: LoadedProgram, text: str) -> list[str]:
-    """Return, in order, the values of `graph` that differ although their inputs do not."""
+def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> list[str]:
+    """Return, in order, the values of `graph` that differ although their inputs do not.
+
+    With `exactly`, the last digit counts, so that the values are those where rounding begins to differ.
+    """
     reads = _reads(text)
     names = _tensors(_returning(program, text, list(reads)), list(reads))
     watched = _returning(program, text, names)
@@ -34,8 +37,9 @@ def first_names(program: LoadedProgram, text: str) -> list[str]:
 
     eager = outputs.run(watched, eagerly, _quiet)
     compiled = outputs.run(watched, watched.compiled(), _quiet)
-    evidence = compare_outputs.Evidence(reference.in_double(watched))
-    differences = compare_outputs.differences(eager, compiled, Tolerance(watched.recipe), evidence)
+    evidence = compare_outputs.Evidence() if exactly else compare_outputs.Evidence(reference.in_double(watched))
+    tolerance = Tolerance({**watched.recipe, "rtol": 0.0, "atol": 0.0} if exactly else watched.recipe)
+    differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
     wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
     places = eager.output_places().items()
     differing = {owners[call][at] for (call, at), where in places if where in wrong}

@@ -119,6 +119,8 @@ def _stop_at_native() -> None:
 
 def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
     program = _load(request, step, threads)
+    if program.recipe["validation"]:
+        return _check_validation(program, request, step)
     eager = _run_eager(program, step)
     until = request.get("until")
     if until == "native" or (until and program.recipe["backward"] == "none"):
@@ -140,6 +142,32 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
     failed = comparison.get("difference") is not None
     verdict: QueryAnswer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
     return {**verdict, **cast(QueryAnswer, comparison)}
+
+
+def _check_validation(program: LoadedProgram, request: Query, step: _PhaseReporter) -> QueryAnswer:
+    """Fail where eager raises an exception and the compiled program raises none; pass where both or neither raises."""
+    error = _eager_exception(program, step)
+    if error is None:
+        return {"status": "pass", "phase": "eager", "note": "eager raises nothing"}
+    switch = request.get("switch")
+    if switch is not None:
+        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
+    try:
+        _run_compiled(program, step)
+    except (Exception, SystemExit):
+        return {"status": "pass", "phase": "exit", "note": "both raise"}
+    return {"status": "fail", "phase": "compare", "exceptions": describe_exception(error), "validation": True}
+
+
+def _eager_exception(program: LoadedProgram, step: _PhaseReporter) -> BaseException | None:
+    """Return the exception of the calls in eager, or None. An exception while the inputs are made is Invalid."""
+    try:
+        _run_eager(program, step)
+    except Invalid as invalid:
+        if step.phase != "eager":
+            raise
+        return invalid.__cause__
+    return None
 
 
 def _origins(error: BaseException, text: str, path: str) -> list[str]:
@@ -186,7 +214,11 @@ def disturb_heap() -> None:
 
 
 def _eager(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
-    _run_eager(_load(request, step, threads), step)
+    program = _load(request, step, threads)
+    if program.recipe["validation"]:
+        _eager_exception(program, step)  # to raise is what eager should do
+    else:
+        _run_eager(program, step)
     return {"status": "pass", "phase": "eager"}
 
 
@@ -230,6 +262,14 @@ def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> 
     return {"status": "pass", "phase": "load", "levers": capabilities.find_capabilities()}
 
 
+def _rounding(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+    from repro_probe.query import explain_rounding
+
+    program = _load(request, step, threads)
+    step("compile")
+    return {"status": "pass", "phase": "exit", "explained": explain_rounding.explain(program, request["text"])}
+
+
 _MODES = {
     "check": _check,
     "eager": _eager,
@@ -237,6 +277,7 @@ _MODES = {
     "record": _record,
     "diverge": _diverge,
     "levers": _capabilities,
+    "rounding": _rounding,
 }
 
 

@@ -204,7 +204,7 @@ def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:
     from torch._inductor import list_mode_options
 
     config = dict(wrapper.config)
-    for mode in ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
+    for mode in list_mode_options():
         if config and config == list_mode_options(mode, wrapper.dynamic):
             return mode, {}
     return None, config

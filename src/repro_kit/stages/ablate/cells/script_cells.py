@@ -147,11 +147,15 @@ class OnScript(Cells):
         return may_be_static and cell.recipe.with_(dynamic=False) == plan.recipe
 
     def _does_more(self, plan: CellPlan, cell: Cell) -> bool:
-        """Whether the backend of `plan` does all that the backend of `cell`, which fails alike, does."""
-        backend, before = plan.recipe.backend, cell.recipe.backend
-        if not self._infer or backend not in LADDER or plan.recipe.mode is not None or not cell.same:
+        """Whether `plan` fails like `cell` since Dynamo raises before it calls any backend.
+
+        Nothing else follows from a weaker backend that fails: a stronger one may leave out what crashes it.
+        """
+        backend, failure = plan.recipe.backend, cell.verdict.failure
+        if not self._infer or backend not in LADDER[1:] or plan.recipe.mode is not None or not cell.same:
             return False
-        return before in LADDER[: LADDER.index(backend)] and cell.recipe == plan.recipe.with_(backend=before)
+        in_dynamo = failure is not None and failure.kind is Kind.DYNAMO_ERROR
+        return in_dynamo and cell.recipe == plan.recipe.with_(backend=LADDER[0])
 
     def _one(self, plan: CellPlan) -> Cell:
         for runs in range(1, self.options.repeat + 1):

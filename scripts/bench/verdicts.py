@@ -1,0 +1,64 @@
+"""Measure the verdicts on results: what `collect --check accuracy` says of healthy models in low precision.
+
+    python scripts/bench/verdicts.py [--only WORDS] [--keep DIR]
+
+prints the tables of docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from verdict_cases import HEALTHY
+
+
+def collected(directory: Path, name: str, script: str, *options: str) -> dict[str, Any]:
+    """Run `repro-kit collect` on `script` in a directory of its own; the summary, and the seconds it took."""
+    home = directory / "".join(letter if letter.isalnum() else "_" for letter in name)
+    home.mkdir(parents=True)
+    (home / "script.py").write_text(script, encoding="utf-8")
+    words = [sys.executable, "-m", "repro_kit", "collect", "--yes", "--trace", "no", "--json", *options, "script.py"]
+    started = time.monotonic()
+    ran = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)
+    (home / "stderr.txt").write_text(ran.stderr, encoding="utf-8")
+    summary: dict[str, Any] = json.loads(ran.stdout)
+    return {**summary, "took": time.monotonic() - started}
+
+
+def healthy(directory: Path, only: str) -> None:
+    """Print the verdict on every healthy model: each must end with exit code 3."""
+    print("| healthy model | exit | results beyond the usual tolerance | largest errors: eager, compiled | seconds |")
+    print("|---|---|---|---|---|")
+    cried = 0
+    for name, script in HEALTHY.items():
+        if only not in name:
+            continue
+        summary = collected(directory, name, script, "--check", "accuracy")
+        rows = (summary["rounding"] or {}).get("errors", [])
+        known = [row for row in rows if row["eager"] is not None]
+        worst = max(known, key=lambda row: row["gap"], default=None)
+        errors = f"{worst['eager']:.2g}, {worst['compiled']:.2g}" if worst else ""
+        cried += summary["exit"] != 3
+        print(f"| {name} | {summary['exit']} | {len(rows)} | {errors} | {summary['took']:.0f} |", flush=True)
+    print(f"\n{cried} healthy models were called bugs.")
+
+
+def main() -> None:
+    """Run the bench."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="WORDS", help="only the cases whose name contains WORDS")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the cases in this new directory")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        healthy(options.keep or Path(temporary), options.only)
+
+
+if __name__ == "__main__":
+    main()

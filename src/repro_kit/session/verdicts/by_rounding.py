@@ -1,0 +1,160 @@
+"""Find out whether eager's own rounding explains a wrong result of the script: by two kinds of evidence, both needed.
+
+The compiled calls are compared with eager and with double precision in the script itself. Then the script runs in eager
+with the results of the compiled functions nudged by about their rounding error: its own check must fail in the same
+way. So a loop that makes small differences large is told from an operator that is wrong.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import OBSERVATION, ROUNDING
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Frame, Kind
+from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.frames import is_generated, torch_path
+from repro_kit.model.failure.rounding import Rounding
+from repro_kit.model.measure.timing import CompiledCall
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import eager_run, observed_failures
+from repro_kit.trace import TraceSummary
+from repro_kit.ui import Ui
+
+_SLOWER = 4.0  # a run with nudged results may take this many times longer than one in eager
+_ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
+
+AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """How to run the subject again. `copy_of`: the compiler cache without which it does not fail."""
+
+    case: Case
+    ui: Ui
+    timeout: float  # seconds for a run
+    limit: float  # seconds for a run without torch.compile
+    copy_of: Path | None
+
+
+def is_comparison(failure: ObservedFailure) -> bool:
+    """Whether the script's own check of results failed, which rounding alone can cause."""
+    checked = failure.failure.kind is Kind.ACCURACY or failure.nature is Nature.COMPARISON
+    return checked and failure.source in ("exception", "output")
+
+
+def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
+    """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug."""
+    clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
+    if not any(call.compared for call in calls) or not clean:
+        return None
+    nudged = _when_nudged(runs, chosen)
+    if nudged is None or not _as_large(chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)):
+        return None
+    of_script = (
+        "in eager, with the results of the compiled functions nudged by about their rounding error, "
+        "the script's own check fails in the same way"
+    )
+    rounding = of_calls(calls)
+    return replace(rounding, evidence=(*rounding.evidence, of_script))
+
+
+def is_explained(calls: Sequence[CompiledCall]) -> bool:
+    """Whether results of `calls` differ from eager's, and rounding explains every difference."""
+    return any(call.errors for call in calls) and all(call.rounding and call.difference is None for call in calls)
+
+
+def of_calls(calls: Sequence[CompiledCall]) -> Rounding:
+    """What the comparison of the compiled `calls` with eager and with double precision shows."""
+    errors = tuple(row for call in calls for row in call.errors)
+    compared = sum(call.compared for call in calls)
+    near = "as close to double precision as eager" if errors else "no further from eager than the usual tolerance"
+    times = "1 compiled call is" if compared == 1 else f"{compared} compiled calls are"
+    return Rounding(errors=errors, evidence=(f"{times} {near}",))
+
+
+def conclude(case: Case, ui: Ui, treat_as: str) -> None:
+    """End the work with the rounding verdict on the failure of the case; do nothing without a failure or a verdict.
+
+    Raises Stop. Where rounding counts as a failure, the signature of the case says so instead.
+    """
+    if not case.holds(ROUNDING) or not case.load(OBSERVATION).failures:
+        return
+    rounding = case.load(ROUNDING)
+    if treat_as == AS_FAILURE:
+        if case.file.signature is not None:
+            case.update(signature=replace(case.file.signature, rounding=True))
+        ui.note(f"This is rounding ({rounding.sentence}); it counts as a failure, as asked.")
+        return
+    raise Stop(
+        Exit.ROUNDING,
+        f"Rounding, not a bug: {rounding.sentence}.\n{told(rounding)}\n"
+        "To reduce and report it all the same: --treat-rounding-as failure",
+    )
+
+
+def healthy(case: Case) -> list[str]:
+    """What is to be told of compiled calls that differ from eager by rounding, where nothing failed."""
+    if not case.holds(ROUNDING):
+        return []
+    rounding = case.load(ROUNDING)
+    return [f"Results differ by more than the usual tolerance: {rounding.sentence}.", told(rounding)]
+
+
+def told(rounding: Rounding) -> str:
+    """The table of errors, and what was run, as lines of text."""
+    table = rounding.table if rounding.errors else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    return "\n".join([*lines, *(f"- {sentence}" for sentence in rounding.accounts)])
+
+
+def _as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
+    """Whether rounding makes the script differ about as much as compiling does, as far as its check says how much.
+
+    A check that says nothing needs all calls compared: a call that was not may be the one that is wrong.
+    """
+    compiled, disturbed = chosen.failure.difference, nudged.failure.difference
+    if compiled is None or disturbed is None:
+        return all_compared
+    return compiled.max_abs <= _ROOM * disturbed.max_abs
+
+
+def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | None:
+    """The script's check failing at the same line in eager when compiled functions return nudged results, or None."""
+    for direction in (1, -1):
+        runs.ui.progress("running the program in eager with its rounding disturbed")
+        directory = runs.case.path / "observe" / f"nudged-{direction}"
+        shutil.rmtree(directory, ignore_errors=True)
+        nudged: Override = {**eager_run.PROBE, "nudge": direction}
+        why = "does its check fail in eager too when rounding is disturbed?"
+        limit = _SLOWER * runs.limit
+        ended = run_overridden(runs.case, directory, nudged, why=why, timeout=limit, env=eager_run.VARIABLES)
+        findings = read_findings(directory / "probe")
+        if findings.graphs_made or findings.problems:
+            return None
+        failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
+        alike = [failure for failure in failures if is_comparison(failure) and _line(failure) == _line(chosen)]
+        if alike:
+            return alike[0]
+    return None
+
+
+def _line(observed: ObservedFailure) -> tuple[str, int, str]:
+    """File, line and exception type of the user's own frame that raised."""
+    exceptions = observed.failure.exceptions
+    frames = [frame for link in exceptions for frame in link.frames if _of_user(frame)]
+    return (frames[-1].file, frames[-1].line, exceptions[-1].type) if frames else ("", 0, "")
+
+
+def _of_user(frame: Frame) -> bool:
+    return torch_path(frame.file) is None and not is_generated(frame)

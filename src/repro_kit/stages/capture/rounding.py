@@ -1,0 +1,87 @@
+"""Explain a rounding verdict by a captured graph: where the two part, why, and what restores eager's rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import ROUNDING
+from repro_kit.model.failure.rounding import ResultErrors, Rounding, SettingTried
+from repro_kit.model.serialize import from_data
+from repro_kit.probe.repro_probe.protocol.queries import RoundingData
+from repro_kit.program import Program, parse
+from repro_kit.program.effects import op_name
+from repro_kit.session.oracles import open_oracle
+from repro_kit.stages.capture.graph_search import GraphSearch
+from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.ui import Ui
+
+_PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
+_MOST_NAMED = 3
+_CHAOTIC = 1e4  # the growth of one rounding error from which a model counts as chaotic
+_ALONE = Rounding(evidence=("the captured graph is as close to double precision as eager",))
+#: The reasons by the operator at which the two part; the first that fits counts.
+_REASONS = (
+    ({"argmax", "argmin", "topk", "sort", "argsort", "max", "min", "median", "mode"}, "a choice that flips"),
+    (
+        {"matmul", "mm", "bmm", "addmm", "baddbmm", "linear", "conv1d", "conv2d", "conv3d", "einsum"}
+        | {"scaled_dot_product_attention"},
+        "a product that is accumulated in another order or precision",
+    ),
+    (
+        {"sum", "mean", "softmax", "log_softmax", "logsumexp", "norm", "var", "std", "var_mean", "cumsum", "prod"}
+        | {"layer_norm", "rms_norm", "group_norm", "batch_norm", "cross_entropy", "mse_loss", "nll_loss"},
+        "another order of a reduction",
+    ),
+)
+_OTHERWISE = "other instructions for the same operator (a fused multiply-add, a vectorised function)"
+
+
+def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> None:
+    """Add what the first graph shows that differs by rounding alone; do nothing without a rounding verdict.
+
+    `alone`: the graph itself is the verdict, since it fails under the tolerance that it is held to.
+    """
+    if not search.rounded or not (alone or case.holds(ROUNDING)):
+        return
+    attempt = search.rounded[-1 if alone else 0]
+    ui.progress(f"looking why graph {attempt.graph.compile_id} rounds otherwise than eager")
+    with open_oracle(case) as oracle:
+        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=_PATIENCE * search.timeout)
+    if data is not None:
+        verdict = _ALONE if alone else case.load(ROUNDING)
+        case.store(ROUNDING, _with(verdict, attempt, data))
+
+
+def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
+    program = parse(attempt.text)
+    tried = from_data(data["tried"], tuple[SettingTried, ...])
+    restored_by = next((trial.setting for trial in tried if trial.agrees), "")
+    names = set(data["first"])
+    first = [statement.line for statement in program.graph.statements if statement.target in names]
+    return replace(
+        rounding,
+        errors=rounding.errors or from_data(data["errors"], tuple[ResultErrors, ...]),
+        first=tuple(first[:_MOST_NAMED]),
+        why=_why(program, first[:1], restored_by, data["growth"]),
+        growth=data["growth"],
+        restored_by=restored_by,
+        tried=tried,
+    )
+
+
+def _why(program: Program, first: Sequence[str], restored_by: str, growth: float) -> str:
+    """The reason in words: measured where a setting restores eager's rounding, else read off the first operator."""
+    if growth >= _CHAOTIC:
+        return f"the model is chaotic, since it makes one rounding error {growth:.2g} times larger"
+    if "emulate_precision_casts" in restored_by:
+        return "a rounding to the narrow dtype, which eager makes between two operators, is left out in a fused kernel"
+    if "fallback_random" in restored_by:
+        return "the compiled graph draws other random numbers"
+    if restored_by:
+        return "an operator is computed by another rule than eager's"
+    if not first:
+        return ""
+    names = {op_name(statement) for statement in program.graph.statements if statement.line in first}
+    return "probably " + next((words for operators, words in _REASONS if names & operators), _OTHERWISE)

@@ -1,0 +1,103 @@
+"""Rounding or bug? Scripts whose own check fails, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+HALF = """
+import torch
+torch.manual_seed(0)
+def f(x):
+    a = torch.sin(x) * torch.cos(x)
+    b = a * 3.7 + x
+    return torch.tanh(b) * a
+x = torch.randn(64, 64).half()
+torch.testing.assert_close(torch.compile(f)(x), f(x))
+"""
+#: Each call agrees with eager by the usual tolerance; a hundred calls make the last digit large.
+LOOP = """
+import torch
+def step(x):
+    return torch.sin(3.0 * x + 1.0) * 2.5
+compiled = torch.compile(step)
+x = y = torch.rand(500, generator=torch.Generator().manual_seed(0))
+for _ in range(100):
+    x, y = compiled(x), step(y)
+assert torch.allclose(x, y), (x - y).abs().max()
+"""
+#: A bug that no compiled call shows: the script's own bookkeeping is wrong, whatever the rounding.
+LOST = """
+import torch
+seen = []
+def step(x):
+    seen.append(1)
+    return torch.sin(x * 0.7)
+x = torch.randn(64)
+torch.compile(step)(x)
+step(x)
+assert len(seen) == 2 + torch.compiler.is_compiling(), "wrong count"
+assert torch.equal(torch.ones(1), torch.ones(1) * (1 + bool(torch._dynamo.utils.counters["stats"]))), "not equal"
+"""
+WRONG_RELU = "import torch._inductor.config\ntorch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = 'accuracy'\n"
+WRONG = WRONG_RELU + HALF.replace("torch.tanh(b) * a", "torch.relu(b) * a")
+
+
+def collected(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
+    (tmp_path / "user.py").write_text(script)
+    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
+    ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
+    summary: dict[str, Any] = json.loads(ran.stdout)
+    assert summary["exit"] == ran.returncode
+    return summary
+
+
+def test_a_half_precision_check_that_fails_by_rounding_is_no_bug(tmp_path: Path) -> None:
+    summary = collected(tmp_path, HALF)
+    assert (summary["exit"], summary["failure"], summary["bundle"]) == (6, "rounding", None)
+    rounding = summary["rounding"]
+    assert rounding["restored_by"] == "inductor.emulate_precision_casts=True"
+    assert all(row["explained"] and row["compiled"] <= row["eager"] for row in rounding["errors"])
+    assert rounding["first"]
+
+
+def test_a_loop_that_makes_the_last_digit_large_is_no_bug(tmp_path: Path) -> None:
+    summary = collected(tmp_path, LOOP)
+    assert (summary["exit"], summary["failure"]) == (6, "rounding")
+    assert any("same way" in sentence for sentence in summary["rounding"]["evidence"])
+
+
+def test_a_wrong_operator_in_half_precision_is_a_bug(tmp_path: Path) -> None:
+    summary = collected(tmp_path, WRONG, "--until", "capture")
+    assert (summary["exit"], summary["failure"], summary["rounding"]) == (0, "accuracy", None)
+    assert summary["statements"]
+
+
+def test_a_failure_that_no_rounding_causes_stays_a_failure(tmp_path: Path) -> None:
+    summary = collected(tmp_path, LOST, "--until", "capture")
+    assert (summary["exit"], summary["failure"], summary["rounding"]) == (0, "accuracy", None)
+
+
+def test_rounding_is_reduced_and_reported_where_it_counts_as_a_failure(tmp_path: Path) -> None:
+    summary = collected(tmp_path, HALF, "--treat-rounding-as", "failure")
+    assert (summary["exit"], summary["failure"], summary["level"]) == (0, "rounding", "program")
+    with zipfile.ZipFile(tmp_path / summary["bundle"]) as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        for name in ("README.md", "issue.md", "report.html"):
+            text = archive.read(names[name]).decode()
+            assert "eager vs fp64" in text and "This is rounding, not a wrong operator" in text, name
+
+
+def test_a_healthy_check_for_accuracy_tells_of_rounding_and_passes(tmp_path: Path) -> None:
+    healthy = "\n".join(HALF.splitlines()[:-1]) + "\ntorch.compile(f)(x)\n"
+    summary = collected(tmp_path, healthy, "--check", "accuracy")
+    assert (summary["exit"], summary["failure"]) == (3, None)
+    assert summary["rounding"]["errors"]

@@ -1,0 +1,80 @@
+"""Eager raises, and the compiled script returns: from the command line to a verified bundle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+#: Decompositions of torch 2.13 that lack eager's check.
+EXPECTING = """
+import torch
+
+def pick(x):
+    return torch.nn.functional.celu(x + 1, alpha=0.0)
+
+try:
+    torch.compile(pick)(torch.ones(4))
+except RuntimeError:
+    print("refused, as in eager")
+else:
+    raise AssertionError("DID NOT RAISE")
+"""
+PLAIN = """
+import torch
+torch.compile(lambda x: torch.nn.functional.smooth_l1_loss(x, 2 * x, beta=-1.0))(torch.ones(4))
+"""
+#: Twenty functions that raise in eager and compiled.
+BOTH = """
+import contextlib
+import torch
+from torch.nn import functional as F
+
+ones, ints, halves = torch.ones(4), torch.arange(4), torch.ones(4, dtype=torch.float64)
+square = torch.ones(1, 1, 8, 8)
+invalid = [
+    lambda x: x.view(7), lambda x: F.one_hot(ints - 2, 4), lambda x: F.nll_loss(square.view(8, 8), ints),
+    lambda x: F.avg_pool2d(square, 3, 1, 2), lambda x: F.max_pool2d(square, 3, 1, 2), lambda x: torch.dot(x, halves),
+    lambda x: torch.mean(ints), lambda x: torch.linalg.cholesky(x), lambda x: -(x > 0), lambda x: (x > 0) - (x > 0),
+    lambda x: F.glu(x[:3]), lambda x: F.group_norm(x.view(1, 4), 3), lambda x: x @ torch.ones(3, 3),
+    lambda x: torch.cat([x, square]), lambda x: x + torch.ones(3), lambda x: F.pixel_shuffle(square, 3),
+    lambda x: torch.stack([x, x[:2]]), lambda x: x.squeeze(5), lambda x: torch.linalg.inv(x),
+    lambda x: F.dropout(x, 1.5),
+]
+for function in invalid:
+    with contextlib.suppress(Exception):
+        torch.compile(function)(ones)
+"""
+
+
+def collected(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
+    (tmp_path / "user.py").write_text(script)
+    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
+    ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
+    summary: dict[str, Any] = json.loads(ran.stdout)
+    assert summary["exit"] == ran.returncode
+    return summary
+
+
+def test_a_script_that_expects_the_exception_becomes_a_verified_program(tmp_path: Path) -> None:
+    summary = collected(tmp_path, EXPECTING)
+    assert (summary["exit"], summary["failure"], summary["level"]) == (0, "validation", "program")
+    assert summary["signature"].startswith("validation lost: eager raises RuntimeError: ZeroDivisionError")
+    assert (summary["layer"], summary["statements"]) == ("decomposition", 1)
+
+
+def test_any_compiled_call_can_be_checked(tmp_path: Path) -> None:
+    summary = collected(tmp_path, PLAIN, "--check", "validation", "--until", "capture")
+    assert (summary["exit"], summary["failure"]) == (0, "validation")
+    assert summary["statements"] is not None and "beta" in summary["signature"]
+
+
+def test_where_both_raise_there_is_no_failure(tmp_path: Path) -> None:
+    summary = collected(tmp_path, BOTH, "--check", "validation")
+    assert (summary["exit"], summary["failure"]) == (3, None)
