@@ -20,7 +20,7 @@ def _outcome(removal: Removal) -> str:
     return ": ".join(filter(None, ("alike" if removal.equivalent else str(removal.outcome or ""), removal.note)))
 
 
-def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
+def _twin(program: Program, twin: Twin[Program] | None) -> TwinFound | None:
     if twin is None:
         return None
     fails, passes = (render(version, footer=False).splitlines() for version in (program, twin.program))
@@ -28,7 +28,7 @@ def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
     return TwinFound(twin.what, "\n".join(diff))
 
 
-def _note(result: Result) -> str:
+def _note(result: Result[Program]) -> str:
     """How often a flaky failure occurred, and what that means for the result; empty if it occurred in every run."""
     if result.failed == result.runs:
         return ""
@@ -38,7 +38,7 @@ def _note(result: Result) -> str:
     )
 
 
-def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
+def write_reduction(case: Case, result: Result[Program], failure: Failure | None) -> None:
     """Write `minify/`: the smallest program, its inputs, the steps, other failures, the neighbours, the statistics.
 
     `failure`: the failure of the smallest program in a fresh interpreter; None if it did not fail alike there.
