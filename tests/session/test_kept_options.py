@@ -77,7 +77,10 @@ def test_options_of_an_earlier_version_are_read_and_written_as_they_were(case: C
 
 
 def test_every_option_has_its_key(case: Case) -> None:
-    new = {"patient"}  # options that the earlier version did not have: at their defaults when it wrote the file
+    new = {
+        "patient",
+        "source",
+    }  # options that the earlier version did not have: at their defaults when it wrote the file
     assert {*Options().flat(), "yes"} - new == {*WRITTEN}
 
 

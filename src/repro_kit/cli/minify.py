@@ -18,6 +18,9 @@ from repro_kit.errors import UsageError
 @shared.stage_options
 @shared.interface_options
 @click.option("--compile-id", metavar="ID", help="Graph of a trace to reduce.  [default: the one that fails first]")
+@click.option(
+    "--source", is_flag=True, default=None, help="Reduce the script itself, also where a graph of it fails alike."
+)
 @click.option("--history", is_flag=True, help="List the accepted steps of a finished reduction, and stop.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context

@@ -134,9 +134,11 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
 
 
 def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
-    """Whether `repro.py` has a program other than the one that the ablation ran on."""
+    """Whether `repro.py` has a program or a script other than the one that the ablation ran on."""
+    if form.program is None:
+        return not form.is_users_script
     judged = form.smallest if ablation.program == "reduced" else not form.reduced
-    return form.program is not None and not judged
+    return not judged
 
 
 def _rank(backend: str) -> int:

@@ -23,6 +23,7 @@ from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
@@ -37,7 +38,14 @@ _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not va
 
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
-    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures."""
+    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures.
+
+    Without a program, or with the option ``--source``, the script itself is reduced instead.
+    """
+    captured = case.current(CAPTURE)
+    if options.source or captured is None or captured.subject == "script":
+        source_stage.run(case, options, ui)
+        return
     capture = case.load(CAPTURE)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise StageError("There is no captured program to reduce; run capture first.")
