@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -33,10 +34,11 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
     if threads is not None:
         torch.set_num_threads(threads)
     os.environ.update(order["env"])
-    _trace_to(os.path.join(directory, "trace"))
-    atexit._clear()  # the callbacks of the process that forked this one
+    if not order["options"].get("eager"):
+        _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
     boot.start(_orders(request))
+    atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)
     with open(path, "w", encoding="utf-8") as file:
         file.write(order["text"])
@@ -92,5 +94,7 @@ def _trace_to(directory: str) -> None:
     """Have torch write its structured trace to `directory`, as if TORCH_TRACE had been set before its import."""
     os.environ["TORCH_TRACE"] = directory
     logs: Any = importlib.import_module("torch._logging._internal")
-    logs.LOG_TRACE_HANDLER = None
-    logs._init_logs()
+    handler = logs.LazyTraceHandler(directory)
+    handler.setFormatter(logs.TorchLogsFormatter(trace=True))
+    logs.trace_log.addHandler(handler)
+    logs.trace_log.setLevel(logging.DEBUG)
