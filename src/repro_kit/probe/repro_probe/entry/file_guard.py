@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-#: Events whose first arguments are paths that would be changed, and how many.
-_CHANGES_PATHS = {
-    "os.remove": 1, "os.rename": 2, "os.rmdir": 1, "os.mkdir": 1, "os.link": 2, "os.symlink": 2, "os.truncate": 1,
-    "os.chmod": 1, "os.chown": 1, "os.chflags": 1, "os.setxattr": 1, "os.removexattr": 1, "os.utime": 1,
-    "sqlite3.connect": 1,
+#: Events about paths that would be changed: the places of the paths, each with that of its directory's descriptor.
+_CHANGES_PATHS: dict[str, tuple[tuple[int, int], ...]] = {
+    "os.remove": ((0, 1),), "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((0, 2), (1, 3)), "os.symlink": ((1, 2),), "os.truncate": ((0, -1),), "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),), "os.chflags": ((0, -1),), "os.setxattr": ((0, -1),), "os.removexattr": ((0, -1),),
+    "os.utime": ((0, 3),), "sqlite3.connect": ((0, -1),), "shutil.rmtree": ((0, 1),), "shutil.move": ((0, -1), (1, -1)),
 }  # fmt: skip
 _ACTS = {
     "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "subprocess.Popen", "pty.spawn", "os.kill",
@@ -50,19 +51,29 @@ class FileGuard:
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
+            if isinstance(path, int):
+                return  # a descriptor that is open already
             writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
             reaches = writes and self._is_elsewhere(path)
         elif event in _CHANGES_PATHS:
-            reaches = any(map(self._is_elsewhere, arguments[: _CHANGES_PATHS[event]]))
+            reaches = any(
+                self._is_elsewhere(arguments[path], arguments[at] if 0 < at < len(arguments) else -1)
+                for path, at in _CHANGES_PATHS[event]
+            )
         else:
             reaches = event in _ACTS
         if reaches and not self._by_compiler(sys._getframe(1)):
             self.refused.append(event)
             raise PermissionError(f"repro-kit refuses {event} while it reduces the script")
 
-    def _is_elsewhere(self, path: Any) -> bool:
-        if isinstance(path, int) or path == ":memory:":
+    def _is_elsewhere(self, path: Any, directory: Any = -1) -> bool:
+        """Whether `path` is outside of the own directories. `directory`: a descriptor that it counts from, or -1."""
+        if path == ":memory:":
             return False
+        if isinstance(path, int):
+            path = f"/proc/self/fd/{path}"
+        elif isinstance(directory, int) and directory >= 0:
+            path = os.path.join(f"/proc/self/fd/{directory}", os.fsdecode(path))
         return not os.path.realpath(os.fsdecode(path)).startswith(self._own)
 
     def _by_compiler(self, frame: FrameType | None) -> bool:
@@ -71,7 +82,7 @@ class FileGuard:
             file = frame.f_code.co_filename
             if file == self._script:
                 return False
-            if any(part in file for part in (*_COMPILER, *_LIBRARIES)):
+            if file != __file__ and any(part in file for part in (*_COMPILER, *_LIBRARIES)):
                 return True
             frame = frame.f_back
         return False
