@@ -34,6 +34,9 @@ def earlier(form: ReproForm, results: CaseResults) -> Tally:
 
     The run that made the case does not count: without its failure there would be no case.
     """
+    if form.program is None and not form.is_users_script:
+        of_script = form.facts.reduction
+        return Tally(of_script.failed, of_script.runs) if of_script else Tally()
     reduction, ablation = results.reduction, results.facts.ablation
     reduced = Tally(reduction.failed, reduction.runs) if reduction else Tally()
     ablated = _as_it_is(ablation, "script" if form.program is None else "program") if ablation else Tally()

@@ -17,6 +17,7 @@ from repro_kit.reduce.source_reducer import minify_source
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram
 from repro_kit.source.decisive import decisive
@@ -70,6 +71,8 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
     signature = case.file.signature
     if signature is None:
         raise _NotReduced("the case holds no failure")
+    if is_program_alone(case):
+        raise _NotReduced("the case was made from a program, and has no script")
     if signature.kind in _LEFT_OUT:
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
