@@ -1,9 +1,8 @@
 """Reduce failing scripts that are buried in unrelated model code over three modules.
 
-    python scripts/bench/source.py [NAME …]        # repro-kit
-    python scripts/bench/source.py --shrinkray     # Shrink Ray on the same scripts, as one file, for comparison
+    python scripts/bench/source.py [NAME …]
 
-Each case is a failure of Dynamo in about 300 lines. The figures: statements and lines before and after, queries,
+Each case is a failure of Dynamo in about 330 lines. The figures: statements and lines before and after, queries,
 seconds, whether a fresh interpreter confirmed the result, and whether the result still has the cause (`needs`).
 """
 

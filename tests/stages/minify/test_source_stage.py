@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--rows", type=int, default=2)
     rows = parser.parse_args().rows
     import torch
-    print(torch.compile(Picker(), dynamic=True, backend="eager")(torch.randn(rows, 3)))
+    print(torch.compile(Picker(), dynamic=True, backend="eager")(torch.randn(rows, 5)))
 
 if __name__ == "__main__":
     main()
@@ -37,7 +37,7 @@ class Unrelated(nn.Module):
 class Picker(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(3, 3)
+        self.linear = nn.Linear(5, 5)
 
     def forward(self, x):
         sizes = [1, 2, 3, 4]

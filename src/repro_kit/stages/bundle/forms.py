@@ -13,7 +13,15 @@ from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_pr
 from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION, REDUCTION, SOURCE_REDUCTION
+from repro_kit.case.handles import (
+    ABLATION,
+    CAPTURE,
+    ENVIRONMENT,
+    OBSERVATION,
+    REDUCTION,
+    SOURCE_FAILURE,
+    SOURCE_REDUCTION,
+)
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
@@ -172,6 +180,9 @@ def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
     reduction = case.load(SOURCE_REDUCTION)
     directory = case.path / "minify" / "source"
     facts = replace(results.facts, reduction=reduction)
+    if case.holds(SOURCE_FAILURE):
+        own = case.load(SOURCE_FAILURE)
+        facts = replace(facts, signature=own.signature, failure=own.failure)
     yield ReproForm(facts, _SHORTEST_SCRIPT, "", directory / "best.py", reduced=True)
     for step in reduction.steps[-2 : -_EARLIER - 2 : -1]:
         larger = replace(facts, reduction=replace(reduction, statements_after=step.statements, twin=None))

@@ -9,10 +9,12 @@ from typing import Any
 
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.case.case import Case, ResultFile
-from repro_kit.case.handles import REDUCTION, SOURCE_REDUCTION
-from repro_kit.case.stage_results import Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.handles import REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
+from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
+from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, render
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
@@ -58,6 +60,9 @@ def write_reduction(case: Case, result: Result[Program], failure: Failure | None
 
 def write_source(case: Case, result: Result[SourceProgram], failure: Failure | None, *, self_contained: bool) -> None:
     """Write `minify/source/`, in the form of `minify/`. `self_contained`: the script needs torch only."""
+    (case.path / SOURCE_FAILURE.name).unlink(missing_ok=True)
+    if failure is not None:
+        case.store(SOURCE_FAILURE, ObservedFailure(brief_failure(failure), signature_of(failure)))
     _write(case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained)
 
 

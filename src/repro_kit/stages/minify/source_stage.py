@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ class _NotReduced(Exception):
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/source/`; say why if the script cannot be reduced."""
+    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
     if options.deadline == MinifyOptions.deadline:
         options = replace(options, deadline=_DEADLINE)
     try:
