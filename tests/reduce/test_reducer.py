@@ -19,7 +19,8 @@ from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Outputs
 from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome, minify
-from repro_kit.reduce.search_state import Search, SearchLimits
+from repro_kit.reduce.candidate_search import SearchLimits
+from repro_kit.reduce.search_state import Search
 from synthetic import Synthetic, build, op_name
 
 PLACES = st.lists(st.integers(0, 59), min_size=1, max_size=4, unique=True).map(sorted)

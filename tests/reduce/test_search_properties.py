@@ -15,7 +15,7 @@ from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Bypass, Remove, apply
 from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome, minify
-from repro_kit.reduce.search_state import key_of
+from repro_kit.reduce.candidate_search import key_of
 from synthetic import Synthetic, build, op_name
 
 COUNT = 24

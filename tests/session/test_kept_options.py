@@ -78,7 +78,7 @@ def test_options_of_an_earlier_version_are_read_and_written_as_they_were(case: C
 
 def test_every_option_has_its_key(case: Case) -> None:
     # Options that earlier versions did not have are at their defaults.
-    new = {"patient", "treat_rounding_as"}
+    new = {"patient", "source", "treat_rounding_as"}
     assert {*Options().flat(), "yes"} - new == {*WRITTEN}
 
 

@@ -16,4 +16,6 @@ ROUNDING = ResultFile("observe", "observe/rounding.json", Rounding)
 CAPTURE = ResultFile("capture", "capture/capture.json", Capture)
 ABLATION = ResultFile("ablate", "ablation.json", Ablation)
 REDUCTION = ResultFile("minify", "minify/minify.json", Reduction)
+SOURCE_REDUCTION = ResultFile("minify", "minify/source/minify.json", Reduction)
+SOURCE_FAILURE = ResultFile("minify", "minify/source/failure.json", ObservedFailure)  # of the reduced script
 BUNDLE = ResultFile("bundle", "bundle.json", BundleResult)

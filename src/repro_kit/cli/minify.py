@@ -18,6 +18,9 @@ from repro_kit.errors import UsageError
 @shared.stage_options
 @shared.interface_options
 @click.option("--compile-id", metavar="ID", help="Graph of a trace to reduce.  [default: the one that fails first]")
+@click.option(
+    "--source", is_flag=True, default=None, help="Reduce the script itself, also where a graph of it fails alike."
+)
 @click.option("--history", is_flag=True, help="List the accepted steps of a finished reduction, and stop.")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
@@ -29,8 +32,11 @@ def command(
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
     minifier, or a TORCH_TRACE log or directory. Earlier stages run first where their results are missing.
 
+    Where no graph fails alike, and with --source, the script and the modules that it imports are reduced instead.
+
     \b
     repro-kit minify train.repro
+    repro-kit minify --source train.py --epochs 1
     repro-kit minify program.py
     repro-kit minify --compile-id 2/0 /tmp/trace
     repro-kit minify --history train.repro
@@ -48,20 +54,21 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     Raises ReproKitError if the case has no reduction.
     """
     from repro_kit.case.case import Case
-    from repro_kit.case.handles import REDUCTION
+    from repro_kit.case.handles import REDUCTION, SOURCE_REDUCTION
     from repro_kit.model.serialize import to_data
 
     if len(words) != 1:
         raise UsageError("--history needs one case: repro-kit minify --history train.repro")
     case = Case.open(Path(words[0]))
-    if not case.holds(REDUCTION):
+    handle = SOURCE_REDUCTION if case.holds(SOURCE_REDUCTION) else REDUCTION
+    if not case.holds(handle):
         raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
-    steps = case.load(REDUCTION).steps
+    steps = case.load(handle).steps
     ui = shared.make_ui(shared.merged(ctx))
     rows = [
         [
             *(str(at), step.name.replace("_", " "), str(step.statements), str(step.queries), f"{step.seconds:.1f}"),
-            str(case.path / "minify" / step.file),
+            str((case.path / handle.name).parent / step.file),
         ]
         for at, step in enumerate(steps)
     ]

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
-from repro_kit.case.handles import CAPTURE
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.session.options import StageOptions
 from repro_kit.ui import Ui
@@ -34,17 +33,13 @@ class Stage:
     needs: tuple[str, ...] = ()  # stages that must have run
     uses: tuple[str, ...] = ()  # stages whose results are used if there are any
     settings: tuple[str, ...] = ()  # fields of the stage's own options
+    skippable: tuple[str, ...] = ()  # needed stages that may have had nothing to do
     pointless: Callable[[Case], str] = lambda case: ""  # why the stage has nothing to do; empty if it has work
 
     def load(self) -> StageModule:
         """Import the module of the stage."""
         module: StageModule = importlib.import_module(self.module)
         return module
-
-
-def _no_program(case: Case) -> str:
-    capture = case.current(CAPTURE)
-    return "there is no program to reduce" if capture is not None and capture.subject == "script" else ""
 
 
 def _is_measured(case: Case) -> str:
@@ -78,8 +73,8 @@ REGISTRY: dict[str, Stage] = {
             "minify",
             "repro_kit.stages.minify.stage",
             needs=("observe", "capture"),
-            settings=("budget", "deadline", "border"),
-            pointless=_no_program,
+            settings=("budget", "deadline", "border", "source"),
+            skippable=("capture",),
         ),
         Stage(
             "ablate",

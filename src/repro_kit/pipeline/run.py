@@ -101,7 +101,7 @@ def _why_not(case: Case, stage: Stage) -> str:
         record = case.stage(need)
         if record is None:
             return f"this stage needs {need}, which has not run"
-        if record.status != "done":
+        if record.status != "done" and not (record.status == "skipped" and need in stage.skippable):
             return f"this stage needs {need}, which {_WORDS[record.status]}"
     return stage.pointless(case)
 

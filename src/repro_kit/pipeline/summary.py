@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from repro_kit.case.case import Case, ResultFile, StageRecord
-from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING
+from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING, SOURCE_REDUCTION
 from repro_kit.case.stage_results import BundleResult, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
@@ -72,7 +72,7 @@ def case_summary(
     observation = _result(case, OBSERVATION)
     capture = _result(case, CAPTURE)
     ablation = _result(case, ABLATION)
-    reduction = _result(case, REDUCTION)
+    reduction = _result(case, SOURCE_REDUCTION) or _result(case, REDUCTION)
     bundle = _result(case, BUNDLE)
     failures = observation.failures if observation else ()
     chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None

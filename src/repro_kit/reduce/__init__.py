@@ -6,10 +6,11 @@ The package is pure: the caller passes in the oracle, the clock and the journal.
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
+from repro_kit.reduce.candidate_search import Accepted, Event
 from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.order import measure
-from repro_kit.reduce.reducer import CannotReduce, Result, minify
-from repro_kit.reduce.search_state import Accepted, Event
+from repro_kit.reduce.reducer import minify
+from repro_kit.reduce.result import CannotReduce, Result
 
 __all__ = [
     "Accepted",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from repro_kit.reduce.search_state import Proposal, Search
+from repro_kit.reduce.candidate_search import CandidateSearch
 
 T = TypeVar("T")
 
 
 def sweep(
-    search: Search,
+    search: CandidateSearch[Any, Any],
     items: Sequence[T],
-    propose: Callable[[Sequence[T]], Proposal],
+    propose: Callable[[Sequence[T]], object],
     *,
     width: int | None = None,
 ) -> None:
@@ -34,7 +34,7 @@ def sweep(
     while run.at < len(items) and not (coarse and run.crowded):
         path = list[_Run]()
 
-        def proposals(run: _Run = run, path: list[_Run] = path) -> Iterator[Proposal]:
+        def proposals(run: _Run = run, path: list[_Run] = path) -> Iterator[object]:
             for next_run in _failing(run, len(items)):
                 if coarse and next_run.crowded:
                     return

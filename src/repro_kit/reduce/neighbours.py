@@ -5,15 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
+from repro_kit.reduce.candidate_search import P, key_of
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
-from repro_kit.reduce.search_state import Search, key_of
+from repro_kit.reduce.search_state import Search
 
 _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes
@@ -42,20 +44,20 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class Twin:
+class Twin(Generic[P]):
     """A variant that passes and differs from the result by one edit (`what`)."""
 
     what: str
-    program: Program
+    program: P
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Generic[P]):
     """The neighbours of the result that were judged."""
 
     removals: tuple[Removal, ...] = ()
     complete: bool = False  # every single removal was judged
-    twin: Twin | None = None
+    twin: Twin[P] | None = None
 
     @property
     def minimal(self) -> bool:
@@ -83,10 +85,10 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
             yield f"not returning `{name}`", [Outputs(tuple(output for output in search.outputs if output != name))]
 
 
-def look_around(search: Search) -> Iterator[Neighbours]:
+def look_around(search: Search) -> Iterator[Neighbours[Program]]:
     """The neighbours judged so far, after each query, so that a limit loses only the rest."""
     removals_judged: list[Removal] = []
-    passing: list[Twin] = []
+    passing: list[Twin[Program]] = []
     proposals = list(removals(search))
     for description, edits in proposals[:_MOST]:
         program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
@@ -161,7 +163,7 @@ def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
     return apply(search.base, edits, search.metadata, search.plan)
 
 
-def _nearest(program: Program, passing: Sequence[Twin]) -> Twin | None:
+def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:
     """The variant whose text differs least from the program's."""
     text = render(program, footer=False)
     return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program
 from repro_kit.program.value_records import Metadata
+
+P_contra = TypeVar("P_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,22 @@ class Answer:
         return "alike" if self.equivalent else str(self.outcome)
 
 
-class Oracle(Protocol):
+class CandidateOracle(Protocol[P_contra]):
     """Runs and judges programs, `jobs` at a time. With ``jobs == 1``, candidates come one by one."""
 
     jobs: int
 
-    def check(self, programs: Sequence[Program]) -> Iterable[Answer]:
+    def check(self, programs: Sequence[P_contra]) -> Iterable[Answer]:
         """One answer per program, in order, as they come. The reducer may stop reading and close a generator."""
         ...
 
     def adopt(self, answer: Answer) -> None:
         """Treat the failure in this equivalent answer as interesting from now on: its program was accepted."""
         ...
+
+
+class Oracle(CandidateOracle[Program], Protocol):
+    """The oracle of a graph's reduction, which also knows the graph's values."""
 
     def record(self, program: Program) -> Metadata:
         """The metadata of every value and parameter of the graph on its first call, by name."""

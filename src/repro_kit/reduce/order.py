@@ -6,8 +6,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
 from repro_kit.program.value_records import Metadata, TensorRecord
-
-Measure = tuple[int, ...]
+from repro_kit.reduce.candidate_search import Measure
 
 
 def measure(program: Program, metadata: Metadata, text: str) -> Measure:

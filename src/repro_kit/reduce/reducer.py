@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Outputs, Remove, apply
 from repro_kit.reduce.answer_journal import Journal
-from repro_kit.reduce.flaky import chance_to_miss, repeats_for
+from repro_kit.reduce.candidate_search import Event, SearchLimits, Stop, Stopped, key_of
 from repro_kit.reduce.neighbours import Neighbours, look_around
 from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.passes import bodies, cut, input_values, recipe_settings, statements, wording
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.input_shapes import shapes
 from repro_kit.reduce.passes.plain import plain
-from repro_kit.reduce.search_state import Accepted, Event, Search, SearchLimits, Stop, Stopped, key_of
+from repro_kit.reduce.result import CannotReduce, Result, count_failed, is_slow, measure_original, result_of
+from repro_kit.reduce.search_state import Search
 
-_RUNS = 3  # runs of the original, to see whether it always fails
-_MOST = 10  # runs of a flaky original, to measure its rate
-_SLOW = 20.0  # seconds: from here on, one run of the original must do
 _STRUCTURE = 0.75  # share of the deadline for the structure; the rest makes the best program self-contained
 
 #: The passes in order. Each list is repeated until it makes no progress, then all lists are.
@@ -55,35 +50,6 @@ FINISH: tuple[Callable[[Search], None], ...] = (
 )
 
 
-class CannotReduce(ReproKitError):
-    """The program does not fail as the oracle expects, or fails without any compute; `program` is the judged one."""
-
-    def __init__(self, message: str, program: Program, answers: Sequence[Answer]) -> None:
-        super().__init__(message, Exit.FAILED)
-        self.program = program
-        self.answers = tuple(answers)
-
-
-@dataclass(frozen=True)
-class Result:
-    """The outcome of a reduction. `history`: every accepted program. `others`: one program per other failure met."""
-
-    program: Program
-    statements_before: int
-    statements_after: int
-    queries: int
-    steps: int
-    seconds: float
-    stopped: Stop
-    failed: int  # of `runs` runs of the original; fewer than `runs` for a flaky failure
-    runs: int
-    repeats: int = 1  # runs of a candidate before it counted as passing
-    missed: float = 0.0  # chance that a candidate which fails as often as the original passed all `repeats` runs
-    history: tuple[Accepted, ...] = ()
-    neighbours: Neighbours = field(default_factory=Neighbours)
-    others: tuple[tuple[str, Program], ...] = ()
-
-
 def minify(
     program: Program,
     oracle: Oracle,
@@ -95,7 +61,7 @@ def minify(
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     on_event: Callable[[Event], None] = lambda event: None,
-) -> Result:
+) -> Result[Program]:
     """The smallest program found that fails like `program`, according to `oracle`.
 
     The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`order.measure`). At
@@ -117,12 +83,12 @@ def minify(
     start = clock()
     original: list[Answer] = list(before)
     stopped: Stop = "fixpoint"
-    neighbours = Neighbours()
+    neighbours: Neighbours[Program] = Neighbours()
     try:
-        _measure(search, original)
+        measure_original(search, original)
         _check_trivial(search)
         search.learn(oracle.record(program))
-        _reduce(search, hints, slow=_is_slow(original))
+        _reduce(search, hints, slow=is_slow(original))
         search.share = 1.0
         search.begin("neighbours")
         for neighbours in look_around(search):  # noqa: B007 - the last one before a limit is the result
@@ -130,67 +96,7 @@ def minify(
     except Stopped as stop:
         stopped = stop.reason
     search.end(stopped)
-    failed, runs = _failed(original), _judged(original)
-    return Result(
-        program=search.program,
-        statements_before=size(program),
-        statements_after=size(search.program),
-        queries=search.queries,
-        steps=len(search.history),
-        seconds=clock() - start,
-        stopped=stopped,
-        failed=failed,
-        runs=runs,
-        repeats=search.repeats,
-        missed=chance_to_miss(failed, runs, search.repeats) if search.repeats > 1 else 0.0,
-        history=tuple(search.history),
-        neighbours=neighbours,
-        others=tuple(search.others.items()),
-    )
-
-
-def _measure(search: Search, answers: list[Answer]) -> None:
-    """Run the original until its failure rate is known: more often when some runs pass.
-
-    `answers` are those given already; new ones are appended. A flaky failure makes the search repeat its queries.
-    """
-    search.begin("verify")
-    _run_original(search, answers, 1)
-    if not _is_slow(answers):
-        _run_original(search, answers, _RUNS)
-    if not _failed(answers):
-        seen = "; ".join(
-            dict.fromkeys(f"{answer.outcome}{': ' + answer.note if answer.note else ''}" for answer in answers)
-        )
-        raise CannotReduce(
-            f"The program did not fail as expected in {len(answers)} runs ({seen}); nothing to reduce.",
-            search.program,
-            answers,
-        )
-    if _failed(answers) < _judged(answers):
-        _run_original(search, answers, _MOST)
-    search.repeats = repeats_for(_failed(answers), _judged(answers))
-
-
-def _run_original(search: Search, answers: list[Answer], runs: int) -> None:
-    """Run the original until there are `runs` answers, as many runs at a time as the oracle can make."""
-    key = key_of(render(search.program, footer=False))
-    while len(answers) < runs:
-        numbers = range(len(answers), min(runs, len(answers) + max(1, search.oracle.jobs)))
-        answers += search.ask([search.program] * len(numbers), [f"{key}#{at}" for at in numbers])
-
-
-def _failed(answers: Sequence[Answer]) -> int:
-    return sum(answer.interesting for answer in answers)
-
-
-def _judged(answers: Sequence[Answer]) -> int:
-    return sum(answer.outcome is not RunOutcome.CANNOT_TELL for answer in answers)
-
-
-def _is_slow(answers: Sequence[Answer]) -> bool:
-    """Whether one run of the original must do."""
-    return answers[0].interesting and answers[0].seconds >= _SLOW
+    return result_of(search, original, size(program), clock() - start, stopped, neighbours)
 
 
 def _check_trivial(search: Search) -> None:
@@ -199,7 +105,7 @@ def _check_trivial(search: Search) -> None:
     if trivial is None:
         return
     answers = list(search.ask([trivial], [key_of(render(trivial, footer=False))]))
-    if _failed(answers):
+    if count_failed(answers):
         raise CannotReduce(
             "A graph that only returns its input fails alike: the failure does not depend on the graph.",
             trivial,

@@ -6,7 +6,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -24,8 +24,10 @@ from repro_kit.probe.repro_probe.protocol.queries import (
     QueryMode,
     Reply,
     RoundingData,
+    ScriptOrder,
     Until,
 )
+from repro_kit.runner.launch import Run
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
@@ -160,6 +162,11 @@ class ProgramOracle:
         answers = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(answers)
 
+    def run_scripts(self, orders: Sequence[ScriptOrder], *, timeout: float = 120.0) -> Iterator[ScriptEnd]:
+        """Run each script, and yield in order how it ended; its findings, trace and output are in its directory."""
+        requests: list[Query] = [{**self._request("script", "", None, timeout), "script": order} for order in orders]
+        return _in_order((index, _script_end(reply)) for index, reply in self._replies(requests))
+
     def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
         reply = dict(self._replies([self._request("levers", "", None, _CAPABILITIES)]))[0]
@@ -236,6 +243,22 @@ class ProgramOracle:
         self._server.stop()
         self._server.variables = wanted
         return True
+
+
+@dataclass(frozen=True)
+class ScriptEnd:
+    """How a script ended. `refused`: what the guard did not let it do. `problem`: why it could not be run."""
+
+    run: Run
+    refused: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def _script_end(reply: Reply) -> ScriptEnd:
+    timed_out, signal = bool(reply.get("timed_out")), reply.get("signal")
+    run = Run(reply.get("exit_status"), signal, timed_out, seconds=reply.get("seconds") or 0.0, peak_memory=0)
+    told = run.exit_status is not None or signal is not None or timed_out
+    return ScriptEnd(run, tuple(reply.get("refused") or ()), "" if told else reply.get("text") or "no reply")
 
 
 def _variables(request: Query) -> dict[str, str]:

@@ -64,6 +64,7 @@ class Findings:
     )  # settings that differ from their defaults, in the first process that ended normally
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
+    module_files: dict[str, str] = field(default_factory=dict)  # the same, by the name that they were imported with
     compiled: tuple[CompiledCall, ...] = ()  # the measurements of the process that made most of them
     peak_memory: int = 0  # bytes, of the process that used most
     graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
@@ -126,6 +127,7 @@ def read_findings(directory: Path) -> Findings:
         compiled=max(measured, key=len, default=()),
         peak_memory=max((ended.peak_memory or 0 for ended in goodbyes), default=0),
         modules=tuple(sorted({path for ended in goodbyes for path in ended.modules.values()})),
+        module_files={name: path for ended in goodbyes for name, path in ended.modules.items()},
         graphs_made=sum(
             len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
         ),

@@ -41,16 +41,18 @@ def render_script(
     limit: int,
     traced: bool,
     env: Mapping[str, str] | None = None,
+    reduced: str = "",
 ) -> str:
     """The text of `repro.py`.
 
     `why` says why there is no minimal program. `limit`: seconds. `traced`: the failure shows only in torch's trace,
-    because the user's command continues after it. `env`: variables for the command.
+    because the user's command continues after it. `env`: variables for the command. `reduced`: the reduction of the
+    script in words; empty for the user's own files.
     """
     measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
     return render(
         "script_repro.py.j2",
-        header=_header(facts, why),
+        header=_header(facts, why, reduced),
         command=_command(subject, sources),
         roots=literal(list(sources.roots)) if sources.roots else "",
         expected=raw(pattern(facts)),
@@ -117,10 +119,12 @@ def raw(text: str) -> str:
     return f'r"{text}"' if '"' not in text and "\n" not in text and not text.endswith("\\") else repr(text)
 
 
-def _header(facts: Facts, why: str) -> str:
+def _header(facts: Facts, why: str, reduced: str) -> str:
     paragraphs = [
-        f"NOT MINIMIZED: {facts.title}",
-        f"This script runs the user's own files in {PLACE}/. {why}",
+        facts.title if reduced else f"NOT MINIMIZED: {facts.title}",
+        f"This script runs the reduced script in {PLACE}/. {reduced} {why}"
+        if reduced
+        else f"This script runs the user's own files in {PLACE}/. {why}",
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
         facts.evidence,
         f"Seen with {facts.seen_with}.",

@@ -13,6 +13,7 @@ from pathlib import Path
 from repro_kit.case.case import Subject
 
 PLACE = "files"  # directory of the bundle that stands for the user's working directory
+REDUCED = "reduced.py"  # below `PLACE`: the user's script, reduced
 _ELSEWHERE = "lib"  # below `PLACE`: modules from outside of the working directory
 _LARGEST = 1 << 20  # bytes; no source file is larger
 _ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from cattrs.errors import BaseValidationError
 
-from repro_kit.bundle.repro.source_files import PLACE
+from repro_kit.bundle.repro.source_files import PLACE, REDUCED
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
@@ -85,6 +85,11 @@ class Story:
     log: str = ""  # what repro.py printed when it failed
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
+
+    @property
+    def runs_users_files(self) -> bool:
+        """Whether `repro.py` runs the user's own files, unchanged."""
+        return self.level == "script" and self.named != (f"{PLACE}/{REDUCED}",)
 
     @property
     def title(self) -> str:

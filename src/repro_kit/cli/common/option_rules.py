@@ -92,7 +92,19 @@ SETTINGS: dict[str, OptionRule] = {
     "cache-size": _command(),
     **dict.fromkeys(
         (
-            *("failure", "only", "until", "skip", "dry-run", "json", "quiet", "verbose", "compile-id", "history"),
+            *(
+                "failure",
+                "only",
+                "until",
+                "skip",
+                "dry-run",
+                "json",
+                "quiet",
+                "verbose",
+                "compile-id",
+                "history",
+                "source",
+            ),
             *("preset", "cross", "on", "repeat", "workarounds", "stop-early", "plan", "expect", "against", "markdown"),
             *("narrow", "no-narrow", "section", "list", "memory", "find-fix", "path", "all-parents", "on-timeout"),
             *("any-failure", "max-skips", "mark", "log", "repo", "offline", "no-bisect", "treat-rounding-as"),

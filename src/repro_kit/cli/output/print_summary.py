@@ -57,7 +57,7 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
 
 
 def _size(outcome: CaseSummary) -> str:
-    if outcome.level == "script":
+    if outcome.level == "script" and (outcome.reason or outcome.statements is None):
         why = f": {outcome.reason}" if outcome.reason and outcome.verified else ""
         return f"not minimized; the bundle runs the script{why}"
     if outcome.statements is None:

@@ -34,6 +34,9 @@ def earlier(form: ReproForm, results: CaseResults) -> Tally:
 
     The run that made the case does not count: without its failure there would be no case.
     """
+    if form.program is None and not form.is_users_script:
+        of_script = form.facts.reduction
+        return Tally(of_script.failed, of_script.runs) if of_script else Tally()
     reduction, ablation = results.reduction, results.facts.ablation
     reduced = Tally(reduction.failed, reduction.runs) if reduction else Tally()
     ablated = _as_it_is(ablation, "script" if form.program is None else "program") if ablation else Tally()
@@ -134,9 +137,11 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
 
 
 def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
-    """Whether `repro.py` has a program other than the one that the ablation ran on."""
+    """Whether `repro.py` has a program or a script other than the one that the ablation ran on."""
+    if form.program is None:
+        return not form.is_users_script
     judged = form.smallest if ablation.program == "reduced" else not form.reduced
-    return form.program is not None and not judged
+    return not judged
 
 
 def _rank(backend: str) -> int:

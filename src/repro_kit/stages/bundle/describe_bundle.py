@@ -167,9 +167,9 @@ def story_of(
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
     captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
-    named = tuple(f"{PLACE}/{word}" for word in sources_of(case).argv) if program is None else ()
+    named = tuple(f"{PLACE}/{word}" for word in sources_of(case, form).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    text = read_text(form.path) if form.path else ""
+    text = read_text(form.path) if form.path and program is not None else ""
     if program is not None and form.env:
         text = render(program)
     return Story(
@@ -191,7 +191,7 @@ def story_of(
         evidence=facts.evidence,
         ablation=facts.ablation,
         recipe=form.recipe,
-        command=_command(case, contents, code=program is None),
+        command=_command(case, contents, code=form.is_users_script),
         others=facts.others,
         captured=_captured(facts.capture) if program is not None else "",
         minimized=form.minimized,
@@ -274,7 +274,7 @@ def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:
         repro = contents.entries["repro.py"].data.decode()
         included = any(name.startswith("inputs/") for name in names)
         return rank_of_program(repro, stored=bool(form.program.stored), included=included)
-    sources = sources_of(case)
+    sources = sources_of(case, form)
     files = [PurePosixPath(name) for name in sources.files]
     own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]

@@ -11,9 +11,17 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_program, source_of
 from repro_kit.bundle.repro.script_repro import render_script
-from repro_kit.bundle.repro.source_files import PLACE, SourceFiles, find_sources, source_text
+from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION, REDUCTION
+from repro_kit.case.handles import (
+    ABLATION,
+    CAPTURE,
+    ENVIRONMENT,
+    OBSERVATION,
+    REDUCTION,
+    SOURCE_FAILURE,
+    SOURCE_REDUCTION,
+)
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
@@ -43,7 +51,7 @@ class CaseResults:
 
 @dataclass(frozen=True)
 class ReproForm:
-    """One form of `repro.py`: the program in `path`, or the user's script if `path` is None."""
+    """One form of `repro.py`: the program or the reduced script in `path`, or the user's script if `path` is None."""
 
     facts: Facts
     limit: float  # time limit of a run in seconds, without the start of the interpreter
@@ -67,7 +75,12 @@ class ReproForm:
     @property
     def smallest(self) -> bool:
         """Whether the program is the final result of the reduction, which its twin and its removals belong to."""
-        return self.reduced and self.path is not None and self.path.parent.name == "minify"
+        return self.reduced and self.path is not None and self.path.name == "best.py"
+
+    @property
+    def is_users_script(self) -> bool:
+        """Whether `repro.py` runs the user's own files, unchanged."""
+        return self.path is None
 
     def carrying(self, env: Mapping[str, str]) -> ReproForm:
         """A copy of the form that sets the variables `env` itself."""
@@ -84,10 +97,11 @@ class ReproForm:
 
     @property
     def minimized(self) -> str:
-        """The reduction in words; empty for a script."""
-        if self.program is None:
+        """The reduction in words; empty for the user's own script."""
+        if self.is_users_script:
             return ""
-        reduction, now = self.facts.reduction, size(self.program)
+        reduction = self.facts.reduction
+        now = size(self.program) if self.program else reduction.statements_after if reduction else 0
         statements = "1 statement" if now == 1 else f"{now} statements"
         if reduction is None or not self.reduced:
             return f"One captured graph, {statements}, not reduced."
@@ -100,8 +114,10 @@ class ReproForm:
             }.get(tried, f"none of {tried} single removals fails alike")
             minimal = f" It is 1-minimal: {removals}."
         note = f" {_sentence(reduction.note)}" if reduction.note else ""
+        what = "" if self.program else "The user's script and modules in one file. "
         return (
-            f"Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries.{minimal}{note}"
+            f"{what}Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries."
+            f"{minimal}{note}"
         )
 
     @property
@@ -136,9 +152,11 @@ def results_of(case: Case) -> CaseResults:
 
 def candidates(case: Case, results: CaseResults) -> Iterator[ReproForm]:
     """All forms that the case allows; the smallest comes first."""
+    if case.current(SOURCE_REDUCTION) is not None:
+        yield from _reduced_scripts(case, results)
     if results.capture is not None and results.capture.subject == "program":
         yield from _programs(case, results, _of_program(results))
-    yield _script(results)
+    yield _script(case, results)
 
 
 def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproForm]:
@@ -155,6 +173,21 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
             yield ReproForm(facts, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
                 yield ReproForm(facts, LIMIT, note, path, program, reduced, regions=False)
+
+
+def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
+    """The reduced script, and the steps before it, since a script may pass where nothing was imported before."""
+    reduction = case.load(SOURCE_REDUCTION)
+    directory = case.path / "minify" / "source"
+    facts = replace(results.facts, reduction=reduction)
+    if case.holds(SOURCE_FAILURE):
+        own = case.load(SOURCE_FAILURE)
+        facts = replace(facts, signature=own.signature, failure=own.failure)
+    yield ReproForm(facts, _SHORTEST_SCRIPT, "", directory / "best.py", reduced=True)
+    for step in reduction.steps[-2 : -_EARLIER - 2 : -1]:
+        larger = replace(facts, reduction=replace(reduction, statements_after=step.statements, twin=None))
+        note = "a smaller script does not fail alike alone"
+        yield ReproForm(larger, _SHORTEST_SCRIPT, note, directory / step.file, reduced=True)
 
 
 def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
@@ -177,7 +210,7 @@ def _of_program(results: CaseResults) -> Facts:
     return replace(results.facts, signature=capture.signature or results.facts.signature, failure=failure)
 
 
-def _script(results: CaseResults) -> ReproForm:
+def _script(case: Case, results: CaseResults) -> ReproForm:
     limit = max(3 * results.observation.seconds, _SHORTEST_SCRIPT)
     if results.observation.timed_out:
         limit = min(max(2 * results.observation.seconds, _SHORTEST_HANG), _LONGEST_HANG)
@@ -191,7 +224,9 @@ def _script(results: CaseResults) -> ReproForm:
         reason = ""  # the check of the program says why the program is not used
     else:
         reason = (results.capture.note if results.capture else "") or "no graph was captured"
-    return ReproForm(results.facts, limit, reason)
+    record = case.stage("minify")
+    unreduced = record.note if record is not None and record.status == "done" and results.reduction is None else ""
+    return ReproForm(results.facts, limit, "; ".join(filter(None, [reason, unreduced])))
 
 
 def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
@@ -213,7 +248,7 @@ def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, 
 
 
 def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents) -> list[str]:
-    sources = sources_of(case)
+    sources = sources_of(case, form)
     for name in sources.files:
         contents.redactor.learn_file(name)
     for name, path in sorted(sources.files.items()):
@@ -221,15 +256,18 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     words = contents.shown_words(sources.argv[1:])
     traced = results.observed is not None and results.observed.source == "trace"
     text = render_script(
-        case.file.subject,
+        case.file.subject if form.is_users_script else replace(case.file.subject, form="script", argv=sources.argv),
         replace(sources, argv=(sources.argv[0], *words)),
         without_private(form.facts, contents.redactor),
         why=_sentence(form.note),
         limit=int(form.limit),
         traced=traced,
         env=form.env,
+        reduced=form.minimized,
     )
     contents.add_text("repro.py", text, "repro")
+    if not form.is_users_script:
+        return []
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     left_out.append(
         "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
@@ -242,8 +280,10 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     return left_out
 
 
-def sources_of(case: Case) -> SourceFiles:
-    """The user's own source files that the subject needs."""
+def sources_of(case: Case, form: ReproForm) -> SourceFiles:
+    """The source files that a script-level `repro.py` runs: the reduced script, or what the user's command needs."""
+    if form.path is not None:
+        return SourceFiles({REDUCED: form.path}, (REDUCED,))
     findings = read_findings(case.path / "observe" / "probe")
     return find_sources(case.file.subject, findings.modules)
 

@@ -51,7 +51,7 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
     """A function that turns a command of this machine into a command for the bundle; "" if there is none."""
     subject = case.file.subject
     moved = (
-        subject.argv if form.program else sources_of(case).argv
+        subject.argv if form.program else sources_of(case, form).argv
     )  # the bundle has the user's files in another directory
     moved_words = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
     typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))

@@ -274,7 +274,7 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
         )
     if not check.verified:
         ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
-    elif form.program is None:
+    elif form.is_users_script:
         ui.warn(f"The bundle is not minimized, and holds the user's own script: {reason}.")
     ui.done(f"{output.name}, {_standing(chosen)}")
 

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import difflib
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 from repro_kit.bundle.pages.svg.curve import curve
-from repro_kit.case.case import Case
-from repro_kit.case.handles import REDUCTION
-from repro_kit.case.stage_results import Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.case import Case, ResultFile
+from repro_kit.case.handles import REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
+from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
+from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, render
 from repro_kit.reduce import Result
+from repro_kit.reduce.candidate_search import P
 from repro_kit.reduce.neighbours import Removal, Twin
+from repro_kit.source import SourceProgram
 
 
 def _outcome(removal: Removal) -> str:
     return ": ".join(filter(None, ("alike" if removal.equivalent else str(removal.outcome or ""), removal.note)))
 
 
-def _twin(program: Program, twin: Twin | None) -> TwinFound | None:
+def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> TwinFound | None:
     if twin is None:
         return None
-    fails, passes = (render(version, footer=False).splitlines() for version in (program, twin.program))
+    fails, passes = (text_of(version).splitlines() for version in (program, twin.program))
     diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
     return TwinFound(twin.what, "\n".join(diff))
 
 
-def _note(result: Result) -> str:
+def _note(result: Result[Any]) -> str:
     """How often a flaky failure occurred, and what that means for the result; empty if it occurred in every run."""
     if result.failed == result.runs:
         return ""
@@ -38,44 +44,66 @@ def _note(result: Result) -> str:
     )
 
 
-def write_reduction(case: Case, result: Result, failure: Failure | None) -> None:
+def write_reduction(case: Case, result: Result[Program], failure: Failure | None) -> None:
     """Write `minify/`: the smallest program, its inputs, the steps, other failures, the neighbours, the statistics.
 
     `failure`: the failure of the smallest program in a fresh interpreter; None if it did not fail alike there.
     """
     directory = case.path / "minify"
-    (directory / "minify.json").unlink(missing_ok=True)  # minify.json describes the files below, so it is written last
-    for name in ("history", "also"):
-        shutil.rmtree(directory / name, ignore_errors=True)
-    write_atomic(directory / "best.py", render(result.program).encode())
+    shutil.rmtree(directory / "source", ignore_errors=True)  # an earlier reduction of the script
     stored = set(result.program.stored)
+    _write(case, REDUCTION, result, failure, render, self_contained=not stored)
     for file in (directory / "inputs").glob("*.pt"):
         if file.name not in stored:
             file.unlink()
+
+
+def write_source(case: Case, result: Result[SourceProgram], failure: Failure | None, *, self_contained: bool) -> None:
+    """Write `minify/source/`, in the form of `minify/`. `self_contained`: the script needs torch only."""
+    (case.path / SOURCE_FAILURE.name).unlink(missing_ok=True)
+    if failure is not None:
+        case.store(SOURCE_FAILURE, ObservedFailure(brief_failure(failure), signature_of(failure)))
+    _write(case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained)
+
+
+def _write(
+    case: Case,
+    handle: ResultFile[Reduction],
+    result: Result[P],
+    failure: Failure | None,
+    text_of: Callable[[P], str],
+    *,
+    self_contained: bool,
+) -> None:
+    directory = (case.path / handle.name).parent
+    (case.path / handle.name).unlink(missing_ok=True)  # it describes the files below, so it is written last
+    for name in ("history", "also"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    write_atomic(directory / "best.py", text_of(result.program).encode())
     steps = []
     for number, step in enumerate(result.history):
         script = f"history/{number:03d}.py"
-        write_atomic(directory / script, render(step.program).encode())
+        write_atomic(directory / script, text_of(step.program).encode())
         steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
-        write_atomic(directory / "also" / f"{number:03d}.py", render(program).encode())
+        write_atomic(directory / "also" / f"{number:03d}.py", text_of(program).encode())
     neighbours = result.neighbours
     (directory / "twin.py").unlink(missing_ok=True)
     if neighbours.twin is not None:
-        write_atomic(directory / "twin.py", render(neighbours.twin.program).encode())
+        write_atomic(directory / "twin.py", text_of(neighbours.twin.program).encode())
     reduction = Reduction(
         statements_before=result.statements_before,
         statements_after=result.statements_after,
         queries=result.queries,
         seconds=round(result.seconds, 1),
         verified=failure is not None,
-        self_contained=not stored,
+        self_contained=self_contained,
         steps=tuple(steps),
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
-        twin=_twin(result.program, neighbours.twin),
+        twin=_twin(result.program, neighbours.twin, text_of),
         repeats=result.repeats,
         note=_note(result),
         difference=failure.difference if failure else None,
@@ -83,4 +111,4 @@ def write_reduction(case: Case, result: Result, failure: Failure | None) -> None
         runs=result.runs,
     )
     write_atomic(directory / "curve.svg", curve(reduction).encode())
-    case.store(REDUCTION, reduction)
+    case.store(handle, reduction)

@@ -17,12 +17,13 @@ from repro_kit.model.failure.signature import Signature, Strength, focused, sign
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
+from repro_kit.reduce.candidate_search import Accepted
 from repro_kit.reduce.order import measure
-from repro_kit.reduce.search_state import Accepted
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
@@ -37,7 +38,14 @@ _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not va
 
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
-    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures."""
+    """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures.
+
+    Without a program, or with the option ``--source``, the script itself is reduced instead.
+    """
+    captured = case.current(CAPTURE)
+    if options.source or captured is None or captured.subject == "script":
+        source_stage.run(case, options, ui)
+        return
     capture = case.load(CAPTURE)
     if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
         raise StageError("There is no captured program to reduce; run capture first.")
@@ -84,7 +92,7 @@ class _Work:
 
     def reduced(
         self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
-    ) -> tuple[Result, Failure | None]:
+    ) -> tuple[Result[Program], Failure | None]:
         """Reduce `program`, whose verdict is `verdict`; returns the result, and its failure in a fresh interpreter."""
         inputs = self.directory / "inputs"
         early = until(verdict, signature, program)
@@ -105,8 +113,8 @@ class _Work:
         return replace(result, program=smallest), failure
 
     def at_aten(
-        self, case: Case, result: Result, failure: Failure | None, signature: Signature
-    ) -> tuple[Result, Failure | None]:
+        self, case: Case, result: Result[Program], failure: Failure | None, signature: Signature
+    ) -> tuple[Result[Program], Failure | None]:
         """`result`, reduced further as an aten graph, if a graph of Inductor's fails alike and ends smaller.
 
         With the option ``--border aot``, the aten graph is taken even if it is not smaller.
@@ -140,7 +148,7 @@ def _measured(program: Program) -> tuple[int, ...]:
     return measure(program, {}, render(program, footer=False))
 
 
-def _joined(first: Result, second: Result, aten: Program) -> Result:
+def _joined(first: Result[Program], second: Result[Program], aten: Program) -> Result[Program]:
     """Two reductions as one: the second starts from an aten graph of the first result."""
     border = Accepted("aten_border", aten, size(aten), first.queries, first.seconds)
     later = [

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
 from .failure_data import ComparisonData, ErrorRow, FrameData, LinkData
-from .orders import Switch
+from .orders import ProbeOptions, RunMode, Switch
 
-QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers", "rounding"]
+QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers", "rounding", "script"]
 QueryPhase = Literal["load", "eager", "compile", "run", "backward", "compare", "exit"]
 QueryStatus = Literal["pass", "fail", "invalid", "infra"]
 Until = Literal["native", "native_backward"]
@@ -25,6 +25,16 @@ class Request(TypedDict):
     memory: int | None  # bytes that the query may map beyond what torch has mapped
 
 
+class ScriptOrder(TypedDict):
+    """A script to run like ``python script.py``, in mode ``script``."""
+
+    text: str
+    directory: str  # for `probe/` (the findings), `trace/`, stdout.txt and stderr.txt
+    mode: RunMode
+    options: ProbeOptions
+    env: dict[str, str]  # further variables
+
+
 class Query(Request, total=False):
     """A query: one request line. The server adds `scratch` and `ends`."""
 
@@ -33,6 +43,7 @@ class Query(Request, total=False):
     values: list[str]  # mode ``record``: names whose values are saved
     save: str | None
     switch: Switch | None
+    script: ScriptOrder  # mode ``script``
     scratch: str
     ends: float  # seconds since the epoch
 
@@ -117,6 +128,8 @@ class QueryAnswer(ComparisonData, total=False):
     names: list[str]  # mode ``diverge``
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``
+    exit_status: int  # mode ``script``
+    refused: list[str]  # mode ``script``: what the guard did not let it do
 
 
 class Reply(QueryAnswer, total=False):

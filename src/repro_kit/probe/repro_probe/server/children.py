@@ -12,14 +12,22 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repro_probe.protocol.queries import Query, QueryReport
+from repro_probe.entry import run_script
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryReport
 from repro_probe.query import evaluate
 from repro_probe.run.load_program import recipe_of
 
 _PR_SET_PDEATHSIG = 1
+
+
+def answer(request: Query, tell: Callable[[QueryReport], None], threads: int | None = None) -> QueryAnswer:
+    """Answer the request in this process: about a program, or by running a script."""
+    if request["mode"] == "script":
+        return run_script.run(request, threads)
+    return evaluate.evaluate(request, tell, threads)
 
 
 class Fork:
@@ -60,7 +68,7 @@ class Fork:
             def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
-            tell({"reply": evaluate.evaluate(request, tell, self.threads)})
+            tell({"reply": answer(request, tell, self.threads)})
             evaluate.disturb_heap()
             code = 0
         except BaseException:

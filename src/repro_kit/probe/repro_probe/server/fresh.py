@@ -58,7 +58,7 @@ def _answer(request: Query, pipe: int) -> None:
     def tell(data: QueryReport) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")
 
-    reply = evaluate.evaluate(request, tell)
+    reply = children.answer(request, tell)
     tell({"reply": reply})
     if reply["status"] != "pass":
         sys.stderr.flush()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 
 from repro_kit.case.case import Case
@@ -18,18 +17,15 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.failure_nature import Nature
-from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
-from repro_kit.runner.launch import Run
-from repro_kit.runner.read_findings import probe_failure, read_findings
+from repro_kit.runner.read_findings import probe_failure
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import eager_run, observed_failures, symptoms, user_oracle
-from repro_kit.session.verdicts.blame import as_wrong_result
+from repro_kit.session.verdicts import eager_run, symptoms, user_oracle
+from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.trace import summarise
@@ -227,27 +223,7 @@ class OnScript(Cells):
                 without=without,
                 on_tick=self._tick,
             )
-            verdict = self._judged(directory, ended)
+            passes_in_eager = self.observation.eager in (Status.PASS, None)
+            verdict = verdict_of(directory, ended, self.symptom, self.target, passes_in_eager=passes_in_eager)
         failed = probe_failure(directory / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
-
-    def _judged(self, directory: Path, ended: Run) -> Verdict:
-        summary = summarise(directory / "trace")
-        findings = read_findings(directory / "probe")
-        failures_found = observed_failures.found_in(directory, ended, findings, summary)
-        if ended.ok and self.symptom is not None:
-            return symptoms.of_run(self.symptom, ended, findings, summary)
-        if not failures_found:
-            return Verdict(Status.PASS, seconds=ended.seconds)
-        if self.observation.eager in (Status.PASS, None):
-            failures_found = [as_wrong_result(failure) for failure in failures_found]
-        like = [
-            observed
-            for observed in failures_found
-            if self.target and self.target.matches(observed.signature, Strength.REBASED)
-        ]
-        failure = (like or failures_found)[0]
-        if failure.nature is Nature.MACHINE:
-            note = f"an error of the machine: {failure.signature.summary()}"
-            return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=note)
-        return Verdict(Status.FAIL, failure.failure, ended.seconds)

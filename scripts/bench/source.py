@@ -1,0 +1,327 @@
+"""Reduce failing scripts that are buried in unrelated model code over three modules.
+
+    python scripts/bench/source.py [NAME …]
+
+Each case is a failure of Dynamo in about 330 lines. The figures: statements and lines before and after, queries,
+seconds, whether a fresh interpreter confirmed the result, and whether the result still has the cause (`needs`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import SOURCE_REDUCTION
+
+_LAYERS = 12  # unrelated classes in each of two modules
+
+
+@dataclass(frozen=True)
+class Buried:
+    """A failure: its definitions, the code that runs it, the options of repro-kit, and what the result must have."""
+
+    definitions: str
+    run: str
+    options: tuple[str, ...] = ()
+    needs: str = ""  # regular expression
+
+
+CASES = {
+    "second_call": Buried(
+        """
+class Registry(type):
+    scale = 1
+
+    def __len__(cls):
+        return 3
+
+
+class Settings(metaclass=Registry):
+    width = 8
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(x).relu() * Settings.scale
+""",
+        """
+    scaled = Scaled()
+    fast = torch.compile(scaled, backend="eager")
+    for scale in (1, 7):
+        Registry.scale = scale
+        expected = scaled(x)
+        actual = fast(x)
+        torch.testing.assert_close(actual, expected)
+""",
+        needs=r"(?s)metaclass|\(type\)",
+    ),
+    "descriptor": Buried(
+        """
+class Rate:
+    value = 0.5
+
+    def __get__(self, instance, owner):
+        return Rate.value
+
+
+class Sampler:
+    rate = Rate()
+
+
+class Decayed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sampler = Sampler()
+
+    def forward(self, x):
+        return x * self.sampler.rate + 1
+""",
+        """
+    decayed = Decayed()
+    print(torch.compile(decayed, backend="eager")(x).sum())
+""",
+        needs=r"__get__",
+    ),
+    "symbolic_pop": Buried(
+        """
+class Ensemble(torch.nn.Module):
+    def __init__(self, width=8, heads=4):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(torch.randn(width)) for _ in range(heads))
+
+    def forward(self, x):
+        weights = list(self.weights)
+        left_out = weights.pop(x.shape[0] - 3)
+        return torch.stack([x * w for w in weights]).mean(0) - 0.1 * left_out
+""",
+        """
+    model = Ensemble()
+    inputs = torch.randn(5, 8)
+    expected = model(inputs)
+    actual = torch.compile(model, dynamic=True)(inputs)
+    torch.testing.assert_close(actual, expected)
+""",
+        needs=r"\.pop\(",
+    ),
+    "subclass": Buried(
+        """
+class QuirkyTensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        args = [a.as_subclass(torch.Tensor) for a in args]
+        return func(*args)
+
+
+def activation(x):
+    return torch.sin(x)
+""",
+        """
+    quirky = torch.randn(4).as_subclass(QuirkyTensor)
+    expected = activation(quirky)
+    actual = torch.compile(activation, backend="eager")(quirky)
+    torch.testing.assert_close(actual, expected)
+""",
+        needs=r"__torch_function__",
+    ),
+    "generator": Buried(
+        """
+def pieces(x):
+    yield x
+    return x + 1
+
+
+def delegated(x):
+    result = yield from pieces(x)
+    yield result
+
+
+def collected(x):
+    return list(delegated(x))
+""",
+        """
+    expected = collected(x)
+    actual = torch.compile(collected, backend="eager")(x)
+    torch.testing.assert_close(actual[1], expected[1])
+""",
+        needs=r"yield",
+    ),
+    "data_dependent": Buried(
+        """
+class Gate(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        if y.sum() > 0:
+            return y.relu()
+        return y.tanh()
+""",
+        """
+    gate = Gate().eval()
+    torch.compile(gate, fullgraph=True)(torch.randn(4, 8))
+""",
+        needs=r"if ",
+    ),
+    "recompiles": Buried(
+        """
+class Scheduled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0.0
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x, name):
+        self.seen = name
+        return self.linear(x) * len(name) if name != "skip" else x
+""",
+        """
+    model = torch.compile(Scheduled(), backend="eager")
+    for name in ("a", "bb", "ccc", "dddd", "eeeee", "ffffff"):
+        model(torch.randn(4, 8), name)
+""",
+        ("--check", "recompiles>3"),
+        needs=r"compile\(",
+    ),
+    "graph_breaks": Buried(
+        """
+def logged(x):
+    y = x * 2
+    print("mean", y.mean().item())
+    z = y.relu()
+    torch._dynamo.graph_break()
+    return z + 1
+""",
+        """
+    step = torch.compile(logged, backend="eager")
+    step(torch.randn(8))
+""",
+        ("--check", "graph-breaks>1"),
+        needs=r"graph_break|item|print",
+    ),
+}
+
+
+def _filler(module: str) -> str:
+    """Unrelated model code."""
+    parts = ["import math", "", "import torch", "from torch import nn", "from torch.nn import functional as F", ""]
+    for number in range(_LAYERS):
+        parts.append(f'''
+class {module.title()}Block{number}(nn.Module):
+    """Block {number} of {module}."""
+
+    def __init__(self, width={8 * (number + 1)}, drop=0.{number}):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x):
+        y = self.norm(x)
+        y = F.gelu(self.up(y))
+        return x + self.drop(self.down(y)) / math.sqrt({number + 1})
+''')
+    return "\n".join(parts)
+
+
+def write(case: Buried, directory: Path) -> Path:
+    """Write the three modules; returns the script."""
+    (directory / "blocks.py").write_text(_filler("blocks"))
+    (directory / "failing.py").write_text(_filler("failing") + "\n" + case.definitions)
+    script = directory / "train.py"
+    script.write_text(f'''
+"""Train a small model."""
+import argparse
+
+import torch
+
+import blocks
+from blocks import BlocksBlock2, BlocksBlock5
+from failing import *
+
+
+def data(count, width):
+    for _ in range(count):
+        yield torch.randn(4, width)
+
+
+def warm_up(width):
+    model = torch.nn.Sequential(BlocksBlock2(width), BlocksBlock5(width), blocks.BlocksBlock1(width))
+    for batch in data(2, width):
+        model(batch).sum().backward()
+    return model
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=16)
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    model = warm_up(arguments.width)
+    x = torch.randn(4, 8)
+{case.run}
+
+if __name__ == "__main__":
+    main()
+''')
+    return script
+
+
+def lines(text: str) -> int:
+    """Lines that are not blank."""
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+def reduce(name: str, case: Buried, directory: Path) -> str:
+    """Reduce one case with repro-kit; returns a row."""
+    script = write(case, directory)
+    before = sum(lines(path.read_text()) for path in directory.glob("*.py"))
+    started = time.monotonic()
+    command = [sys.executable, "-m", "repro_kit", "minify", "--source", "--quiet", "--jobs", "2", *case.options]
+    ended = subprocess.run([*command, script.name], check=False, cwd=directory, capture_output=True, text=True)
+    seconds = time.monotonic() - started
+    opened = next(directory.glob("*.repro"), None)
+    if opened is None or not Case.open(opened).holds(SOURCE_REDUCTION):
+        return f"| {name} | {before} | not reduced (exit {ended.returncode}): {ended.stderr.strip()[-200:]} |"
+    reduction = Case.open(opened).load(SOURCE_REDUCTION)
+    text = (opened / "minify" / "source" / "best.py").read_text()
+    kept = "yes" if re.search(case.needs, text) else "NO"
+    confirmed = "yes" if reduction.verified else "NO"
+    print(f"--- {name}\n{text}", file=sys.stderr)
+    return (
+        f"| {name} | {before} | {lines(text)} | {reduction.statements_after} | {reduction.queries} "
+        f"| {reduction.seconds:.0f} | {seconds:.0f} | {confirmed} | {kept} |"
+    )
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[*CASES, []], help="cases  [all]")
+    arguments = parser.parse_args()
+    print("| case | lines | lines after | statements | queries | reduction s | whole s | confirmed | cause kept |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in arguments.names or CASES:
+        directory = Path(tempfile.mkdtemp(prefix="bench-source-"))
+        try:
+            print(reduce(name, CASES[name], directory), flush=True)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

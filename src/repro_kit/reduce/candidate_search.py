@@ -1,0 +1,246 @@
+"""What every reduction shares: candidates are judged in order, and the first that fails alike becomes the best program.
+
+`search_state.Search` reduces graphs, `source_search.SourceSearch` reduces Python scripts. Both say which candidates a
+proposal makes, and how a candidate is written; the rest is here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Generic, Literal, TypeVar
+
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.reduce.answer_journal import Journal
+from repro_kit.reduce.oracle import Answer, CandidateOracle
+
+B = TypeVar("B")  # what proposals are applied to
+P = TypeVar("P")  # a program
+Measure = tuple[int, ...]
+Stop = Literal["fixpoint", "deadline", "budget"]
+#: Of several runs of one program, the earliest outcome in this list counts. Eager's result does not vary between runs.
+_TELLING = (
+    RunOutcome.FAILS_ALIKE,
+    RunOutcome.INVALID,
+    RunOutcome.FAILS_OTHERWISE,
+    RunOutcome.PASSES,
+    RunOutcome.CANNOT_TELL,
+)
+_DECIDED = _TELLING[:2]
+
+
+class Stopped(Exception):
+    """The budget or the deadline is used up. The best program so far stays in the search."""
+
+    def __init__(self, reason: Stop) -> None:
+        super().__init__(reason)
+        self.reason: Stop = reason
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """The limits of a search: `budget` in queries, `deadline` in seconds of `clock`; None: no limit."""
+
+    budget: int | None
+    deadline: float | None
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Accepted(Generic[P]):
+    """One accepted step: a smaller program that fails alike."""
+
+    name: str  # of the pass
+    program: P
+    statements: int
+    queries: int  # made so far, this step's included
+    seconds: float  # since the search began
+
+
+@dataclass(frozen=True)
+class Event:
+    """Progress of a search: a pass began, a query was answered, a program was accepted, or the search ended."""
+
+    kind: Literal["pass", "query", "accepted", "end"]
+    name: str  # of the pass
+    statements: int  # compute statements left
+    queries: int
+    answer: Answer | None = None  # of a query
+    stopped: Stop | None = None  # why the search ended
+
+
+@dataclass(frozen=True)
+class Candidate(Generic[P]):
+    """A program to judge. `index`: of its proposal."""
+
+    index: int
+    program: P
+    measure: Measure
+    key: str
+
+
+C = TypeVar("C", bound=Candidate)  # type: ignore[type-arg]
+
+
+@dataclass
+class CandidateSearch(ABC, Generic[B, P]):
+    """Accepts and remembers: a candidate replaces the best program when it fails alike and is strictly smaller.
+
+    The first number of a `measure` is the number of statements.
+    """
+
+    base: B
+    oracle: CandidateOracle[P]
+    journal: Journal
+    limits: SearchLimits
+    on_event: Callable[[Event], None]
+    coarse: bool = False  # sweeps give up early
+    share: float = 1.0  # share of the deadline that may be used up
+    repeats: int = 1  # runs of a candidate before it counts as passing; more than one for a flaky failure
+    history: list[Accepted[P]] = field(default_factory=list)
+    others: dict[str, P] = field(default_factory=dict)  # other failures met: note -> program
+    name: str = ""  # of the running pass
+
+    program: P = field(init=False)
+    measure: Measure = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked: set[str] = set()
+        self._start = self.limits.clock()
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The best program as text, which is the same for equal programs."""
+
+    @abstractmethod
+    def _candidates(self, proposals: Iterable[object]) -> Iterator[Candidate[P]]:
+        """The proposals that can be built, are smaller than the best program, and were not judged before."""
+
+    @abstractmethod
+    def _take(self, winner: Candidate[P]) -> None:
+        """Make `winner` the best program."""
+
+    def _plausible(self, candidates: Sequence[Candidate[P]]) -> Sequence[Candidate[P]]:
+        """The candidates that a cheaper check does not show to be invalid."""
+        return candidates
+
+    @property
+    def queries(self) -> int:
+        """The number of distinct programs judged, including those answered by the journal."""
+        return len(self._asked)
+
+    def begin(self, name: str) -> None:
+        """Report that pass `name` begins."""
+        self.name = name
+        self._tell("pass")
+
+    def end(self, stopped: Stop) -> None:
+        """Report the end of the search, and why."""
+        self.on_event(Event("end", self.name, self.measure[0], self.queries, stopped=stopped))
+
+    def first(self, proposals: Iterable[object], *, fake: bool = False, equivalent: bool = False) -> int | None:
+        """Judge proposals (edits on top of the best program) in order, and accept the first that fails alike.
+
+        Returns the index of the accepted proposal, or None. `oracle.jobs` candidates are judged at a time, but the
+        first in order wins, so that the outcome does not depend on timing. With `fake`, candidates that a cheaper check
+        shows to be invalid are skipped. With `equivalent`, an equivalent failure (see `Answer`) is accepted too.
+        """
+        candidates = self._candidates(proposals)
+        while True:
+            batch = self._batch(candidates, fake)
+            if not batch:
+                return None
+            winner = self._judge(batch, equivalent)
+            if winner is not None:
+                self._accept(winner)
+                return winner.index
+
+    def is_new(self, key: str) -> bool:
+        """Whether no program with this key was judged. A judged one was not accepted then, and would not be now."""
+        return key not in self._asked
+
+    def _batch(self, candidates: Iterator[Candidate[P]], fake: bool) -> list[Candidate[P]]:
+        batch: list[Candidate[P]] = []
+        while len(batch) < max(1, self.oracle.jobs):
+            more = list(islice(candidates, max(1, self.oracle.jobs) - len(batch)))
+            if not more:
+                break
+            batch += self._plausible(more) if fake else more
+        return batch
+
+    def _judge(self, batch: Sequence[Candidate[P]], equivalent: bool) -> Candidate[P] | None:
+        """The first of `batch` that fails alike (or equivalently, with `equivalent`)."""
+        answers = self.ask([candidate.program for candidate in batch], [candidate.key for candidate in batch])
+        for candidate, answer in zip(batch, answers, strict=False):
+            if answer.interesting:
+                return candidate
+            if answer.equivalent:
+                if equivalent:
+                    self.oracle.adopt(answer)
+                    return candidate
+            elif answer.outcome is RunOutcome.FAILS_OTHERWISE and answer.note:
+                self.others.setdefault(answer.note, candidate.program)
+        return None
+
+    def ask(self, programs: Sequence[P], keys: Sequence[str]) -> Iterator[Answer]:
+        """The answers in order; the journal's where it has them. Raises `Stopped` at a limit."""
+        unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
+        fresh: Iterator[Answer] = iter(())
+        for at, key in enumerate(keys):
+            self._check_limits(live=False)
+            answer = self.journal.get(key)
+            if answer is None:
+                if at == unknown[0]:
+                    self._check_limits(live=True)
+                    fresh = iter(self._run([programs[index] for index in unknown]))
+                answer = next(fresh)
+                self.journal.put(key, answer)
+            self._asked.add(key)
+            self._tell("query", answer)
+            yield answer
+
+    def _run(self, programs: Sequence[P]) -> Iterable[Answer]:
+        if self.repeats == 1:
+            yield from self.oracle.check(programs)
+        else:
+            yield from map(self._repeated, programs)
+
+    def _repeated(self, program: P) -> Answer:
+        """The most telling of up to `repeats` answers; a decided one ends the runs early. Raises `Stopped`."""
+        answers: list[Answer] = []
+        jobs = max(1, self.oracle.jobs)
+        while len(answers) < self.repeats and not (answers and answers[-1].outcome in _DECIDED):
+            if answers:
+                self._check_limits(live=True)
+            for answer in self.oracle.check([program] * min(jobs, self.repeats - len(answers))):
+                answers.append(answer)
+                if answer.outcome in _DECIDED:
+                    break
+        telling = min(answers, key=lambda answer: (_TELLING.index(answer.outcome), not answer.equivalent))
+        return replace(telling, seconds=sum(answer.seconds for answer in answers))
+
+    def _check_limits(self, *, live: bool) -> None:
+        if self.limits.budget is not None and self.queries >= self.limits.budget:
+            raise Stopped("budget")
+        deadline = self.limits.deadline
+        if live and deadline is not None and self.limits.clock() - self._start >= self.share * deadline:
+            raise Stopped("deadline")
+
+    def _accept(self, winner: Candidate[P]) -> None:
+        self._take(winner)
+        self.program, self.measure = winner.program, winner.measure
+        seconds = self.limits.clock() - self._start
+        self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, seconds))
+        self._tell("accepted")
+
+    def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
+        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer))
+
+
+def key_of(text: str) -> str:
+    """The journal's key of a program's text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,48 @@
+"""Put values and functions in the place of their use, drop parameters and classes, and give plain names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.source_search import Proposal, SourceSearch
+from repro_kit.source.proposals import calls
+from repro_kit.source.proposals.names import plain_names, renamed
+from repro_kit.source.tree import Edits, NumberedTree
+
+
+def variables(search: SourceSearch) -> None:
+    """Put a value in the place of the variable that holds it."""
+    _one_by_one(search, calls.variables)
+
+
+def functions(search: SourceSearch) -> None:
+    """Put the body of a function in the place of its only call."""
+    _one_by_one(search, calls.functions)
+
+
+def parameters(search: SourceSearch) -> None:
+    """Drop parameters with their arguments."""
+    _one_by_one(search, calls.parameters)
+
+
+def classes(search: SourceSearch) -> None:
+    """Make functions of classes."""
+    _one_by_one(search, calls.classes)
+
+
+def _one_by_one(search: SourceSearch, propose: Callable[[NumberedTree], Iterable[Edits]]) -> None:
+    """Accept edits one at a time, each on a tree that is numbered anew, since such edits move code."""
+    while search.first(propose(search.rebase())) is not None:
+        pass
+
+
+def names(search: SourceSearch) -> None:
+    """Give plain names: all at once, else as many as possible."""
+    numbered = search.rebase()
+    chosen = plain_names(numbered)
+
+    def propose(items: Sequence[str]) -> Proposal:
+        return renamed(numbered, {name: chosen[name] for name in items})
+
+    sweep(search, list(chosen), propose)

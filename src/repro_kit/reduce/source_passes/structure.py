@@ -1,0 +1,64 @@
+"""Drop statements and parts of them, and take blocks out of their statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.source_search import Proposal, SourceSearch
+from repro_kit.source.proposals import expressions, structure
+from repro_kit.source.tree import Edits
+
+
+def unreachable(search: SourceSearch) -> None:
+    """Drop the definitions that nothing mentions."""
+    search.first([dict.fromkeys(structure.unreachable(search.rebase()))])
+
+
+def drop(search: SourceSearch) -> None:
+    """Drop statements, the outer ones first."""
+    depth = 0
+    while True:
+        levels = list(structure.levels(search.rebase()))
+        if depth >= len(levels):
+            return
+        sweep(search, levels[depth], _without, width=None if search.coarse else 1)
+        depth += 1
+
+
+def definitions(search: SourceSearch) -> None:
+    """Drop single statements, also where code that never runs then reads a name that nothing binds."""
+    search.bound = False
+    drop(search)
+    search.bound = True
+
+
+def items(search: SourceSearch) -> None:
+    """Drop arguments, bases, decorators, elements and annotations."""
+    sweep(search, structure.items(search.rebase()), _without, width=None if search.coarse else 1)
+
+
+def _without(numbers: Sequence[int]) -> Proposal:
+    return dict.fromkeys(numbers)
+
+
+def unwrap(search: SourceSearch) -> None:
+    """Take one branch, unroll a loop once, drop a context manager."""
+    each(search, structure.unwrapped(search.rebase()))
+
+
+def simpler(search: SourceSearch) -> None:
+    """Put an operand or a constant in place of an expression."""
+    each(search, expressions.simpler(search.rebase()))
+
+
+def literals(search: SourceSearch) -> None:
+    """Make sizes smaller and literals plainer."""
+    each(search, expressions.sizes(search.rebase()))
+    each(search, expressions.literals(search.rebase()))
+
+
+def each(search: SourceSearch, alternatives: Iterable[Sequence[Edits]]) -> None:
+    """For each place in turn, take the first alternative that fails alike."""
+    for edits in alternatives:
+        search.first(edits)

@@ -1,0 +1,125 @@
+"""The entry point for scripts: from a failing source program to the smallest one that fails alike."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.reduce.answer_journal import Journal
+from repro_kit.reduce.candidate_search import Event, SearchLimits, Stop, Stopped, key_of
+from repro_kit.reduce.neighbours import Neighbours, Removal, Twin
+from repro_kit.reduce.oracle import Answer, CandidateOracle
+from repro_kit.reduce.result import Result, measure_original, result_of
+from repro_kit.reduce.source_passes import calls, structure
+from repro_kit.reduce.source_search import SourceSearch
+from repro_kit.source import SourceProgram
+from repro_kit.source.proposals.structure import levels
+from repro_kit.source.tree import NumberedTree
+
+_MOST = 60  # removals to judge; a result with more is not called minimal
+
+#: The passes in order. Each list is repeated until it makes no progress, then both are.
+STRUCTURE: tuple[Callable[[SourceSearch], None], ...] = (
+    structure.unreachable,
+    structure.drop,
+    structure.unwrap,
+    structure.items,
+)
+DETAILS: tuple[Callable[[SourceSearch], None], ...] = (
+    calls.functions,
+    calls.parameters,
+    calls.classes,
+    calls.variables,
+    structure.simpler,
+    structure.literals,
+    calls.names,
+    structure.definitions,
+)
+
+
+def minify_source(
+    program: SourceProgram,
+    oracle: CandidateOracle[SourceProgram],
+    *,
+    decisive: Sequence[str] = (),
+    journal: Journal | None = None,
+    budget: int | None = None,
+    deadline: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> Result[SourceProgram]:
+    """The smallest source program found that fails like `program`, according to `oracle`.
+
+    The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
+    text, that decide whether the script fails, and stay as they are. With the journal of a killed search, no finished
+    query is made again, and the result is the same. Raises CannotReduce when no first run of `program` fails alike.
+    """
+    search = SourceSearch(
+        NumberedTree(program),
+        oracle,
+        Journal() if journal is None else journal,
+        SearchLimits(budget, deadline, clock),
+        on_event,
+        decisive=tuple(decisive),
+    )
+    before, start = search.measure[0], clock()
+    original: list[Answer] = []
+    stopped: Stop = "fixpoint"
+    neighbours: Neighbours[SourceProgram] = Neighbours()
+    try:
+        measure_original(search, original)
+        _reduce(search)
+        search.begin("neighbours")
+        for neighbours in _look_around(search):  # noqa: B007 - the last one before a limit is the result
+            pass
+    except Stopped as stop:
+        stopped = stop.reason
+    search.end(stopped)
+    return result_of(search, original, before, clock() - start, stopped, neighbours)
+
+
+def _reduce(search: SourceSearch) -> None:
+    search.coarse = True
+    _fixpoint(search, STRUCTURE)
+    search.coarse = False
+    steps = -1
+    while steps != len(search.history):
+        steps = len(search.history)
+        _fixpoint(search, STRUCTURE)
+        _fixpoint(search, DETAILS)
+
+
+def _fixpoint(search: SourceSearch, passes: Sequence[Callable[[SourceSearch], None]]) -> None:
+    steps = -1
+    while steps != len(search.history):
+        steps = len(search.history)
+        for pass_ in passes:
+            search.begin(pass_.__name__)
+            pass_(search)
+
+
+def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:
+    """The result without each single statement, so far, after each query."""
+    numbered = search.rebase()
+    numbers = [number for level in levels(numbered) for number in level]
+    judged: list[Removal] = []
+    twin: Twin[SourceProgram] | None = None
+    for number in numbers[:_MOST]:
+        program = numbered.edited({number: None})
+        line = _first_line(numbered, number)
+        if program is None or program == search.program:
+            judged.append(Removal(f"without `{line}`", None))
+            continue
+        (answer,) = search.ask([program], [key_of(program.text)])
+        note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
+        judged.append(Removal(f"without `{line}`", answer.outcome, note))
+        if answer.outcome is RunOutcome.PASSES:  # the innermost statement differs least
+            twin = Twin(f"without `{line}`", program)
+        yield Neighbours(tuple(judged), twin=twin)
+    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin)
+
+
+def _first_line(numbered: NumberedTree, number: int) -> str:
+    return ast.unparse(numbered.nodes[number]).partition("\n")[0]

@@ -1,0 +1,40 @@
+"""The verdict on one compiled run of a script, from the files that the run left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.signature import Signature, Strength
+from repro_kit.model.measure.symptom import Symptom
+from repro_kit.runner.launch import Run
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.verdicts import observed_failures, symptoms
+from repro_kit.session.verdicts.blame import as_wrong_result
+from repro_kit.trace import summarise
+
+
+def verdict_of(
+    directory: Path, ended: Run, symptom: Symptom | None, target: Signature | None, *, passes_in_eager: bool
+) -> Verdict:
+    """The verdict on a run whose trace, findings and output are in `directory`.
+
+    `target`: the failure to look for among several. `passes_in_eager`: whether the script passes without the compiler,
+    so that an exception of its own check is a wrong result.
+    """
+    summary = summarise(directory / "trace")
+    findings = read_findings(directory / "probe")
+    failures = observed_failures.found_in(directory, ended, findings, summary)
+    if ended.ok and symptom is not None:
+        return symptoms.of_run(symptom, ended, findings, summary)
+    if not failures:
+        return Verdict(Status.PASS, seconds=ended.seconds)
+    if passes_in_eager:
+        failures = [as_wrong_result(failure) for failure in failures]
+    like = [observed for observed in failures if target and target.matches(observed.signature, Strength.REBASED)]
+    failure = (like or failures)[0]
+    if failure.nature is Nature.MACHINE:
+        note = f"an error of the machine: {failure.signature.summary()}"
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=note)
+    return Verdict(Status.FAIL, failure.failure, ended.seconds)

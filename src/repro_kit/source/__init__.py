@@ -1,0 +1,11 @@
+"""Source programs: a user's script as one syntax tree that can be reduced.
+
+`fold` makes one file of a script and the user's modules that it imports. `edits` changes a tree, `propose` names the
+changes that make a tree smaller, and `order` decides which of two trees is smaller. Nothing here runs code.
+"""
+
+from repro_kit.source.fold import CannotFold, fold
+from repro_kit.source.order import measure
+from repro_kit.source.tree import SourceProgram
+
+__all__ = ["CannotFold", "SourceProgram", "fold", "measure"]

@@ -1,0 +1,248 @@
+"""Edits across statements: put a value or a function in the place of its only use, fix a parameter, drop a class."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+
+from repro_kit.source.scopes import FUNCTIONS
+from repro_kit.source.tree import Edits, NumberedTree, Replacement, preorder
+
+_ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def variables(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each variable that is assigned once and read once: its value in place of the reading."""
+    for node in numbered.nodes:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            uses = [
+                other
+                for other in ast.walk(_scope(numbered, node))
+                if isinstance(other, ast.Name) and other.id == name and other is not node.targets[0]
+            ]
+            if len(uses) == 1 and isinstance(uses[0].ctx, ast.Load):
+                yield {numbered.number(node): None, numbered.number(uses[0]): node.value}
+
+
+def _scope(numbered: NumberedTree, node: ast.AST) -> ast.AST:
+    """The function around `node`, else the module."""
+    above = numbered.parent(node)
+    while above is not None and not isinstance(above, FUNCTIONS):
+        above = numbered.parent(above)
+    return above or numbered.tree
+
+
+def functions(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each function that is called once, in a statement of its own: its body in place of that statement."""
+    for node in numbered.nodes:
+        if not isinstance(node, ast.FunctionDef) or node.decorator_list:
+            continue
+        mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
+        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
+        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
+            continue
+        statement = numbered.parent(call)
+        if isinstance(statement, ast.Expr | ast.Assign | ast.Return) and statement.value is call:
+            body = _inlined(node, call, statement)
+            if body is not None:
+                yield {numbered.number(statement): body, numbered.number(node): None}
+
+
+def _inlined(
+    function: ast.FunctionDef, call: ast.Call, statement: ast.Expr | ast.Assign | ast.Return
+) -> list[ast.stmt] | None:
+    """The body of `function` for this call; None where its arguments or its returns do not allow it."""
+    arguments = _arguments(function, call)
+    own = list(_own_nodes(function))
+    last = function.body[-1]
+    if arguments is None or any(isinstance(node, _ENDS) and node is not last for node in own):
+        return None
+    stored = {node.id for node in own if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    simple = {
+        name: value
+        for name, value in arguments.items()
+        if name not in stored and isinstance(value, ast.Name | ast.Constant)
+    }
+    assigned = [(name, value) for name, value in arguments.items() if name not in simple]
+    body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in assigned]
+    body += [_Substituted(simple).visit(copy.deepcopy(part)) for part in function.body]
+    value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
+    if isinstance(statement, ast.Expr) and (value is None or isinstance(value, ast.Name | ast.Constant)):
+        return body
+    end = copy.copy(statement)
+    end.value = value or ast.Constant(None)
+    return [*body, end]
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions inside it."""
+    for child in ast.iter_child_nodes(function):
+        yield child
+        if not isinstance(child, FUNCTIONS):
+            yield from _own_nodes(child)
+
+
+def _arguments(function: _Function, call: ast.Call) -> dict[str, ast.expr] | None:
+    """The argument of each parameter; None where they cannot be told by the text."""
+    parameters = function.args
+    names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+    if parameters.vararg or parameters.kwarg or any(isinstance(value, ast.Starred) for value in call.args):
+        return None
+    if len(call.args) > len(names) or any(keyword.arg is None for keyword in call.keywords):
+        return None
+    values = dict(zip(names[len(names) - len(parameters.defaults) :], parameters.defaults, strict=True))
+    for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+        if default is not None:
+            values[parameter.arg] = default
+    values |= dict(zip(names, call.args, strict=False))
+    values |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    every = {*names, *(parameter.arg for parameter in parameters.kwonlyargs)}
+    return values if every == values.keys() else None
+
+
+class _Substituted(ast.NodeTransformer):
+    """Puts expressions in place of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name, perhaps one to replace."""
+        return copy.deepcopy(self._values.get(node.id, node))
+
+
+def parameters(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each parameter: drop it with its arguments. A plain argument, or the default, takes its place in the body."""
+    for node in numbered.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for parameter in (*node.args.args, *node.args.kwonlyargs):
+                if parameter.arg not in ("self", "cls"):
+                    edits = _without_parameter(numbered, node, parameter)
+                    if edits is not None:
+                        yield edits
+
+
+def _without_parameter(numbered: NumberedTree, function: _Function, parameter: ast.arg) -> Edits | None:
+    edits: dict[int, Replacement] = {}
+    values: list[ast.expr] = []
+    owner = numbered.parent(function)
+    offset = isinstance(owner, ast.ClassDef)
+    names = (owner.name,) if isinstance(owner, ast.ClassDef) and function.name == "__init__" else (function.name,)
+    place = function.args.args.index(parameter) - offset if parameter in function.args.args else -1
+    for call in numbered.nodes:
+        if not isinstance(call, ast.Call) or not _calls(call, names):
+            continue
+        if any(isinstance(value, ast.Starred) for value in call.args):
+            return None
+        if 0 <= place < len(call.args):
+            values.append(call.args[place])
+            edits[numbered.number(call.args[place])] = None
+        for keyword in call.keywords:
+            if keyword.arg == parameter.arg:
+                values.append(keyword.value)
+                edits[numbered.number(keyword)] = None
+    values += filter(None, [_default(function.args, parameter)])
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == parameter.arg]
+    if uses and not (values and isinstance(values[0], ast.Constant | ast.Name)):
+        return None
+    edits |= {numbered.number(use): values[0] for use in uses}
+    edits[numbered.number(function.args)] = _fewer(function.args, parameter)
+    return edits
+
+
+def _calls(call: ast.Call, names: Sequence[str]) -> bool:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in names
+    return False
+
+
+def _default(arguments: ast.arguments, parameter: ast.arg) -> ast.expr | None:
+    if parameter in arguments.kwonlyargs:
+        return arguments.kw_defaults[arguments.kwonlyargs.index(parameter)]
+    at = arguments.args.index(parameter) - len(arguments.args) + len(arguments.defaults)
+    return arguments.defaults[at] if at >= 0 else None
+
+
+def _fewer(arguments: ast.arguments, parameter: ast.arg) -> ast.arguments:
+    fewer = copy.copy(arguments)
+    if parameter in arguments.kwonlyargs:
+        at = arguments.kwonlyargs.index(parameter)
+        fewer.kwonlyargs = [*arguments.kwonlyargs[:at], *arguments.kwonlyargs[at + 1 :]]
+        fewer.kw_defaults = [*arguments.kw_defaults[:at], *arguments.kw_defaults[at + 1 :]]
+        return fewer
+    at = arguments.args.index(parameter)
+    fewer.args = [*arguments.args[:at], *arguments.args[at + 1 :]]
+    default = at - len(arguments.args) + len(arguments.defaults)
+    if default >= 0:
+        fewer.defaults = [*arguments.defaults[:default], *arguments.defaults[default + 1 :]]
+    return fewer
+
+
+def classes(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each class with one method that is called through its instances: a function, and globals for attributes."""
+    for node in numbered.tree.body:
+        if isinstance(node, ast.ClassDef):
+            edits = _as_function(numbered, node)
+            if edits is not None:
+                yield edits
+
+
+def _as_function(numbered: NumberedTree, cls: ast.ClassDef) -> Edits | None:
+    methods = {part.name: part for part in cls.body if isinstance(part, ast.FunctionDef)}
+    called = methods.get("forward") or methods.get("__call__")
+    init = methods.get("__init__")
+    if called is None or len(cls.body) != 1 + (init is not None) or not called.args.args or called.decorator_list:
+        return None
+    attributes = _attributes(init)
+    self_name = called.args.args[0].arg
+    if attributes is None or not _reads_only(called, self_name, attributes):
+        return None
+    function = copy.copy(called)
+    function.name = cls.name
+    function.args = _fewer(called.args, called.args.args[0])
+    edits: dict[int, Replacement] = {numbered.number(cls): [*attributes.values(), function]}
+    for other in preorder(called):
+        if isinstance(other, ast.Attribute) and isinstance(other.value, ast.Name) and other.value.id == self_name:
+            edits[numbered.number(other)] = ast.Name(other.attr, ast.Load())
+    for other in numbered.nodes:
+        if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == cls.name:
+            edits[numbered.number(other)] = ast.Name(cls.name, ast.Load())
+    return edits
+
+
+def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.stmt] | None:
+    """The assignments of ``__init__`` as assignments to globals; None where it does more."""
+    made: dict[str, ast.stmt] = {}
+    if init is None:
+        return made
+    parameters_of_init = {parameter.arg for parameter in init.args.args}
+    for statement in init.body:
+        match statement:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))) | ast.Pass():
+                continue
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+                if read & parameters_of_init:
+                    return None
+                made[name] = ast.Assign([ast.Name(name, ast.Store())], value)
+            case _:
+                return None
+    return made
+
+
+def _reads_only(method: ast.FunctionDef, self_name: str, attributes: Mapping[str, ast.stmt]) -> bool:
+    """Whether the method uses its instance only to read `attributes`."""
+    uses = sum(isinstance(node, ast.Name) and node.id == self_name for node in ast.walk(method))
+    reads = sum(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == self_name
+        and node.attr in attributes
+        for node in ast.walk(method)
+    )
+    return uses == reads

@@ -1,0 +1,127 @@
+"""Edits of expressions: an operand or a constant in place of an expression, a plainer literal, a smaller size."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from repro_kit.source.order import weight
+from repro_kit.source.proposals.structure import is_tolerance
+from repro_kit.source.tree import Edits, NumberedTree
+
+#: The value of a literal that a candidate may have.
+Literal: TypeAlias = str | int | float | None
+
+_LITERALS = (None, 0, 1, 2, 3, 4, 8, 16)
+
+
+#: The fields of an expression that hold its operands.
+_OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
+    ast.BinOp: ("left", "right"),
+    ast.BoolOp: ("values",),
+    ast.UnaryOp: ("operand",),
+    ast.Compare: ("left", "comparators"),
+    ast.IfExp: ("body", "orelse"),
+    ast.Attribute: ("value",),
+    ast.Await: ("value",),
+    ast.NamedExpr: ("value",),
+    ast.Subscript: ("value",),
+    ast.YieldFrom: ("value",),
+    ast.Yield: ("value",),
+    ast.List: ("elts",),
+    ast.Tuple: ("elts",),
+    ast.Set: ("elts",),
+    ast.Lambda: ("body",),
+}
+
+
+def simpler(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each expression, the outermost first: what may take its place."""
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.expr) and _may_change(numbered, node):
+            edits: list[Edits] = [{number: operand} for operand in _operands(node)]
+            edits += [{number: ast.Constant(value)} for value in _constants(numbered, node)]
+            if edits:
+                yield edits
+
+
+def _may_change(numbered: NumberedTree, node: ast.expr) -> bool:
+    """Whether the expression is a value, and not a target, the name that is called, or a stated tolerance."""
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return False
+    above: ast.AST | None = node
+    while isinstance(above, ast.expr | ast.keyword):
+        if is_tolerance(above):
+            return False
+        above = numbered.parent(above)
+    return True
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """The expressions within `node` that may take its place."""
+    match node:
+        case ast.Call():
+            called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            values = [*node.args, *(keyword.value for keyword in node.keywords), called]
+        case ast.Dict():
+            values = [*node.values, *_shorter_dicts(node)]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            values = [node.generators[0].iter]
+        case ast.JoinedStr():
+            values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        case _:
+            fields = [getattr(node, name) for name in _OPERANDS.get(type(node), ())]
+            values = [value for field in fields for value in (field if isinstance(field, list) else [field])]
+    return [value for value in values if value is not None and not isinstance(value, ast.Starred)]
+
+
+def _shorter_dicts(node: ast.Dict) -> Iterator[ast.expr]:
+    for at in reversed(range(len(node.values))):
+        yield ast.Dict([*node.keys[:at], *node.keys[at + 1 :]], [*node.values[:at], *node.values[at + 1 :]])
+
+
+def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
+    parent = numbered.parent(node)
+    is_called = isinstance(parent, ast.Call) and parent.func is node
+    if isinstance(node, ast.Constant) or is_called or isinstance(parent, ast.Attribute | ast.ClassDef | ast.Expr):
+        return
+    if isinstance(parent, ast.If | ast.While | ast.IfExp | ast.Assert) and getattr(parent, "test", None) is node:
+        yield from (True, False)
+        return
+    if not isinstance(node, ast.Name):
+        yield from (None, 1)
+
+
+def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each literal: plainer ones."""
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Constant) and _may_change(numbered, node):
+            edits = [{number: ast.Constant(value)} for value in _plainer(node.value)]
+            if edits:
+                yield list(edits)
+
+
+def _plainer(value: object) -> list[Literal]:
+    if isinstance(value, bool) or value is None or value is Ellipsis:
+        return []
+    if isinstance(value, int):
+        near: list[Literal] = [number for number in (*_LITERALS, value // 2, value - 1) if number is not None]
+    elif isinstance(value, float):
+        near = [0.0, 1.0, 0.5, 2.0, round(value, 1)]
+    elif isinstance(value, str):
+        near = ["", "a"]
+    else:
+        near = []
+    return [other for other in dict.fromkeys(near) if weight(other) < weight(value)]
+
+
+def sizes(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each number that occurs several times: a smaller one in all its places."""
+    places: dict[int, list[int]] = {}
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+            places.setdefault(node.value, []).append(number)
+    for value, numbers in sorted(places.items(), reverse=True):
+        if len(numbers) > 1:
+            yield [dict.fromkeys(numbers, ast.Constant(smaller)) for smaller in _plainer(value)]

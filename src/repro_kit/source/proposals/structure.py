@@ -1,0 +1,124 @@
+"""Edits of statements: drop them, take one branch, unroll a loop once, take a block out of its context."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from repro_kit.source.tree import Edits, NumberedTree, blocks
+
+#: The lists of a node from which single entries may go.
+_LISTS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Call: ("args", "keywords"),
+    ast.ClassDef: ("decorator_list", "bases", "keywords"),
+    ast.FunctionDef: ("decorator_list",),
+    ast.AsyncFunctionDef: ("decorator_list",),
+    ast.List: ("elts",),
+    ast.Tuple: ("elts",),
+    ast.Set: ("elts",),
+    ast.JoinedStr: ("values",),
+    ast.BoolOp: ("values",),
+    ast.With: ("items",),
+    ast.AsyncWith: ("items",),
+    ast.Import: ("names",),
+    ast.ImportFrom: ("names",),
+    ast.Assign: ("targets",),
+    ast.comprehension: ("ifs",),
+}
+
+
+def levels(numbered: NumberedTree) -> Iterator[list[int]]:
+    """The numbers of the statements (and handlers), level by level of nesting; on each level the last one first."""
+    level: list[ast.AST] = [numbered.tree]
+    while level:
+        level = [item for node in level for block in blocks(node) for item in block]
+        inner = [item for item in level if not isinstance(item, ast.Pass)]
+        if inner:
+            yield [numbered.number(item) for item in reversed(inner)]
+
+
+def unwrapped(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each compound statement: what may take its place, the smallest first."""
+    for number, node in enumerate(numbered.nodes):
+        match node:
+            case ast.If():
+                yield [{number: node.orelse}, {number: node.body}]
+            case ast.For() | ast.AsyncFor():
+                yield [{number: [_first_item(node), *node.body]}, {number: node.body}]
+            case ast.While():
+                yield [{number: node.body}]
+            case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
+                yield [{number: node.body}, {number: [ast.Assign([target], value), *node.body]}]
+            case ast.With() | ast.AsyncWith():
+                yield [{number: node.body}]
+            case ast.AnnAssign(value=ast.expr() as value):
+                yield [{number: [ast.Assign([node.target], value)]}]
+            case ast.Try() | ast.TryStar():
+                yield [{number: [*node.body, *node.orelse, *node.finalbody]}]
+            case ast.Match():
+                yield [{number: case.body} for case in node.cases]
+
+
+def _first_item(loop: ast.For | ast.AsyncFor) -> ast.stmt:
+    """A statement that binds the target of the loop to its first item."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[_]):
+            first: ast.expr = ast.Constant(0)
+        case ast.Call(func=ast.Name(id="range"), args=[start, _, *_]):
+            first = start
+        case ast.List(elts=[item, *_]) | ast.Tuple(elts=[item, *_]):
+            first = item
+        case _:
+            first = ast.Call(
+                ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [loop.iter], [])], []
+            )
+    return ast.Assign([loop.target], first)
+
+
+def unreachable(numbered: NumberedTree) -> list[int]:
+    """The functions and classes of the module that no statement which runs mentions, even indirectly."""
+    definitions = {
+        node.name: node
+        for node in numbered.tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    waiting: list[ast.AST] = [node for node in numbered.tree.body if node not in definitions.values()]
+    reached: set[str] = set()
+    while waiting:
+        for name in mentioned(waiting.pop()) & definitions.keys() - reached:
+            reached.add(name)
+            waiting.append(definitions[name])
+    return [numbered.number(node) for name, node in definitions.items() if name not in reached]
+
+
+def mentioned(tree: ast.AST) -> set[str]:
+    """Every name that is read below `tree`, also as an attribute or in a text."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                names.add(name)
+            case ast.Constant(value=str(text)):
+                names.add(text)
+    return names
+
+
+def items(numbered: NumberedTree) -> list[int]:
+    """The numbers of everything that may go from a list: arguments, bases, decorators, elements, imported names."""
+    parts = [part for node in numbered.nodes for part in _parts(node)]
+    return [numbered.number(part) for part in reversed(parts) if not is_tolerance(part)]
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    parts = [part for name in _LISTS.get(type(node), ()) for part in getattr(node, name)]
+    if isinstance(node, ast.Import | ast.ImportFrom) and len(parts) == 1:
+        return []  # the whole statement goes in another pass
+    alone = [getattr(node, name, None) for name in ("returns", "annotation", "optional_vars")]
+    alone += [node.value] if isinstance(node, ast.Return) else []
+    is_field = isinstance(node, ast.AnnAssign)
+    return [*parts, *(part for part in alone if part is not None and not is_field)]
+
+
+def is_tolerance(node: ast.AST) -> bool:
+    """Whether the node is an argument that says how much two results may differ: that is never changed."""
+    return isinstance(node, ast.keyword) and (node.arg or "") in ("rtol", "atol", "tol", "eps", "places", "delta")

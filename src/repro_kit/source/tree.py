@@ -1,0 +1,164 @@
+"""A source program, and edits of its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+#: What takes the place of a node: statements or list items, an expression, or nothing (None).
+Replacement: TypeAlias = Sequence[ast.AST] | ast.AST | None
+Edits: TypeAlias = Mapping[int, Replacement]  # by the number of the node
+
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+_OPTIONAL = ("orelse", "returns", "annotation", "value", "cause", "msg", "type", "optional_vars")
+_HOLDS_VALUE = (ast.Expr, ast.Assign, ast.AugAssign)
+_NEVER_EMPTY: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Import: ("names",),
+    ast.ImportFrom: ("names",),
+    ast.Delete: ("targets",),
+    ast.Global: ("names",),
+    ast.Nonlocal: ("names",),
+}
+_LEAVES = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+
+
+class Impossible(Exception):
+    """An edit gives no valid tree."""
+
+
+@dataclass(frozen=True)
+class SourceProgram:
+    """One file of Python, written by `ast.unparse`."""
+
+    text: str
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> SourceProgram:
+        """The program of `tree`."""
+        return cls(ast.unparse(ast.fix_missing_locations(tree)) + "\n")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree, whose nodes are never changed."""
+        return ast.parse(self.text)
+
+
+class NumberedTree:
+    """A tree whose nodes have numbers, in the order of the text. Edits name nodes by number."""
+
+    def __init__(self, program: SourceProgram) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.nodes: list[ast.AST] = [node for node in preorder(self.tree) if not isinstance(node, _LEAVES)]
+        self._numbers = {id(node): number for number, node in enumerate(self.nodes)}
+        self.parents = {self.number(child): self.number(node) for node in self.nodes for child in self._inner(node)}
+
+    def _inner(self, node: ast.AST) -> Iterator[ast.AST]:
+        return (child for child in ast.iter_child_nodes(node) if not isinstance(child, _LEAVES))
+
+    def number(self, node: ast.AST) -> int:
+        """The number of a node of this tree."""
+        return self._numbers[id(node)]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that `node` is part of; None for the whole tree."""
+        above = self.parents.get(self.number(node))
+        return None if above is None else self.nodes[above]
+
+    def edited(self, edits: Edits) -> SourceProgram | None:
+        """The program with `edits` made; None where they give no program that Python can compile."""
+        try:
+            tree = self._build(self.tree, edits)
+            assert isinstance(tree, ast.Module)
+            program = SourceProgram.of(tree)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # `"text"()` is legal, and only raises when it runs
+                compile(program.text, "script.py", "exec", dont_inherit=True)
+        except (Impossible, SyntaxError, ValueError, RecursionError):
+            return None
+        return program
+
+    def _build(self, node: ast.AST, edits: Edits) -> Any:
+        """A copy of `node` with edits made: a node, a list of nodes, or None."""
+        number = self._numbers.get(id(node))
+        if number is not None and number in edits:
+            replacement = edits[number]
+            if replacement is None:
+                return None
+            others = {key: value for key, value in edits.items() if key != number}
+            if isinstance(replacement, ast.AST):
+                return self._build(replacement, others)
+            return self._built_list(replacement, others)
+        fields: dict[str, Any] = {}
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                fields[name] = self._built_list(value, edits)
+            elif isinstance(value, ast.AST):
+                fields[name] = self._build(value, edits)
+                if isinstance(fields[name], list):
+                    raise Impossible
+            else:
+                fields[name] = value
+        return _tidied(node, fields)
+
+    def _built_list(self, items: Sequence[Any], edits: Edits) -> list[Any]:
+        built: list[Any] = []
+        for item in items:
+            made = self._build(item, edits) if isinstance(item, ast.AST) else item
+            if isinstance(made, list):
+                built += made
+            elif made is not None or item is None:
+                built.append(made)
+        return built
+
+
+def _tidied(node: ast.AST, fields: dict[str, Any]) -> Any:
+    """The node of `fields`; what an edit has left empty is filled or dropped."""
+    for name in _BLOCKS:
+        if isinstance(fields.get(name), list):
+            fields[name] = [item for item in fields[name] if not isinstance(item, ast.Pass)]
+    match node:
+        case ast.With() | ast.AsyncWith() if not fields["items"]:
+            return fields["body"] or None
+        case ast.Try() if not fields["handlers"] and not fields["finalbody"]:
+            return [*fields["body"], *fields["orelse"]] or None
+        case ast.If() if not fields["body"] and not fields["orelse"]:
+            return None
+        case ast.BoolOp() if len(fields["values"]) == 1:
+            return fields["values"][0]
+        case ast.Assign() if not fields["targets"] and fields["value"]:
+            return ast.Expr(fields["value"])
+    if any(fields.get(name) == [] for name in _NEVER_EMPTY.get(type(node), ())):
+        return None
+    if isinstance(node, _HOLDS_VALUE) and fields["value"] is None:
+        return None
+    for name in node._fields:
+        if name not in _OPTIONAL and fields.get(name) is None and getattr(node, name, None) is not None:
+            raise Impossible
+    if fields.get("body") == [] and not isinstance(node, ast.Module):
+        fields["body"] = [ast.Pass()]
+    return type(node)(**fields)
+
+
+def preorder(node: ast.AST) -> Iterator[ast.AST]:
+    """`node` and everything below it, in the order of the text."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from preorder(child)
+
+
+def blocks(node: ast.AST) -> Iterator[list[Any]]:
+    """The lists of statements (or handlers) of a compound statement or a module."""
+    for name in _BLOCKS:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            yield value
+
+
+def statements(tree: ast.AST) -> list[ast.stmt]:
+    """All statements, in the order of the text."""
+    return [node for node in preorder(tree) if isinstance(node, ast.stmt)]

@@ -1,0 +1,74 @@
+"""The user's script and modules of a case, as one source program."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+
+from repro_kit.bundle.repro.source_files import find_sources, source_text
+from repro_kit.case.case import Case, Subject
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.source import CannotFold, SourceProgram, fold
+from repro_kit.source.fold import ModuleText
+
+_MAIN = "__main__"
+
+
+def folded(case: Case) -> SourceProgram:
+    """The script of the case with the user's modules that it imported when it ran. Raises CannotFold."""
+    subject = case.file.subject
+    files = read_findings(case.path / "observe" / "probe").module_files
+    main, arguments = _main(subject, files)
+    if not files:  # the process died before it could say what it had imported
+        files = _by_place(subject, main)
+    packages = {PurePath(path).parent for path in files.values() if PurePath(path).name == "__init__.py"}
+    modules = {name: Path(path) for name, path in files.items() if name != _MAIN}
+
+    def find(name: str) -> ModuleText | None:
+        path = modules.get(name)
+        if path is None or not path.is_file():
+            return None
+        is_package = path.parent in packages and path.name == "__init__.py"
+        return ModuleText(name, source_text(path), name if is_package else name.rpartition(".")[0])
+
+    return fold(ModuleText(_MAIN, source_text(main), _package(subject, main)), find, arguments)
+
+
+def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
+    """The file that is run as a script, and the words after it."""
+    cwd = Path(subject.cwd)
+    words = list(subject.argv)
+    if subject.form == "command":
+        is_python = re.fullmatch(r"python[\d.]*", PurePath(words[0]).name)
+        if not is_python or len(words) < 2 or not words[1].endswith(".py"):
+            raise CannotFold(f"{PurePath(words[0]).name} runs the script in its own way")
+        words = words[1:]
+    main = Path(files.get(_MAIN) or cwd / words[0])
+    if not main.is_file():
+        raise CannotFold(f"the file of {words[0]} is not known")
+    return main, tuple(words[1:])
+
+
+def _package(subject: Subject, main: Path) -> str:
+    if subject.form != "module":
+        return ""
+    return subject.argv[0] if main.name == "__main__.py" else subject.argv[0].rpartition(".")[0]
+
+
+def _by_place(subject: Subject, main: Path) -> dict[str, str]:
+    """The modules that the files seem to import, by their place beside the script or in the working directory."""
+    found: dict[str, str] = {}
+    for path in find_sources(subject, ()).files.values():
+        root = next((root for root in (main.parent, Path(subject.cwd)) if path.is_relative_to(root)), None)
+        if root is not None and path != main:
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = str(path)
+    return found
+
+
+def third_party(program: SourceProgram) -> list[str]:
+    """The packages that a source program imports, other than torch and the standard library."""
+    names = {name.partition(".")[0] for name in re.findall(r"^\s*(?:import|from) ([\w.]+)", program.text, re.MULTILINE)}
+    return sorted(names - {"torch", *sys.stdlib_module_names})

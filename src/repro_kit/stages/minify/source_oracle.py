@@ -1,0 +1,166 @@
+"""The oracle of a source reduction: a candidate fails alike with the compiler, and passes without it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import orjson
+
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.measure.symptom import Symptom
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.serialize import to_data
+from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
+from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
+from repro_kit.reduce import Answer
+from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.scratch import Scratch
+from repro_kit.session.verdicts import eager_run, symptoms
+from repro_kit.session.verdicts.script_verdict import verdict_of
+from repro_kit.source import SourceProgram
+from repro_kit.trace.symptom_causes import causes
+
+#: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.
+_SAME_RANDOM = {"inductor.fallback_random": True}
+#: Failures of other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
+_OF_COMPILER = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a candidate must show: the failure, the symptom if the failure is measured, and what may cause it."""
+
+    signature: Signature
+    symptom: Symptom | None = None
+    causes: frozenset[str] = frozenset()
+    same_random: bool = False  # the failure shows with `fallback_random` too
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """One run of a source program: its verdict, and the causes of the symptom."""
+
+    verdict: Verdict
+    causes: frozenset[str] = frozenset()
+
+
+class SourceOracle:
+    """Runs source programs in a server that has imported torch, and holds them against the expected failure."""
+
+    def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float) -> None:
+        self.jobs = oracle.jobs
+        self._oracle = oracle
+        self._expected = expected
+        self._timeout = timeout
+
+    @property
+    def about(self) -> str:
+        """A digest of everything that the answers depend on, except the program."""
+        expected = self._expected
+        parts = (
+            to_data(expected.signature),
+            to_data(expected.symptom),
+            sorted(expected.causes),
+            expected.same_random,
+            self._timeout,
+            self._oracle.python,
+        )
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
+
+    def check(self, programs: Sequence[SourceProgram]) -> Iterator[Answer]:
+        """One answer for each program, in order."""
+        for program, run in zip(programs, self.compiled(programs), strict=True):
+            yield self._answer(program, run)
+
+    def adopt(self, answer: Answer) -> None:
+        """No failure of a script is equivalent but not alike."""
+        raise AssertionError(f"{answer.note} was not called equivalent")
+
+    def _answer(self, program: SourceProgram, run: ScriptRun) -> Answer:
+        expected, verdict = self._expected, run.verdict
+        outcome = outcome_of(verdict, expected.signature, Strength.STRICT)
+        failure = verdict.failure
+        if outcome is RunOutcome.FAILS_ALIKE:
+            if not run.causes <= expected.causes:
+                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same symptom with another cause")
+            eager = self.eager(program)
+            if eager.status is not Status.PASS:
+                return Answer(RunOutcome.INVALID, verdict.seconds + eager.seconds, "it fails without torch.compile too")
+            return Answer(outcome, verdict.seconds + eager.seconds)
+        if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
+            return Answer(outcome, verdict.seconds, verdict.note)
+        if failure.kind not in _OF_COMPILER:
+            return Answer(RunOutcome.INVALID, verdict.seconds)
+        return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
+
+    def compiled(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+        """Run programs with the compiler."""
+        options: ProbeOptions = {}
+        if self._expected.symptom is not None and symptoms.probes(self._expected.symptom):
+            options["measure"] = symptoms.probes(self._expected.symptom)
+        if self._expected.same_random:
+            options["config"] = _SAME_RANDOM
+        return self._run(programs, options, compiled=True)
+
+    def eager(self, program: SourceProgram) -> Verdict:
+        """Run a program without the compiler."""
+        (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
+        return run.verdict
+
+    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
+        scratch = Scratch()
+        try:
+            orders: list[ScriptOrder] = []
+            for number, program in enumerate(programs):
+                directory = scratch.path / str(number)
+                directory.mkdir()
+                orders.append(
+                    {
+                        "text": program.text,
+                        "directory": str(directory),
+                        "mode": "override" if options else "observe",
+                        "options": options,
+                        "env": {} if compiled else dict(eager_run.VARIABLES),
+                    }
+                )
+            ends = self._oracle.run_scripts(orders, timeout=self._timeout)
+            return [
+                self._read(Path(order["directory"]), end, compiled=compiled)
+                for order, end in zip(orders, ends, strict=True)
+            ]
+        finally:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+            scratch.remove()
+
+    def _read(self, directory: Path, end: ScriptEnd, *, compiled: bool) -> ScriptRun:
+        expected = self._expected
+        if end.problem:
+            return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=end.problem[-200:]))
+        if end.refused:
+            note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(end.refused))})"
+            return ScriptRun(Verdict(Status.INVALID, seconds=end.run.seconds, note=note))
+        if not compiled:
+            doubt = eager_run.doubt(directory / "probe")
+            if doubt:
+                return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=doubt))
+        is_check = expected.signature.kind is Kind.ACCURACY
+        verdict = verdict_of(
+            directory,
+            end.run,
+            expected.symptom if compiled else None,
+            expected.signature,
+            passes_in_eager=compiled and is_check,
+        )
+        return ScriptRun(verdict, causes(expected.signature.kind, directory / "trace") if compiled else frozenset())
+
+
+def failing_line(failure: Failure) -> int | None:
+    """The line of the script that raised, innermost; None where no frame of the script is known."""
+    frames = failure.exceptions[-1].frames if failure.exceptions else ()
+    return next((frame.line for frame in reversed(frames) if frame.file.endswith("script.py")), None)

@@ -1,0 +1,168 @@
+"""Reduce the user's script itself, where no graph of it fails alike, or where the user wants Python."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from repro_kit.case.case import Case
+from repro_kit.errors import StageError
+from repro_kit.model.failure.failure import Failure, Kind, Status
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.measure.symptom import Symptom
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.reduce import CannotReduce, Event, Journal, Result
+from repro_kit.reduce.source_reducer import minify_source
+from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.session.options import MinifyOptions
+from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.session.verdicts.symptoms import case_symptom
+from repro_kit.source import CannotFold, SourceProgram
+from repro_kit.source.decisive import decisive
+from repro_kit.stages.minify.event_log import events_to
+from repro_kit.stages.minify.progress import shown
+from repro_kit.stages.minify.results import write_source
+from repro_kit.stages.minify.source_files import folded, third_party
+from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, failing_line
+from repro_kit.ui import Ui
+
+_DEADLINE = 300.0  # most seconds, unless the user gives a deadline
+_SHORTEST, _LONGER = 10.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
+#: What a run of a script cannot show quickly and reliably enough.
+_LEFT_OUT = {
+    Kind.TIMEOUT: "each run of a script that hangs takes too long",
+    Kind.OOM: "a run that takes all memory is not repeated",
+    Kind.ORACLE: "your oracle runs the script itself",
+    Kind.COMPILE_TIME: "times differ from run to run",
+    Kind.SLOWDOWN: "times differ from run to run",
+    Kind.MEMORY: "the peak of the memory is measured on the script itself",
+}
+
+
+class _NotReduced(Exception):
+    """Why the script stays as it is."""
+
+
+def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
+    """Write `minify/source/`; say why if the script cannot be reduced."""
+    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
+    if options.deadline == MinifyOptions.deadline:
+        options = replace(options, deadline=_DEADLINE)
+    try:
+        reduced, failure = _reduced(case, options, ui)
+    except (_NotReduced, CannotFold, CannotReduce) as reason:
+        why = str(reason).rstrip(".")
+        if options.source:
+            raise StageError(f"The script cannot be reduced: {why}.") from reason
+        ui.done(f"the script is not reduced: {why}")
+        return
+    needs = third_party(reduced.program)
+    write_source(case, reduced, failure, self_contained=not needs)
+    if needs:
+        ui.note(f"The reduced script needs {', '.join(needs)} besides torch.")
+    words = f"{reduced.statements_before} → {reduced.statements_after} statements of the script, "
+    words += f"{reduced.queries} queries" + (", 1-minimal" if reduced.neighbours.minimal else "")
+    stopped = "" if reduced.stopped == "fixpoint" else f", stopped by its {reduced.stopped}"
+    ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
+
+
+def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceProgram], Failure | None]:
+    signature = case.file.signature
+    if signature is None:
+        raise _NotReduced("the case holds no failure")
+    if is_program_alone(case):
+        raise _NotReduced("the case was made from a program, and has no script")
+    if signature.kind in _LEFT_OUT:
+        raise _NotReduced(_LEFT_OUT[signature.kind])
+    symptom = case_symptom(case)
+    program = folded(case)
+    timeout = query_timeout(options, signature.kind)
+    with ExitStack() as stack:
+        on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
+        ui.progress("running the script as one file")
+        afresh = stack.enter_context(fresh_oracle(case))
+        oracle = stack.enter_context(open_oracle(case, options.jobs))
+        attempt = _Attempt(oracle, signature, symptom, timeout)
+        start = attempt.first(program)
+        if start is None:
+            attempt = replace(attempt, oracle=afresh)  # it may fail only where nothing was imported before
+            start = attempt.first(program)
+        if start is None:
+            raise _NotReduced("as one file, in an empty directory, the script does not fail alike")
+        result = attempt.search(program, start, case, options, on_event)
+        ui.progress("checking the result in a fresh interpreter")
+        judge = SourceOracle(afresh, start.expected, timeout)
+        return result, _failure_afresh(judge, result, start.expected)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The failure of the script as one file, in the form that the search keeps."""
+
+    expected: Expected
+    failure: Failure
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A search with one oracle."""
+
+    oracle: ProgramOracle
+    signature: Signature
+    symptom: Symptom | None
+    timeout: float
+
+    def first(self, program: SourceProgram) -> _Start | None:
+        """Run the whole script; None if it does not fail alike with the compiler, and pass without it."""
+        for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
+            expected = Expected(self.signature, self.symptom, same_random=same_random)
+            judge = SourceOracle(self.oracle, expected, self.timeout)
+            (seen,) = judge.compiled([program])
+            failure = seen.verdict.failure
+            alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+            if alike and failure is not None and judge.eager(program).status is Status.PASS:
+                failure = focused(failure, self.signature)
+                return _Start(
+                    replace(expected, signature=signature_of(failure), causes=seen.causes),
+                    failure,
+                    seen.verdict.seconds,
+                )
+        return None
+
+    def search(
+        self,
+        program: SourceProgram,
+        start: _Start,
+        case: Case,
+        options: MinifyOptions,
+        on_event: Callable[[Event], None],
+    ) -> Result[SourceProgram]:
+        """Reduce the script."""
+        limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
+        judge = SourceOracle(self.oracle, start.expected, limit)
+        line = failing_line(start.failure) if start.expected.signature.kind is Kind.ACCURACY else None
+        directory = case.path / "minify"
+        directory.mkdir(exist_ok=True)
+        return minify_source(
+            program,
+            judge,
+            decisive=decisive(program, line) if line is not None else (),
+            journal=Journal(directory / "journal-source.jsonl", about=judge.about),
+            budget=options.budget,
+            deadline=options.deadline,
+            on_event=on_event,
+        )
+
+
+def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:
+    """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
+    for _ in range(result.repeats):
+        (seen,) = judge.compiled([result.program])
+        alike = outcome_of(seen.verdict, expected.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+        if alike and judge.eager(result.program).status is Status.PASS:
+            return seen.verdict.failure
+    return None

@@ -1,0 +1,125 @@
+"""What holds of every reduction of a script, whatever the script and the oracle."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro_kit.reduce import CannotReduce, Journal
+from repro_kit.reduce.source_reducer import minify_source
+from repro_kit.source import SourceProgram, measure
+from repro_kit.source.tree import NumberedTree, statements
+from synthetic_scripts import RunningScripts, SyntheticScripts, build_script, called
+
+COUNT = 14
+PLACES = st.lists(st.integers(0, COUNT - 1), min_size=1, max_size=3, unique=True)
+SEEDS = st.integers(0, 99)
+FEW = settings(max_examples=8, deadline=None)
+
+
+def planted(places: list[int], seed: int) -> tuple[SourceProgram, list[str]]:
+    culprits = {at: f"bug{number}" for number, at in enumerate(places)}
+    return build_script(COUNT, culprits, seed), list(culprits.values())
+
+
+def program_of(text: str) -> SourceProgram:
+    return SourceProgram.of(ast.parse(text))
+
+
+@FEW
+@given(PLACES, SEEDS)
+def test_every_candidate_parses_and_every_step_is_smaller(places, seed):
+    program, bugs = planted(places, seed)
+    oracle = SyntheticScripts(bugs)
+    result = minify_source(program, oracle)
+    for candidate in oracle.seen:
+        compile(candidate.text, "script.py", "exec")
+    sizes = [measure(program), *(measure(step.program) for step in result.history)]
+    assert all(later < earlier for earlier, later in itertools.pairwise(sizes))
+    assert set(bugs) <= called(result.program)
+
+
+@FEW
+@given(PLACES, SEEDS)
+def test_the_result_is_1_minimal_in_its_statements(places, seed):
+    program, bugs = planted(places, seed)
+    result = minify_source(program, SyntheticScripts(bugs))
+    assert result.neighbours.minimal and result.stopped == "fixpoint"
+    numbered = NumberedTree(result.program)
+    for statement in statements(result.program.tree):
+        smaller = numbered.edited({numbered.number(statement): None})
+        assert smaller is None or not set(bugs) <= called(smaller)
+
+
+@FEW
+@given(PLACES, SEEDS, st.integers(1, 60))
+def test_a_killed_search_resumes_to_the_same_end(places, seed, die_at):
+    program, bugs = planted(places, seed)
+    whole = minify_source(program, SyntheticScripts(bugs))
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "journal.jsonl"
+        killed = SyntheticScripts(bugs, die_at=die_at)
+        try:
+            minify_source(program, killed, journal=Journal(path))
+        except KeyboardInterrupt:
+            assert len(killed.seen) == die_at
+        again = SyntheticScripts(bugs)
+        resumed = minify_source(program, again, journal=Journal(path))
+    assert resumed.program == whole.program and resumed.queries == whole.queries
+    assert not {candidate.text for candidate in killed.seen[3:]} & {candidate.text for candidate in again.seen}
+
+
+@FEW
+@given(PLACES, SEEDS)
+def test_parallel_judging_takes_the_same_steps(places, seed):
+    program, bugs = planted(places, seed)
+    alone, two = (minify_source(program, SyntheticScripts(bugs, jobs=jobs)) for jobs in (1, 2))
+    assert [step.program for step in alone.history] == [step.program for step in two.history]
+
+
+def test_what_decides_stays_as_it_is():
+    program = program_of("x = 1\nassert close(x + 1, 2, atol=0.125)\nfine(x)\n")
+    decisive = ("assert close(x + 1, 2, atol=0.125)",)
+    result = minify_source(program, SyntheticScripts(["close"]), decisive=decisive)
+    assert result.program.text == "assert close(x + 1, 2, atol=0.125)\n"
+
+
+def test_a_stated_tolerance_is_never_changed():
+    program = program_of("def close(*a, **k):\n    pass\nclose([1, 2, 3], rtol=0.125)\n")
+    result = minify_source(program, SyntheticScripts(["close"]))
+    assert "rtol=0.125" in result.program.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def main():\n    bug0(1)\nif __name__ == '__main__':\n    main()",
+        "def f(a, b=2):\n    return bug0(a, b)\nx = f(1)\nfine(x)",
+        "def f(a):\n    if a:\n        return bug0(a)\n    return 0\nfine(f(1), f(0))",
+        "for i in range(9):\n    with context():\n        bug0(i)",
+        "class A(Base):\n    def __init__(self):\n        super().__init__()\n        self.w = bug0(3)\na = A()\na.w",
+        "class A(Base):\n    def forward(self, x):\n        return bug0(x)\nA().forward(2)",
+        "async def f():\n    bug0(1)\nrun(f())",
+        "try:\n    bug0(1)\nexcept ValueError as e:\n    log(e)\nelse:\n    fine()",
+        "match [1]:\n    case [1]:\n        bug0(1)\n    case _:\n        fine()",
+        "x: int = 5\ny = f'{x} {bug0(x)!r}'",
+        "values = {'a': [bug0(i) for i in range(3)], 'b': 2}\nfine(**values)",
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = bug0(3)\n    b: str = 'x'\nC()",
+        "def generate(n):\n    for i in range(n):\n        yield bug0(i)\nlist(generate(3))",
+        "f = lambda x: bug0(x)\nf(3)",
+    ],
+)
+def test_every_form_of_python_is_taken_apart(text):
+    result = minify_source(program_of(text), RunningScripts(["bug0"]))
+    assert result.neighbours.minimal and result.statements_after <= 4 and len(result.program.text) <= len(text)
+
+
+def test_an_original_that_passes_is_not_reduced():
+    with pytest.raises(CannotReduce):
+        minify_source(program_of("fine()"), SyntheticScripts(["bug0"]))

@@ -1,0 +1,133 @@
+"""Scripts in forks of a process that has imported torch: they end as they would alone, and reach nothing beyond."""
+
+from pathlib import Path
+
+import pytest
+
+from repro_kit.model.failure.failure import Kind
+from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
+from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.verdicts.eager_run import PROBE
+from repro_kit.session.verdicts.script_verdict import verdict_of
+from repro_kit.trace import summarise
+from repro_kit.trace.symptom_causes import causes
+
+pytestmark = pytest.mark.torch
+
+FAILS = """
+import torch
+
+def f(x):
+    return [1, 2, 3].pop(x.shape[0])
+
+torch.compile(f, dynamic=True, backend="eager")(torch.randn(2))
+"""
+RECOMPILES = """
+import torch
+
+@torch.compile(backend="eager")
+def f(x, name):
+    return x + len(name)
+
+for name in ("a", "bb", "ccc"):
+    f(torch.ones(2), name)
+"""
+
+
+def run(
+    oracle: ProgramOracle, text: str, directory: Path, options: ProbeOptions | None = None, timeout: float = 60
+) -> ScriptEnd:
+    directory.mkdir(exist_ok=True)
+    mode = "observe" if options is None else "override"
+    (end,) = oracle.run_scripts(
+        [{"text": text, "directory": str(directory), "mode": mode, "options": options or {}, "env": {}}],
+        timeout=timeout,
+    )
+    return end
+
+
+def test_a_failure_is_read_as_that_of_a_run_of_the_user(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, FAILS, tmp_path / "compiled")
+    assert end.run.exit_status == 1 and not end.refused and not end.problem
+    verdict = verdict_of(tmp_path / "compiled", end.run, None, None, passes_in_eager=False)
+    assert verdict.failure is not None and verdict.failure.kind is Kind.DYNAMO_ERROR
+    assert verdict.failure.exceptions[0].frames[0].function == "<module>"
+    assert run(oracle, FAILS, tmp_path / "eager", PROBE).run.ok
+
+
+def test_the_trace_counts_and_names_the_causes(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, RECOMPILES, tmp_path / "a").run.ok
+    assert summarise(tmp_path / "a" / "trace").counts.recompiles.value == 2
+    assert causes(Kind.RECOMPILES, tmp_path / "a" / "trace") == {"value"}
+    assert causes(Kind.GRAPH_BREAKS, tmp_path / "a" / "trace") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("import sys\nsys.exit()", 0),
+        ("raise SystemExit('no')", 1),
+        ("import sys\nsys.exit(7)", 7),
+        ("import sys\nassert __name__ == '__main__' and len(sys.argv) == 1 and sys.argv[0] == __file__", 0),
+        ("import threading\nthreading.Thread(target=lambda: print('late')).start()", 0),
+        ("import atexit\natexit.register(print, 'late')", 0),
+        ("open('notes.txt', 'w').write('own directory')\nimport os\nos.mkdir('d')\nos.rmdir('d')", 0),
+        ("import torch\ntorch.save(torch.ones(2), 'own.pt')\ntorch.load('own.pt')", 0),
+    ],
+)
+def test_a_script_ends_as_it_would_alone(oracle: ProgramOracle, tmp_path: Path, text: str, status: int) -> None:
+    end = run(oracle, text, tmp_path / "run")
+    assert end.run.exit_status == status and not end.refused
+    if "late" in text:
+        assert (tmp_path / "run" / "stdout.txt").read_text() == "late\n"
+
+
+def test_a_script_that_does_not_end_is_ended(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, "while True: pass", tmp_path / "run", timeout=2)
+    assert end.run.timed_out and end.run.exit_status is None
+
+
+def test_a_signal_is_named(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, "import ctypes\nctypes.string_at(0)", tmp_path / "run").run.signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("open({path!r}, 'w')", "open"),
+        ("import os\nos.open({path!r}, os.O_WRONLY)", "open"),
+        ("import os\nos.remove({path!r})", "os.remove"),
+        ("import os\nos.rename({path!r}, 'here')", "os.rename"),
+        ("import shutil, os\nshutil.rmtree(os.path.dirname({path!r}))", "shutil.rmtree"),
+        (
+            "import os\nd = os.open(os.path.dirname({path!r}), os.O_RDONLY)\nos.remove('data.txt', dir_fd=d)",
+            "os.remove",
+        ),
+        ("import pathlib\npathlib.Path({path!r}).chmod(0)", "os.chmod"),
+        ("import os\nos.system('true')", "os.system"),
+        ("import subprocess\nsubprocess.run(['true'])", "subprocess.Popen"),
+        ("import socket\nsocket.create_connection(('127.0.0.1', 9))", "socket.getaddrinfo"),
+        ("import os\nos.kill(os.getppid(), 0)", "os.kill"),
+        ("import torch\ntorch.save(torch.ones(2), {path!r})", "open"),
+        ("try:\n    open({path!r}, 'w')\nexcept OSError:\n    pass", "open"),
+    ],
+)
+def test_what_reaches_beyond_the_directory_is_refused(
+    oracle: ProgramOracle, tmp_path: Path, text: str, event: str
+) -> None:
+    (tmp_path / "users").mkdir()
+    path = tmp_path / "users" / "data.txt"
+    path.write_text("kept")
+    before = path.stat()
+    end = run(oracle, text.format(path=str(path)), tmp_path / "run")
+    assert event in end.refused
+    assert path.read_text() == "kept" and path.stat().st_mode == before.st_mode
+
+
+def test_the_compiler_may_write_its_caches_and_start_its_tools(oracle: ProgramOracle, tmp_path: Path) -> None:
+    text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(8)).sum().item())"
+    end = run(oracle, text, tmp_path / "run")
+    assert end.run.ok and not end.refused, (tmp_path / "run" / "stderr.txt").read_text()
+    assert (tmp_path / "run" / "stdout.txt").read_text() == "8.0\n"
+    assert not read_findings(tmp_path / "run" / "probe").problems

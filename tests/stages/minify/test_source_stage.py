@@ -1,0 +1,99 @@
+"""A script of two modules that fails in Dynamo becomes one small script, by way of the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import SOURCE_REDUCTION
+from repro_kit.source import SourceProgram
+from repro_kit.source.decisive import decisive, keeps
+
+TRAIN = """
+import argparse
+from nets import Picker
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=2)
+    rows = parser.parse_args().rows
+    import torch
+    print(torch.compile(Picker(), dynamic=True, backend="eager")(torch.randn(rows, 5)))
+
+if __name__ == "__main__":
+    main()
+"""
+NETS = """
+import torch
+from torch import nn
+
+class Unrelated(nn.Module):
+    def forward(self, x):
+        return x
+
+class Picker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x):
+        sizes = [1, 2, 3, 4]
+        return self.linear(x) * sizes.pop(x.shape[0] - 1)
+"""
+
+
+def minify(directory: Path, *words: str) -> tuple[int, dict[str, object]]:
+    command = [sys.executable, "-m", "repro_kit", "minify", "--json", "--timeout", "300", *words]
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    return ended.returncode, json.loads(ended.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "nets.py").write_text(NETS)
+    status, data = minify(tmp_path, "train.py", "--rows", "3")
+    assert status == 0, data
+    case = Case.open(tmp_path / "train.repro")
+    reduction = case.load(SOURCE_REDUCTION)
+    text = (case.path / "minify" / "source" / "best.py").read_text()
+    assert reduction.verified and reduction.minimal and reduction.self_contained
+    assert data["statements"] == reduction.statements_after <= 8 and "Unrelated" not in text and "argparse" not in text
+    assert ".pop(" in text and "nets" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_script_that_cannot_be_one_file_says_why(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS + "\nLIMIT = 1\n")
+    changed = TRAIN.replace("    import torch\n", "    import torch\n    import nets\n    nets.LIMIT = 2\n")
+    (tmp_path / "train.py").write_text(changed)
+    status, data = minify(tmp_path, "train.py")
+    assert status == 0, data
+    stages = {stage["name"]: stage["note"] for stage in data["stages"]}  # type: ignore[union-attr, index]
+    assert stages["minify"] == "the script is not reduced: a function changes LIMIT of the module nets"
+
+
+CHECKED = SourceProgram(
+    """
+def check(a, b):
+    close = torch.allclose(a, b, atol=0.01)
+    scale = a.sum()
+    if not close:
+        raise AssertionError(scale)
+check(f(x), g(x))
+"""
+)
+
+
+def test_the_check_of_the_results_is_what_decides() -> None:
+    texts = decisive(CHECKED, 6)
+    assert texts == ("not close", "raise AssertionError(scale)", "close = torch.allclose(a, b, atol=0.01)")
+    assert keeps(CHECKED, texts)
+    for other in (CHECKED.text.replace("atol=0.01", "atol=0.0"), CHECKED.text.replace("not close", "close")):
+        assert not keeps(SourceProgram(other), texts)
+    assert keeps(SourceProgram(CHECKED.text.replace("a.sum()", "1")), texts)
