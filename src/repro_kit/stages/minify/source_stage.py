@@ -79,7 +79,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
     program = folded(case)
-    timeout = query_timeout(options, signature.kind)
+    timeout = query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         ui.progress("running the script as one file")
