@@ -90,7 +90,7 @@ def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
         yield from (True, False)
         return
     if not isinstance(node, ast.Name):
-        yield from (None, 1)
+        yield from (None, 1, 2)  # torch makes no symbol of a size of 0 or 1
 
 
 def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from repro_kit.bundle.pages.svg.curve import curve
@@ -20,6 +22,9 @@ from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.source import SourceProgram
+
+#: The directory in which a candidate ran, in a message.
+_SCRATCH = re.compile(r"\S*/query-\d+/")
 
 
 def _outcome(removal: Removal) -> str:
@@ -62,6 +67,7 @@ def write_source(case: Case, result: Result[SourceProgram], failure: Failure | N
     """Write `minify/source/`, in the form of `minify/`. `self_contained`: the script needs torch only."""
     (case.path / SOURCE_FAILURE.name).unlink(missing_ok=True)
     if failure is not None:
+        failure = replace(failure, text=_SCRATCH.sub("", failure.text))
         case.store(SOURCE_FAILURE, ObservedFailure(brief_failure(failure), signature_of(failure)))
     _write(case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained)
 
