@@ -119,7 +119,3 @@ def planted(each: int) -> None:
                 took = time.monotonic() - started
                 print(f"| {name} ({len(graph.names)}) | {graph.names[at]} | {words} | {took:.0f} |", flush=True)
     print(f"\n{right} of {made} wrong operators are named.")
-
-
-if __name__ == "__main__":
-    planted(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

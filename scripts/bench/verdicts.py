@@ -1,6 +1,7 @@
-"""Measure the verdicts on results: what `collect --check accuracy` says of healthy models in low precision.
+"""Measure the verdicts on results: of healthy models in low precision, and of models with one wrong operator.
 
     python scripts/bench/verdicts.py [--only WORDS] [--keep DIR]
+    python scripts/bench/verdicts.py --planted 5
 
 prints the tables of docs/benchmarks.md.
 """
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from planted import planted
 from verdict_cases import HEALTHY
 
 
@@ -55,7 +57,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="WORDS", help="only the cases whose name contains WORDS")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the cases in this new directory")
+    parser.add_argument("--planted", type=int, metavar="N", help="plant N wrong operators in each model instead")
     options = parser.parse_args()
+    if options.planted:
+        planted(options.planted)
+        return
     with tempfile.TemporaryDirectory() as temporary:
         healthy(options.keep or Path(temporary), options.only)
 

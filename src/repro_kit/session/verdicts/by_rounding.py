@@ -7,6 +7,7 @@ way. So a loop that makes small differences large is told from an operator that 
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -121,11 +122,14 @@ def told(rounding: Rounding) -> str:
 def _as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
     """Whether rounding makes the script differ about as much as compiling does, as far as its check says how much.
 
-    A check that says nothing needs all calls compared: a call that was not may be the one that is wrong.
+    A check that says nothing needs all calls compared: a call that was not may be the one that is wrong. A script that
+    disturbed rounding takes to infinity or NaN differs without bound.
     """
     compiled, disturbed = chosen.failure.difference, nudged.failure.difference
     if compiled is None or disturbed is None:
         return all_compared
+    if not math.isfinite(disturbed.max_abs):
+        return math.isfinite(compiled.max_abs)
     return compiled.max_abs <= _ROOM * disturbed.max_abs
 
 

@@ -163,7 +163,7 @@ class _AsProgram:
     def _put_back(self) -> None:
         for tensor, value in zip(self.state.values(), self.values):
             tensor.grad = None
-            if not torch.equal(tensor.data, value):
+            if tensor.dtype != value.dtype or not torch.equal(tensor.data, value):
                 tensor.data.copy_(value)  # without a new version, since a backward of the script may follow
 
     @contextlib.contextmanager
@@ -176,6 +176,19 @@ class _AsProgram:
             self._put_back()
             for tensor, gradient in zip(self.state.values(), gradients):
                 tensor.grad = gradient
+
+    @contextlib.contextmanager
+    def widened(self, widen: Callable[[Any], Any]) -> Iterator[None]:
+        """Widen the state: autograd and convolutions look at dtypes before a dispatch mode sees them."""
+        narrow = [tensor.data for tensor in self.state.values()]
+        for tensor, value in zip(self.state.values(), narrow):
+            tensor.data = widen(value)
+        try:
+            yield
+        finally:
+            for tensor, value in zip(self.state.values(), narrow):
+                tensor.grad = None
+                tensor.data = value
 
     @contextlib.contextmanager
     def forward_region(self, autocast: bool = True) -> Iterator[None]:

@@ -41,15 +41,16 @@ class _Double(TorchDispatchMode):
             raise NoReference("the program looks at the bits of a tensor")
         if torch.Tag.nondeterministic_seeded in function.tags and not _writes(function):
             with _default_dtype(self.default_dtype):
-                return tree_map(_widen, function(*args, **kwargs))
-        return function(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+                return tree_map(widen, function(*args, **kwargs))
+        return function(*tree_map(widen, args), **tree_map(widen, kwargs))
 
 
 def _writes(function: Any) -> bool:
     return any(argument.alias_info is not None for argument in function._schema.arguments)
 
 
-def _widen(value: Any) -> Any:
+def widen(value: Any) -> Any:
+    """Return a tensor or a dtype in double precision, and any other value as it is."""
     if isinstance(value, torch.dtype):
         return _WIDER.get(value, value)
     if isinstance(value, torch.Tensor) and value.dtype in _WIDER:
@@ -74,7 +75,7 @@ def _loading_plainly() -> Iterator[None]:
 
     def load(*arguments: Any, **named: Any) -> Any:
         with _disable_current_modes():
-            return tree_map(_widen, original(*arguments, **named))
+            return tree_map(widen, original(*arguments, **named))
 
     torch.load = load
     try:
@@ -86,7 +87,8 @@ def _loading_plainly() -> Iterator[None]:
 def in_double(program: RunnableCalls) -> Outcome | None:
     """Return the Outcome of `program` in eager, in double precision; None when the program cannot be run so."""
     try:
-        with _loading_plainly(), _Double(torch.get_default_dtype()), _default_dtype(torch.float64):
+        default_dtype = torch.get_default_dtype()
+        with program.widened(widen), _loading_plainly(), _Double(default_dtype), _default_dtype(torch.float64):
             return outputs.run(program, program.graph, _quiet, autocast=False)
     except Exception:  # an operator without double precision, or an in-place write to a widened tensor
         return None

@@ -62,6 +62,10 @@ class LoadedProgram:
                 stack.enter_context(eval(expression, self.namespace))
             yield
 
+    def widened(self, widen: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
+        """Return an empty context: `calls` makes all tensors of a program."""
+        return contextlib.nullcontext()
+
     @contextlib.contextmanager
     def forward_region(self, autocast: bool = True) -> Iterator[None]:
         """Enter the contexts, grad mode and autocast region that a forward call runs in."""

@@ -36,6 +36,9 @@ class RunnableCalls(Protocol):
     def forward_region(self, autocast: bool = True) -> AbstractContextManager[Any]:
         """Return the context that a forward call runs in."""
 
+    def widened(self, widen: Callable[[Any], Any]) -> AbstractContextManager[Any]:
+        """Return a context in which tensors that `calls` does not make have the values that `widen` returns."""
+
 
 class Leaf:
     """One output or input right after its call: a copy of a tensor, or any other value itself."""

@@ -1,0 +1,44 @@
+"""A compiled module in low precision is held against double precision, gradients too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from repro_probe.calls.calls import Call  # noqa: E402
+from repro_probe.calls.compare_calls import observe  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def compared(module: Any, spoil: Any, argument: Any) -> dict[str, Any]:
+    owner: Any = SimpleNamespace(record={}, original=module)
+    observe(Call(owner, lambda x: spoil(module(x)), (argument,), {}))
+    record: dict[str, Any] = owner.record
+    return record
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_training_has_a_reference(dtype: str) -> None:
+    torch.manual_seed(0)
+    narrow = getattr(torch, dtype)
+    layers = (torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+    module = torch.nn.Sequential(*layers).to(narrow)
+    record = compared(module, lambda out: out * 1.5, torch.randn(8, 16).to(narrow))
+    rows = {row["where"]: row for row in record["errors"]}
+    assert {"output 0", "grad of 0.weight"} <= rows.keys()
+    assert all(row["eager"] is not None and row["compiled"] > 2 * row["eager"] for row in rows.values())
+    assert record["difference"]["kind"] == "value" and not record["rounding"]
+    assert all(parameter.dtype is narrow and parameter.grad is None for parameter in module.parameters())
+
+
+def test_a_module_that_checks_its_dtypes_has_a_reference() -> None:
+    torch.manual_seed(0)
+    up = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    module = torch.nn.Sequential(up, torch.nn.Conv2d(3, 4, 3)).half()
+    with torch.no_grad():
+        record = compared(module, lambda out: out * 1.5, torch.randn(1, 3, 8, 8).half())
+    assert [row["eager"] is not None for row in record["errors"]] == [True]
