@@ -30,11 +30,7 @@ def test_only_the_handles_name_a_result_file() -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and node.value in names
         ]
-<<<<<<< HEAD
-    assert len(HANDLES) == 10 and found == []
-=======
-    assert len(HANDLES) == 9 and found == []
->>>>>>> h-verdict
+    assert len(HANDLES) == 11 and found == []
 
 
 def test_what_was_made_for_another_failure_is_not_current(tmp_path: Path) -> None:
