@@ -17,7 +17,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Frame, Kind
+from repro_kit.model.failure.failure import Difference, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.frames import is_generated, torch_path
 from repro_kit.model.failure.rounding import Rounding
@@ -128,9 +128,11 @@ def _as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared:
     compiled, disturbed = chosen.failure.difference, nudged.failure.difference
     if compiled is None or disturbed is None:
         return all_compared
-    if not math.isfinite(disturbed.max_abs):
-        return math.isfinite(compiled.max_abs)
-    return compiled.max_abs <= _ROOM * disturbed.max_abs
+    return _is_bounded(compiled) and (not _is_bounded(disturbed) or compiled.max_abs <= _ROOM * disturbed.max_abs)
+
+
+def _is_bounded(difference: Difference) -> bool:
+    return difference.kind != "nan" and math.isfinite(difference.max_abs)
 
 
 def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | None:
