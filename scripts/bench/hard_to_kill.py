@@ -99,6 +99,8 @@ ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
 print(ran)
 """
 
+_SETTLED = 0.5  # seconds without a marked process after which none is to come
+
 #: The process to kill: repro-kit, or one of the two processes that watch over the command.
 VICTIMS = ("repro-kit", "guard", "watcher")
 
@@ -138,8 +140,7 @@ def outlived(directory: Path, form: str, whom: str) -> list[int]:
         else:
             left = set()
         process.communicate()
-        wait_until(lambda: not marked(mark), seconds=5)
-        return sorted(left | set(marked(mark)))
+        return sorted(left | set(still_marked(mark, seconds=5)))
     finally:
         for pid in marked(mark):
             with suppress(ProcessLookupError):
@@ -164,6 +165,19 @@ def marked(mark: str) -> list[int]:
             if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
                 pids.append(int(entry.name))
     return pids
+
+
+def still_marked(mark: str, seconds: float) -> list[int]:
+    """The marked processes that are left after this many seconds.
+
+    A keeper that was just started has no mark before it starts its command, so one look without any is not enough.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not wait_until(lambda: bool(marked(mark)), seconds=_SETTLED):
+            return []
+        wait_until(lambda: not marked(mark), seconds=deadline - time.monotonic())
+    return marked(mark)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
