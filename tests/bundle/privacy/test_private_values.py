@@ -20,7 +20,7 @@ from private_values import (
     with_trace,
 )
 from repro_kit.bundle.privacy.command_arguments import parts_of
-from repro_kit.bundle.privacy.private_values import Private, arguments, teach, variables
+from repro_kit.bundle.privacy.private_values import Private, arguments, of_repository, teach, variables
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
@@ -44,6 +44,29 @@ def test_nothing_private_is_in_a_bundle(tmp_path: Path, level: str) -> None:
     command = json.loads(files["story.json"])["command"]
     for shown in ("train.py", "-p ", "--password ", "--data ", "--name=", "--epochs 3", "--lr 1e-3", "inductor", "-v"):
         assert shown in command
+
+
+def test_an_empty_variable_harms_nothing(tmp_path: Path) -> None:
+    files = bundle_of(small_case(tmp_path), {"DEPLOY_TOKEN": "", "CUSTOMER": ""}, BundleOptions())
+    assert problems_of(files) == []
+
+
+@pytest.mark.parametrize(
+    ("remote", "names"),
+    [
+        ("https://git.gooseberry.example/badgerling/otter.git", {"git.gooseberry.example", "badgerling/otter"}),
+        ("git@git.gooseberry.example:badgerling/otter.git", {"git.gooseberry.example", "badgerling/otter"}),
+        ("/srv/gooseberry/otter.git", {"srv/gooseberry/otter"}),
+        ("file:///srv/gooseberry/otter", {"srv/gooseberry/otter"}),
+    ],
+)
+def test_a_remote_is_private_with_its_host_or_as_a_path(remote: str, names: set[str]) -> None:
+    values = {private.value for private in of_repository(GitState("/x", None, None, remotes=(remote,)), ())}
+    assert names <= values
+    redactor = Redactor()
+    teach(redactor, of_repository(GitState("/x", None, None, remotes=(remote,)), ()))
+    text = f"cloned from {remote} today"
+    assert not any(name in redactor(text) for name in ("gooseberry", "badgerling", "otter"))
 
 
 def test_the_values_of_arguments_go_in_where_the_user_says_so(tmp_path: Path) -> None:

@@ -95,9 +95,14 @@ def _pieces(value: str, separators: str, kind: str) -> Iterator[Private]:
 
 
 def _host_and_path(remote: str) -> tuple[str, str]:
-    """Host and path of ``https://host/owner/name.git`` or ``git@host:owner/name.git``."""
-    parts = urlsplit(remote) if "://" in remote else None
-    host, path = (parts.hostname or "", parts.path) if parts else remote.rpartition("@")[2].partition(":")[::2]
+    """Host and path of ``https://host/owner/name.git`` or ``git@host:owner/name.git``; a local path has no host."""
+    if "://" in remote:
+        parts = urlsplit(remote)
+        host, path = parts.hostname or "", parts.path
+    elif ":" in remote.partition("/")[0]:
+        host, path = remote.rpartition("@")[2].partition(":")[::2]
+    else:
+        host, path = "", remote
     return host, path.strip("/").removesuffix(".git")
 
 
@@ -105,6 +110,8 @@ def teach(redactor: Redactor, values: Iterable[Private]) -> None:
     """Let `redactor` replace the private `values`, and record which ones it keeps and why."""
     replaced: list[Private] = []
     for private in values:
+        if not private.value:  # a variable may be set to nothing
+            continue
         reason = _reason_to_keep(private, redactor)
         if not reason:
             replaced.append(private)
