@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +24,11 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
     """The check of a `repro.py` that fails in the runs `fails`, of `seconds`; and the count of eager runs."""
 
     def make(
-        fails: set[int], earlier: Tally = NO_RUNS, seconds: float = 1.0, eager_fails: tuple[int, ...] = ()
+        fails: set[int],
+        earlier: Tally = NO_RUNS,
+        seconds: float = 1.0,
+        eager_fails: tuple[int, ...] = (),
+        at_once: bool = False,
     ) -> tuple[Check, int]:
         compiled_runs: list[bool] = []
         eager_runs: list[bool] = []
@@ -36,7 +41,9 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
             return RunOfRepro(verdict, "")
 
         monkeypatch.setattr(module, "run_repro", run)
-        check = check_repro(sys.executable, Path(), signature_of(FAILURE), timeout=1.0, earlier=earlier)
+        check = check_repro(
+            sys.executable, Path(), signature_of(FAILURE), timeout=1.0, earlier=earlier, at_once=at_once
+        )
         return check, len(eager_runs)
 
     return make
@@ -90,6 +97,34 @@ def test_a_flaky_failure_that_comes_in_eager_too_is_not_verified(checked: Checke
     check, _ = checked({0, 2, 5, 6}, eager_fails=(3,))
     assert not check.verified
     assert "TORCH_COMPILE_DISABLE=1" in check.reasons[0]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("fails", [ALWAYS, {0, 2, 5, 6}, set()])
+def test_runs_at_once_decide_as_runs_in_turn_do(checked: Checked, fails: set[int], at_once: bool) -> None:
+    check, eager_runs = checked(fails, eager_fails=(0,), at_once=at_once)
+    assert eager_runs == 1  # the run without torch.compile did not pass
+    assert not check.verified and not check.passes_in_eager
+
+
+def test_an_interrupted_check_ends_the_run_beside(tmp_path: Path) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    (tmp_path / "repro.py").write_text(f"""\
+import os, pathlib, time
+if os.environ.get("TORCH_COMPILE_DISABLE"):
+    pathlib.Path({str(begun)!r}).touch()
+    time.sleep(30)
+    pathlib.Path({str(ended)!r}).touch()
+""")
+
+    def interrupt(_: str) -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_repro(sys.executable, tmp_path, signature_of(FAILURE), timeout=60, at_once=True, on_tick=interrupt)
+    assert not ended.exists()
 
 
 LOOK = """\

@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
+from repro_kit.case.handles import ENVIRONMENT
+from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.axis import Axis
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
@@ -79,6 +81,7 @@ def test_the_modes_are_those_of_the_torch_at_hand() -> None:
 @pytest.mark.torch
 def test_torch_lists_its_modes(tmp_path: Path) -> None:
     case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), sys.executable), "2026-01-01")
+    case.store(ENVIRONMENT, Environment(python="3.11.7", executable=sys.executable, platform="Linux", torch="2.13.0"))
     listed = modes_of(case)
     assert listed["default"] == {} and {"reduce-overhead", "max-autotune"} <= listed.keys()
 

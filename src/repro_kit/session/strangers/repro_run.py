@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 
 import psutil
 
@@ -17,7 +19,7 @@ from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
-from repro_kit.runner.launch import exit_name, launch
+from repro_kit.runner.launch import EndedEarly, exit_name, launch
 from repro_kit.runner.scratch import Scratch
 from repro_kit.session.strangers.runnable import REPRO, copy_runnable
 from repro_kit.session.strangers.untrusted import environment_for
@@ -148,21 +150,41 @@ def check_repro(
     *,
     timeout: float,
     earlier: Tally = NO_RUNS,
+    at_once: bool = False,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
     """Run `directory`/repro.py with and without torch.compile, as often as `reduce/flaky.py` asks for.
 
-    `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages.
+    `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages. `at_once`: the
+    first run without torch.compile goes on beside the others.
     """
-    runs: list[RunOfRepro] = []
-    while len(runs) < _wanted(runs, earlier):
-        on_tick(f"running repro.py, time {len(runs) + 1}")
-        run = run_repro(python, directory, timeout=timeout)
-        runs.append(replace(run, outcome=outcome_of(run.verdict, signature, Strength.REBASED)))
-        if runs[-1].outcome is RunOutcome.CANNOT_TELL and not any(run.same for run in runs):
-            break
-    eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick)
+    with _begun_in_eager(python, directory, timeout) if at_once else nullcontext() as begun:
+        runs: list[RunOfRepro] = []
+        while len(runs) < _wanted(runs, earlier):
+            on_tick(f"running repro.py, time {len(runs) + 1}")
+            run = run_repro(python, directory, timeout=timeout)
+            runs.append(replace(run, outcome=outcome_of(run.verdict, signature, Strength.REBASED)))
+            if runs[-1].outcome is RunOutcome.CANNOT_TELL and not any(run.same for run in runs):
+                break
+        eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick, begun)
     return Check(tuple(runs), eager, tuple(_reasons(runs, eager)), earlier)
+
+
+@contextmanager
+def _begun_in_eager(python: str, directory: Path, timeout: float) -> Iterator[Callable[[], RunOfRepro]]:
+    """Begin a run without torch.compile, and yield a function that waits for it. The end of the block ends the run."""
+    is_left = Event()
+
+    def end_early(seconds: float) -> None:
+        if is_left.is_set():
+            raise EndedEarly(seconds)
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(run_repro, python, directory, timeout=timeout, compiled=False, on_tick=end_early)
+        try:
+            yield run.result
+        finally:
+            is_left.set()
 
 
 def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
@@ -176,11 +198,24 @@ def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
     return max(1, (_ALIKE_SLOW if slow else ALIKE) - earlier.runs)
 
 
-def _eager(python: str, directory: Path, timeout: float, compiled: Check, on_tick: Callable[[str], None]) -> RunOfRepro:
-    """Run without torch.compile until a run does not pass, as often as a flaky failure needs; the last run."""
+def _eager(
+    python: str,
+    directory: Path,
+    timeout: float,
+    compiled: Check,
+    on_tick: Callable[[str], None],
+    begun: Callable[[], RunOfRepro] | None,
+) -> RunOfRepro:
+    """Run without torch.compile until a run does not pass, as often as a flaky failure needs; the last run.
+
+    `begun` waits for the first of these runs, if that run has begun.
+    """
     for number in range(min(compiled.repeats, _MOST_EAGER) if compiled.flaky else 1):
         on_tick(f"running repro.py without torch.compile, time {number + 1}")
-        run = run_repro(python, directory, timeout=timeout, compiled=False)
+        if begun is not None and number == 0:
+            run = begun()
+        else:
+            run = run_repro(python, directory, timeout=timeout, compiled=False)
         if not _passes(run):
             break
     return run
@@ -199,11 +234,12 @@ def run_repro(
     variables: Mapping[str, str] | None = None,
     limits: ProcessLimits | None = None,
     beside: Path | None = None,
+    on_tick: Callable[[float], None] | None = None,
 ) -> RunOfRepro:
     """Run a copy of `directory`/repro.py once, with an empty home and the variables that a stranger would have.
 
     `compiled`: if False, run under ``TORCH_COMPILE_DISABLE=1``. `variables`: more variables to set. `limits`: for
-    untrusted code. `beside`: a directory whose files appear in the working directory.
+    untrusted code. `beside`: a directory whose files appear in the working directory. `on_tick`: as in `launch`.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with scratch(directory) as work_directory:
@@ -220,6 +256,7 @@ def run_repro(
             timeout=timeout,
             stdout=out,
             stderr=err,
+            on_tick=on_tick,
             memory=limits.memory if limits else None,
             file_size=limits.file if limits else None,
         )

@@ -7,16 +7,13 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from cattrs.errors import BaseValidationError
 
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
-from repro_kit.model.serialize import from_data
 from repro_kit.probe.repro_probe.protocol.programs import NamesData
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
+from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.matrix import MODES, Modes
 
 _SECONDS = 180
@@ -54,16 +51,8 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
 
 def modes_of(case: Case) -> Modes:
     """The modes of the case's torch with their options; those of torch 2.13 where it cannot list them."""
-    try:
-        done = kept.run(
-            [case.file.subject.python, "-m", "repro_probe.common.modes"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
-            timeout=_SECONDS,
-            cwd=Path(case.file.subject.cwd),
-        )
-        return from_data(json.loads(done.stdout.splitlines()[-1]), dict[str, dict[str, Any]])
-    except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError, BaseValidationError):
-        return MODES
+    with open_oracle(case) as oracle:
+        return oracle.capabilities().get("modes") or MODES
 
 
 def texts(case: Case) -> list[str]:

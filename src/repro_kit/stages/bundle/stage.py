@@ -16,6 +16,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import BUNDLE
 from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
@@ -38,6 +39,8 @@ _PLACE = "bundle"
 _ROUNDS = 2  # a secret that is learned late may be in files that were made before
 _MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
 _MOST_KEPT = 5  # values in one sentence
+#: Kinds of failures of which neither time nor memory decides, so that two runs may go on at once.
+_UNTIMED = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR, Kind.RUNTIME_ERROR, Kind.ACCURACY, Kind.VALIDATION)
 _MARGIN = 60.0  # seconds for the start of an interpreter with torch
 
 
@@ -175,6 +178,7 @@ class _Checking:
                 form.facts.signature,
                 timeout=form.limit + _MARGIN,
                 earlier=earlier(form, self.results) + before,
+                at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
                 on_tick=self.ui.progress,
             )
         if form.program and form.program.stored and not self.options.include_values:

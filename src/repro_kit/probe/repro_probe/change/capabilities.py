@@ -1,8 +1,9 @@
-"""Find the parts of the compiler that this torch can switch off, by inspecting torch instead of its version number."""
+"""Find what this torch can switch off, and its modes, by inspecting torch instead of its version number."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import typing
 from typing import Any
 
@@ -24,8 +25,23 @@ _FLIPPED = ("inductor", "dynamo", "functorch")
 
 
 def find_capabilities() -> Capabilities:
-    """Return the subsystems by backend, whether each graph can get its own backend, and settings with other values."""
-    return {"subsystems": _subsystems(), "graphs": _has_graph_overrides(), "settings": _settings()}
+    """Return the subsystems by backend, whether each graph can get its own backend, the modes, and other settings."""
+    return {
+        "subsystems": _subsystems(),
+        "graphs": _has_graph_overrides(),
+        "settings": _settings(),
+        "modes": _modes(),
+    }
+
+
+def _modes() -> dict[str, dict[str, Any]]:
+    """Return the options of each mode of `torch.compile`; empty where this torch cannot list its modes."""
+    try:
+        from torch._inductor import list_mode_options
+    except ImportError:
+        return {}
+    modes: dict[str, dict[str, Any]] = json.loads(json.dumps(list_mode_options(), default=repr))
+    return modes
 
 
 def _subsystems() -> dict[str, list[Subsystem]]:

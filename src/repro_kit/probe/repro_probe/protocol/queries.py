@@ -85,11 +85,12 @@ class SettingData(TypedDict):
 
 
 class Capabilities(TypedDict, total=False):
-    """The parts of the compiler that this torch can switch off; empty when the server did not answer."""
+    """What this torch can switch off, and its modes; empty when the server did not answer."""
 
     subsystems: dict[str, list[Subsystem]]
     graphs: bool
     settings: list[SettingData]
+    modes: dict[str, dict[str, Any]]  # the modes of `torch.compile` with their options
 
 
 class TriedSetting(TypedDict):
