@@ -6,18 +6,17 @@ An observer may repeat a call. Therefore runs with observers are used for their 
 from __future__ import annotations
 
 import atexit
-import functools
-import threading
 from collections.abc import Callable
 from typing import Any, Optional
 
+from repro_probe.calls.outermost_calls import OutermostCalls
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCalls
 
 #: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
 
-_inside = threading.local()
+_outermost = OutermostCalls()
 
 
 class WatchedCalls:
@@ -39,10 +38,7 @@ class WatchedCalls:
             return compiled
         watched = CompiledCallable(self, original)
         self.compiled.append(watched)
-        if hasattr(compiled, "forward"):  # a module: the object itself must not be replaced
-            compiled.forward = watched.seen(compiled.forward)
-            return compiled
-        return watched.seen(compiled)
+        return _outermost.made_by(watched.call, compiled)
 
     def write(self) -> None:
         """Write the measurements of all callables."""
@@ -67,22 +63,8 @@ class CompiledCallable:
         self.record: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
         self.first: Call | None = None  # the first call, until there is a second
 
-    def seen(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `run` with its calls observed."""
-
-        @functools.wraps(run)
-        def call(*arguments: Any, **named: Any) -> Any:
-            if getattr(_inside, "flag", False):
-                return run(*arguments, **named)
-            _inside.flag = True
-            try:
-                return self._call(run, arguments, named)
-            finally:
-                _inside.flag = False
-
-        return call
-
-    def _call(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def call(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Return `run(*arguments, **named)`, and let the observers see the call."""
         self.record["calls"] += 1
         if self.record["calls"] == 2:
             self.first = None
@@ -98,7 +80,7 @@ class CompiledCallable:
     def end(self) -> None:
         """Observe a callable that was called only once, when the script ends."""
         if self.first is not None:
-            _inside.flag = True
+            _outermost.enter()
             for observe, number in self.calls.observers:
                 if number is None:
                     self._observe(observe, self.first)

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from repro_probe.calls.outermost_calls import OutermostCalls
 from repro_probe.judge.rounding import Nudge
 
-_inside = threading.local()
+_outermost = OutermostCalls()
 _SEED = 0
 
 
 def nudged(compiled: Any, direction: float) -> Any:
     """Return `compiled`, whose outermost calls run with nudged results. A module stays the same object."""
-    if not callable(compiled) or isinstance(compiled, type):
-        return compiled
-    if hasattr(compiled, "forward"):
-        compiled.forward = _nudging(compiled.forward, direction)
-        return compiled
-    return _nudging(compiled, direction)
 
-
-def _nudging(run: Callable[..., Any], direction: float) -> Callable[..., Any]:
-    @functools.wraps(run)
-    def call(*arguments: Any, **named: Any) -> Any:
-        if getattr(_inside, "flag", False):
+    def make(run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        with Nudge(_SEED, direction):
             return run(*arguments, **named)
-        _inside.flag = True
-        try:
-            with Nudge(_SEED, direction):
-                return run(*arguments, **named)
-        finally:
-            _inside.flag = False
 
-    return call
+    return compiled if not callable(compiled) or isinstance(compiled, type) else _outermost.made_by(make, compiled)
