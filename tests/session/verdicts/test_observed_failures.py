@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.model.failure.failure import ExceptionLink, Kind
+from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.observed_failures import found_in
@@ -35,3 +36,20 @@ def test_an_exit_status_alone_comes_after_what_was_swallowed(tmp_path: Path) -> 
     assert [one.source for one in found] == ["trace", "exit"]
     raised = Findings(exceptions=(UncaughtException(7, 1.0, (ExceptionLink("ValueError", "the loss is off"),)),))
     assert [one.source for one in found_in(tmp_path, ENDED, raised, swallowed)] == ["exception", "trace"]
+
+
+PEER = UncaughtException(
+    5, 0.5, (ExceptionLink("RuntimeError", "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]"),)
+)
+LATE = UncaughtException(
+    8, 3.0, (ExceptionLink("RuntimeError", "Timed out waiting 60000ms for recv operation to complete"),)
+)
+
+
+def test_what_the_peers_of_a_failed_rank_raise_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    assert kinds(tmp_path, PEER, CHILD, LATE, REPORT) == [CHILD.links[0].type]
+
+
+def test_a_rank_that_waited_in_vain_blames_nobody(tmp_path: Path) -> None:
+    found = found_in(tmp_path, ENDED, Findings(exceptions=(PEER, LATE, REPORT)), TraceSummary())
+    assert [(one.signature.kind, one.nature) for one in found] == [(Kind.RUNTIME_ERROR, Nature.MACHINE)] * 2

@@ -42,6 +42,13 @@ _CONDITIONS = (
     *(ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH),
 )
 _CONDITION = re.compile("|".join(re.escape(os.strerror(number)) for number in _CONDITIONS), re.IGNORECASE)
+#: What the other ranks raise when one rank has ended, or does not come to a collective (gloo's transport/tcp/pair.cc
+#: and unbound_buffer.cc; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
+_OF_A_PEER = re.compile(
+    r"Connection (?:closed|reset) by peer|remote process exit|Timed out waiting \d+ms for (?:recv|send) operation"
+    r"|Watchdog caught collective operation timeout|NCCL communicator was aborted",
+    re.IGNORECASE,
+)
 _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)} | {
     "KeyboardInterrupt",
     "EOFError",
@@ -87,7 +94,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
     """
     if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
-    if any(_CONDITION.search(link.message) for link in failure.exceptions):
+    if any(_CONDITION.search(link.message) for link in failure.exceptions) or is_of_a_peer(failure):
         return Nature.MACHINE
     if _in_compiler(failure):
         return Nature.COMPILER
@@ -100,6 +107,11 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
     if compares:
         return Nature.COMPARISON
     return Nature.TIME if any(_TIME.search(link.message) for link in failure.exceptions) else Nature.OPEN
+
+
+def is_of_a_peer(failure: Failure) -> bool:
+    """Whether `failure` is what one rank raises because another rank failed, or was late."""
+    return any(_OF_A_PEER.search(link.message) for link in failure.exceptions)
 
 
 def _in_compiler(failure: Failure) -> bool:

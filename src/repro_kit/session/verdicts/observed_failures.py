@@ -16,7 +16,7 @@ from repro_kit.model.failure.classify import (
     failure_from_timeout,
 )
 from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.failure_nature import Nature, nature_of
+from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
 from repro_kit.model.failure.native import faulthandler_stack
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
@@ -83,13 +83,13 @@ def _seen(uncaught: UncaughtException) -> ObservedFailure:
 
 
 def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
-    """`uncaught` without reports about a failed child process, if the child's own failure is there too."""
-    causes = [
-        observed
-        for observed in uncaught
-        if not (observed.failure.exceptions and short(observed.failure.exceptions[0].type) in _REPORTS)
-    ]
-    return causes or uncaught
+    """`uncaught` without what follows from another failure in it: a parent's report, and what a rank's peers raise."""
+    children = [observed for observed in uncaught if not _is_report(observed.failure)] or uncaught
+    return [observed for observed in children if not is_of_a_peer(observed.failure)] or children
+
+
+def _is_report(failure: Failure) -> bool:
+    return bool(failure.exceptions) and short(failure.exceptions[0].type) in _REPORTS
 
 
 def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:

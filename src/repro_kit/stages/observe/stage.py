@@ -26,6 +26,7 @@ from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
+from repro_kit.session.verdicts.ranks import rank_sentences
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -62,7 +63,10 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if failures:
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
     remarks = filter(None, [seen.ended_early, blamed.nobody])
-    warnings = [*_warnings(case, findings), *leftover_sentences, *blamed.warnings, *remarks]
+    differences = list(rank_sentences(case.path / "observe" / "trace", findings)) if failures else []
+    for sentence in differences:
+        ui.warn(sentence)
+    warnings = [*_warnings(case, findings), *differences, *leftover_sentences, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, described)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")

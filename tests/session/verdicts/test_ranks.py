@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.read_findings import Findings, TorchProcess
+from repro_kit.session.verdicts.ranks import rank_sentences
+
+LOG = (Path(__file__).parents[2] / "trace/fixtures/insights/size_one.log").read_text()
+TWO_RANKS = Findings(processes=tuple(TorchProcess(9, "python", "3.11", "2.13.0", 1.0, rank) for rank in ("0", "1")))
+
+
+def write(trace: Path, rank: int, text: str) -> None:
+    (trace / f"rank_{rank}.log").write_text(text.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (LOG, None),
+        (LOG.replace("l_x_ + 1", "l_x_ + 2"), "rank 0 and rank 1 have different graphs in 0/0"),
+        (LOG.replace('"frame_id": 0', '"frame_id": 7'), "only rank 1 compiled 7/0"),
+    ],
+)
+def test_the_first_compile_in_which_ranks_differ_is_named(tmp_path: Path, other: str, words: str | None) -> None:
+    write(tmp_path, 0, LOG)
+    write(tmp_path, 1, other)
+    sentences = list(rank_sentences(tmp_path, TWO_RANKS))
+    assert len(sentences) == (words is not None)
+    assert words is None or words in sentences[0]
+
+
+def test_a_run_of_one_rank_has_no_differences(tmp_path: Path) -> None:
+    write(tmp_path, 0, LOG)
+    assert list(rank_sentences(tmp_path, Findings(processes=TWO_RANKS.processes[:1]))) == []
