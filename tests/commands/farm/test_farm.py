@@ -1,0 +1,166 @@
+"""A farm from the command line, on the interpreter that runs the tests: its "builds" are those of a package it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.cli.main import cli
+from repro_kit.farm.store import HISTORY
+from wheelhouse import BAD, GOOD, make_wheels
+
+ON = ("--on", sys.executable, "--package", "click", "--yes")
+FAILS = "raise ValueError('boom of the lowering')\n"
+PASSES = "print('PASS')\n"
+REPRO = "import frob\nfrob.answer()\nprint('PASS')\n"
+
+
+def bundle(path: Path, repro: str, message: str = "boom of the lowering", **claim: object) -> Path:
+    signature = {"kind": "runtime-error", "exceptions": ["ValueError"], "message": message}
+    manifest = {"schema": 1, "torch": "2.13.0", "python": "3.11", "limit": 5.0, "signature": signature, **claim}
+    files = {"repro.py": repro.encode(), MANIFEST: orjson.dumps(manifest)}
+    pack(path, {**files, CHECKSUMS: checksums(files)})
+    return path
+
+
+def script(name: str, text: str) -> str:
+    Path(name).mkdir()
+    Path(name, "repro.py").write_text(text)
+    return name
+
+
+@pytest.fixture
+def farm(project: Path) -> Callable[..., Result]:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["farm", *words], prog_name="repro-kit")
+
+    return run
+
+
+def told(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def states(farm: Callable[..., Result]) -> dict[str, str]:
+    cases = told(farm("status", "--json", *(f"--state={state}" for state in ("new", "open", "closed", "duplicate"))))
+    return {case["name"]: case["state"] for case in cases["cases"]}
+
+
+def test_cases_are_added_run_once_and_judged(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "fails.repro.zip", FAILS)
+    bundle(project / "passes.repro.zip", PASSES, message="another thing went wrong")
+    added = farm("add", "fails.repro.zip", "passes.repro.zip")
+    assert (added.exit_code, added.output.count("added")) == (0, 2)
+    assert "the same files" in farm("add", "fails.repro.zip").output
+    ran = farm("run", *ON, "--workers", "2", "--json")
+    assert (ran.exit_code, told(ran)["units"]) == (0, 2), ran.output
+    assert states(farm) == {"fails": "open", "passes": "new"}
+    assert told(farm("run", *ON, "--json"))["units"] == 0
+    shown = told(farm("status", "fails", "--json"))["cases"][0]
+    assert [change["after"] for change in shown["history"]] == ["open"]
+    assert "repro-kit verify" in shown["history"][0]["command"] and sys.executable in shown["repeat"]
+    assert list((project / "farm" / "results").iterdir()) == []
+
+
+def test_a_duplicate_says_of_what_and_is_not_run(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    bundle(project / "two.repro.zip", FAILS + "# another script\n")
+    farm("add", "one.repro.zip")
+    again = farm("add", "two.repro.zip")
+    assert (again.exit_code, "two: duplicate; of one: equal signatures: ValueError" in again.output) == (0, True)
+    assert told(farm("run", *ON, "--json"))["units"] == 1
+    assert states(farm) == {"one": "open", "two": "duplicate"}
+
+
+def test_what_is_refused_is_one_sentence_and_stops_nothing(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "good.repro.zip", FAILS)
+    Path("text.zip").write_text("hello")
+    added = farm("add", "missing.zip", "text.zip", "good.repro.zip", "--json")
+    assert (added.exit_code, [each["outcome"] for each in told(added)["added"]]) == (
+        2,
+        ["not added", "not added", "added"],
+    )
+    for words, sentence in (
+        (("status", "--farm", "nowhere"), "nowhere is not a farm"),
+        (("status", "no-such-case"), "names no case"),
+        (("status", "--state", "odd"), "--state odd is none of"),
+        (("run",), "give --yes"),
+        (("run", "--shard", "3/2", "--yes"), "--shard takes"),
+        (("run", "--on", "/no/python", "--yes"), "does not exist"),
+    ):
+        result = farm(*words)
+        assert (result.exit_code, sentence in result.output.replace("\n", " ")) == (2, True), result.output
+
+
+def test_a_damaged_history_and_a_missing_case_are_named(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    (next((project / "farm" / "cases").glob("*/*")) / "repro.py").unlink()
+    assert "its files in" in farm("run", *ON).output
+    (project / "farm" / HISTORY).write_bytes(b"no database at all" * 100)
+    result = farm("status")
+    assert (result.exit_code, "cannot be used as the history" in result.output.replace("\n", " ")) == (2, True)
+
+
+def test_a_killed_run_repeats_no_unit_that_has_ended(farm: Callable[..., Result], project: Path) -> None:
+    log = project / "log"
+    text = f"import time\nopen({str(log)!r}, 'a').write('%s ')\ntime.sleep(%s)\nraise ValueError('boom')\n"
+    farm("add", script("a", text % ("a", 0)), script("b", text % ("b", 60)))
+    words = [sys.executable, "-m", "repro_kit", "farm", "run", *ON]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while "b" not in (log.read_text() if log.exists() else "") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    cases = (project / "farm" / "cases").glob("*/*/repro.py")
+    for path in cases:
+        path.write_text(path.read_text().replace("time.sleep(60)", "time.sleep(0)"))
+    assert farm("run", *ON).exit_code == 0
+    assert log.read_text().split() == ["a", "a", "a", "b", "b", "b", "b"]  # three measure the rate
+
+
+def test_the_table_of_verify(project: Path) -> None:
+    script("a", FAILS)
+    words = ["verify", "a", *ON]
+    result = CliRunner().invoke(cli, [*words, "--json"])
+    assert (result.exit_code, told(result)["answer"]) == (0, "SAME"), result.output
+    assert told(result)["lines"][0]["builds"][0]["failed"] == 3
+    shown = CliRunner().invoke(cli, [*words, "--markdown", "-q"])
+    assert shown.output.startswith("| build | verdict | what was seen |\n|---|---|---|\n| click ")
+    several = CliRunner().invoke(cli, [*words, "a"])
+    assert (several.exit_code, "Give one bundle" in several.output) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_fix_is_found_closed_and_noticed_when_it_comes_back(farm: Callable[..., Result], project: Path) -> None:
+    versions = [f"1.{number}" for number in range(6)]
+    make_wheels(project / "dist", versions[:5], lambda number: BAD if number < 3 else GOOD)
+    farm("add", script("a", REPRO))
+    words = ("run", "--yes", "--wheels", "dist", "--package", "frob", "--python", sys.executable)
+    ran = farm(*words, "--on", "1.0,1.4", "--json")
+    changes = told(ran)["changes"]
+    assert [(change["after"], change["evidence"]) for change in changes] == [
+        ("closed", "frob wheels in dist: fails on 1.2, passes on 1.3")
+    ]
+    make_wheels(project / "dist", versions, lambda number: GOOD if number in (3, 4) else BAD)
+    again = farm(*words, "--json")
+    assert (again.exit_code, told(again)["changes"][0]["after"]) == (1, "reopened")
+    result = CliRunner().invoke(
+        cli,
+        ["verify", "a", "--yes", "--wheels", "dist", "--package", "frob", "--releases", "1.2:1.3", "--json",
+         "--python", sys.executable],
+    )  # fmt: skip
+    assert (result.exit_code, told(result)["lines"][0]["sentence"]) == (3, "It fails on 1.2, passes on 1.3.")
