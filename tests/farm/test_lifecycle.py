@@ -51,6 +51,8 @@ def judged(*lines: str, claimed: int = 1) -> Judged:
         (("FFPF",), State.REOPENED),
         (("FFPFP",), State.CLOSED),
         (("FFpF",), State.FLAKY),
+        (("FPFPFPFPF",), State.FLAKY),
+        (("FFFPPPFFFPPPFFF",), State.REOPENED),  # three passes on each of three builds are no chance
         (("xxx",), State.STALE),
         (("FFx",), State.OPEN),
         (("FFxxx",), State.STALE),
@@ -107,7 +109,8 @@ def state_after_a_run(rates: list[float], dice: random.Random) -> tuple[Judged, 
             break
         rate = rates[builds.index(due[0].build)]
         unit = simulated(rate, due[0].passes, due[0].failures, due[0].build, due[0].attempt, dice)
-        seen[unit.build] = seen[unit.build] + unit if unit.build in seen else verdict_of(unit)
+        verdict = verdict_of(unit)
+        seen[unit.build] = seen[unit.build] + verdict if unit.build in seen else verdict
     else:
         raise AssertionError("the plan never ends")
     ordered = [seen[build] for build in builds if build in seen]

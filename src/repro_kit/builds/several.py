@@ -51,7 +51,8 @@ def lines_of(choice: BuildChoice, directory: Path) -> list[BuildLine]:
     if pythons:
         found = tuple(find_python(word, Path.cwd(), os.environ) for word in dict.fromkeys(pythons))
         source = InterpreterSource(found, choice.package, os.environ)
-        lines.append(BuildLine("interpreters", "", source, source.builds(), source.builds()))
+        name, options = _of_package(choice, "interpreters", [])
+        lines.append(BuildLine(name, options, source, source.builds(), source.builds()))
     if words or choice.releases or not pythons:
         lines.append(_line(choice, words, directory))
     return lines
@@ -113,6 +114,10 @@ def _described(choice: BuildChoice) -> tuple[str, str]:
     elif where.index:
         index = without_credentials(where.index)
         name, options = f"index {index}", ["--index-url", index]
+    return _of_package(choice, name, options)
+
+
+def _of_package(choice: BuildChoice, name: str, options: Sequence[str]) -> tuple[str, str]:
     if choice.package != "torch":
         name, options = f"{choice.package} {name}", [*options, "--package", choice.package]
     return name, shlex.join(options)

@@ -112,6 +112,54 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
     ctx.exit(status(_place(ctx), cases, shared.make_ui(shared.merged(ctx)), states=states))
 
 
+@command.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
+@_farm_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory.  [FARM/report]")
+@shared.interface_options
+@click.pass_context
+def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
+    """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
+    from repro_kit.commands.farm.report import report
+
+    ctx.exit(report(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
+@_farm_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to this file.")
+@shared.interface_options
+@click.pass_context
+def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
+    """Print all cases, builds, results and changes as one JSON object."""
+    from repro_kit.commands.farm.export import export
+
+    ctx.exit(export(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
+@_farm_option
+@shared.interface_options
+@click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
+@click.pass_context
+def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
+    """Take the cases and results of other farms into this one: of the shards of a run, or of other machines."""
+    from repro_kit.commands.farm.export import merge
+
+    ctx.exit(merge(_place(ctx), others, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
+@_farm_option
+@shared.interface_options
+@click.argument("line")
+@click.pass_context
+def untrack(ctx: click.Context, /, line: str, **_: object) -> None:
+    """Leave the builds of LINE ("nightly cpu") out of the judgement, until builds of it are run again."""
+    from repro_kit.commands.farm.judging import untrack
+
+    ctx.exit(untrack(_place(ctx), line, shared.make_ui(shared.merged(ctx))))
+
+
 def _place(ctx: click.Context) -> FarmPlace:
     from repro_kit.commands.farm.place import FarmPlace
 

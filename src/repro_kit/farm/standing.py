@@ -22,6 +22,7 @@ FEWEST_PASSES = 3
 #: The most passing runs that are asked for: rarer failures than about 5 % cannot be told from fixed ones.
 MOST_PASSES = 60
 _MISSED = 0.01  # accepted probability that a case that comes and goes passes by chance
+_MOST_RETURNS = 2  # of a case that was fixed: with more it comes and goes
 _UNABLE = 3  # newest builds in a row that cannot run a case, after which it is stale
 
 
@@ -96,13 +97,15 @@ def tally_of(verdicts: Sequence[BuildVerdict]) -> Tally:
     """The runs on the builds of a line that have the failure, by its verdicts (oldest first).
 
     These are the builds on which a run failed, and passing builds between them whose passes are too few to be a fix.
+    A case that has come back more than twice is taken for one that comes and goes: then all runs between count.
     """
     stretches = [(fails, list(group)) for fails, group in groupby(filter(_tells, verdicts), lambda each: each.fails)]
-    tally = sum((each.tally for fails, group in stretches if fails for each in group), NO_RUNS)
+    failing = [group for fails, group in stretches if fails]
+    tally = sum((each.tally for group in failing for each in group), NO_RUNS)
+    comes_and_goes = len(failing) - 1 > _MOST_RETURNS
     needed = passes_needed(tally)
-    inner = stretches[1:-1]
-    between = (sum((each.tally for each in group), NO_RUNS) for fails, group in inner if not fails)
-    return sum((runs for runs in between if runs.runs < needed), tally)
+    between = (sum((each.tally for each in group), NO_RUNS) for fails, group in stretches[1:-1] if not fails)
+    return sum((runs for runs in between if comes_and_goes or runs.runs < needed), tally)
 
 
 def standing_of(line: str, verdicts: Sequence[BuildVerdict], tally: Tally, claimed: int = 1) -> Standing:

@@ -22,6 +22,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import encoded, from_data, to_data
 
 SCHEMA = 1
+_OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
 
 _TABLES = """
@@ -152,15 +153,23 @@ class FarmStore:
 
     # -- builds ----------------------------------------------------------------------------------------------------
 
-    def list_builds(self, line: str, words: str, builds: Sequence[Build]) -> None:
-        """Remember the builds of a line, oldest first. `words`: the options that choose the line on a command line."""
+    def list_builds(self, line: str, words: str, builds: Sequence[Build], *, keep: bool = False) -> None:
+        """Remember the builds of a line, oldest first. `words`: the options that choose the line on a command line.
+
+        `keep`: what is known of the line already stays.
+        """
         self._db.executemany(
             "INSERT INTO builds (line, name, version, date, position) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (line, name) DO UPDATE SET version = excluded.version, date = excluded.date, "
             "position = excluded.position",
             [(line, build.name, build.version, build.date, at) for at, build in enumerate(builds)],
         )
-        self._db.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, 1)", (line, words))
+        self._db.execute(f"INSERT OR {'IGNORE' if keep else 'REPLACE'} INTO lines VALUES (?, ?, 1)", (line, words))
+
+    def builds_of(self, line: str) -> list[tuple[str, str | None, str | None]]:
+        """The builds of a line as they were listed: name, version, day."""
+        rows = self._db.execute("SELECT name, version, date FROM builds WHERE line = ? ORDER BY position", (line,))
+        return [tuple(row) for row in rows]
 
     def builds(self) -> dict[str, list[str]]:
         """The names of the builds of each line, oldest first."""
@@ -178,9 +187,9 @@ class FarmStore:
         )
         return dict(map(tuple, rows))
 
-    def untrack(self, line: str) -> bool:
-        """Leave a line out of the judgement until builds of it are run again. False when there is no such line."""
-        return self._db.execute("UPDATE lines SET tracked = 0 WHERE name = ?", (line,)).rowcount > 0
+    def untrack(self, line: str) -> None:
+        """Leave a line out of the judgement until builds of it are run again."""
+        self._db.execute("UPDATE lines SET tracked = 0 WHERE name = ?", (line,))
 
     # -- units -----------------------------------------------------------------------------------------------------
 
@@ -198,24 +207,24 @@ class FarmStore:
             ],
         )
 
-    def units(self, case: str | None = None) -> Iterator[UnitResult]:
-        """The results of one case or of all, by case and build."""
+    def units(self, case: str) -> Iterator[UnitResult]:
+        """The results of one case, by build."""
         rows = self._db.execute(
-            "SELECT cases.id, line, builds.name, attempt, outcome, failed, passed, note, seconds, at FROM units "
-            "JOIN cases ON cases.number = case_number JOIN builds ON builds.number = build_number "
-            "WHERE ? IS NULL OR cases.id = ? ORDER BY case_number, build_number, attempt",
-            (case, case),
+            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at FROM units "
+            "JOIN builds ON builds.number = build_number "
+            "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
+            (case,),
         )
         for row in rows:
-            yield UnitResult(row[0], row[1], row[2], row[3], RunOutcome(row[4]), row[5], row[6], row[7], row[8], row[9])
+            yield UnitResult(case, row[0], row[1], row[2], _OUTCOMES[row[3]], row[4], row[5], row[6], row[7], row[8])
 
-    def verdicts(self, case: str | None = None) -> dict[str, dict[str, dict[str, BuildVerdict]]]:
-        """The verdicts by case, line and build."""
-        verdicts: defaultdict[str, dict[str, dict[str, BuildVerdict]]] = defaultdict(dict)
+    def verdicts(self, case: str) -> dict[str, dict[str, BuildVerdict]]:
+        """The verdicts of one case by line and build."""
+        verdicts: defaultdict[str, dict[str, BuildVerdict]] = defaultdict(dict)
         for unit in self.units(case):
-            line = verdicts[unit.case].setdefault(unit.line, {})
-            line[unit.build] = line[unit.build] + unit if unit.build in line else verdict_of(unit)
-        return verdicts
+            line, verdict = verdicts[unit.line], verdict_of(unit)
+            line[unit.build] = line[unit.build] + verdict if unit.build in line else verdict
+        return dict(verdicts)
 
     def seconds(self) -> dict[str, float]:
         """The mean seconds of a unit of each case that has run."""

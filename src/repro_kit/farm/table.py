@@ -11,7 +11,8 @@ from repro_kit.farm.standing import Standing, Trend, standing_of, tally_of
 from repro_kit.farm.unit import BuildVerdict
 from repro_kit.model.run_outcome import RunOutcome
 
-_CELLS = {
+#: What a table says of an outcome.
+CELLS = {
     RunOutcome.FAILS_ALIKE: "✗ fails",
     RunOutcome.PASSES: "✓ passes",
     RunOutcome.FAILS_OTHERWISE: "! fails otherwise",
@@ -72,13 +73,14 @@ def release_table(
     standing = standing_of("", verdicts, tally_of(verdicts), claimed)
     called = names or {}
     rows = tuple(
-        (called.get(each.build, each.build), _CELLS[each.outcome], _seen(each), f"{each.seconds:.1f}")
+        (called.get(each.build, each.build), CELLS[each.outcome], seen_in_words(each), f"{each.seconds:.1f}")
         for each in verdicts
     )
     return ReleaseTable(rows, _sentence(standing, called), standing, tuple(verdicts))
 
 
-def _seen(verdict: BuildVerdict) -> str:
+def seen_in_words(verdict: BuildVerdict) -> str:
+    """The runs on a build, and what else was seen."""
     runs = verdict.failed + verdict.passed
     counts = f"{verdict.failed} of {runs} runs fail" if verdict.failed and verdict.passed else f"{runs} runs"
     return "; ".join(part for part in (counts if runs > 1 else "", verdict.note) if part)

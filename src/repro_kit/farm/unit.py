@@ -36,7 +36,7 @@ class UnitOrder:
         return f"{self.case[:16]}-{readable}-{digest}-{self.attempt}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitResult:
     """The runs of one unit."""
 
@@ -52,7 +52,7 @@ class UnitResult:
     at: str = ""  # ISO 8601, UTC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BuildVerdict:
     """All units of one case on one build, added up."""
 
@@ -79,16 +79,16 @@ class BuildVerdict:
         """The runs that tell something about the failure."""
         return Tally(self.failed, self.failed + self.passed)
 
-    def __add__(self, unit: UnitResult) -> BuildVerdict:
-        failed = self.failed + unit.failed
+    def __add__(self, later: BuildVerdict) -> BuildVerdict:
+        failed = self.failed + later.failed
         return BuildVerdict(
             self.build,
-            RunOutcome.FAILS_ALIKE if failed else unit.outcome,
+            RunOutcome.FAILS_ALIKE if failed else later.outcome,
             failed,
-            self.passed + unit.passed,
-            unit.note or self.note,
-            self.seconds + unit.seconds,
-            self.units + 1,
+            self.passed + later.passed,
+            later.note or self.note,
+            self.seconds + later.seconds,
+            self.units + later.units,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import html5lib
 import orjson
 import pytest
 from click.testing import CliRunner, Result
@@ -164,3 +167,49 @@ def test_a_fix_is_found_closed_and_noticed_when_it_comes_back(farm: Callable[...
          "--python", sys.executable],
     )  # fmt: skip
     assert (result.exit_code, told(result)["lines"][0]["sentence"]) == (3, "It fails on 1.2, passes on 1.3.")
+
+
+def test_shards_are_run_apart_and_merged(farm: Callable[..., Result], project: Path) -> None:
+    names = [script(f"case{number}", f"raise ValueError('failure of number {number}')\n") for number in range(4)]
+    for place in ("one", "two"):
+        farm("add", *names, "--farm", place)
+    ran = [
+        told(farm("run", *ON, "--farm", place, "--shard", f"{number}/2", "--json"))
+        for number, place in enumerate(("one", "two"), 1)
+    ]
+    assert sum(each["units"] for each in ran) == 4
+    merged = farm("merge", "one", "two", "--json")
+    assert (merged.exit_code, told(merged)["units"]) == (0, 4), merged.output
+    assert states(farm) == dict.fromkeys(names, "open")
+    assert told(farm("merge", "one", "--json"))["units"] == 0
+    assert told(farm("run", *ON, "--json"))["units"] == 0
+    assert farm("untrack", "click interpreters").exit_code == 0
+    assert states(farm) == dict.fromkeys(names, "new")
+    assert "is none of the tracked lines" in farm("untrack", "nightly cpu").output
+
+
+def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    bundle(project / "<b>two.repro.zip", FAILS + "# another\n", message="boom of the lowering")
+    farm("add", "one.repro.zip", "<b>two.repro.zip")
+    farm("run", *ON)
+    assert farm("report", "-o", "site").exit_code == 0
+    site = project / "site"
+    pages = [site / "index.html", *(site / "cases").iterdir()]
+    assert len(pages) == 3
+    for page in pages:
+        html = html5lib.parse(page.read_text(), treebuilder="dom")
+        for link in html.getElementsByTagName("a"):
+            assert (page.parent / link.getAttribute("href")).is_file()
+        assert not re.search(r"(src|href)=.?https?:", page.read_text())
+    index = pages[0].read_text()
+    assert "&lt;b&gt;two" in index and "<b>two" not in index
+    assert index.count('<path class="fails"') == 1 and "duplicate of" in index
+    feed = ElementTree.fromstring((site / "feed.atom").read_text())
+    assert len(feed.findall("{http://www.w3.org/2005/Atom}entry")) == 2
+    data = json.loads((site / "farm.json").read_text())
+    assert [len(case["units"]) for case in data["cases"]] == [1, 0]
+    assert json.loads(farm("export").stdout) == data
+    Path("full").mkdir()
+    Path("full", "mine.txt").write_text("precious")
+    assert (farm("report", "-o", "full").exit_code, list(Path("full").iterdir())) == (2, [Path("full", "mine.txt")])

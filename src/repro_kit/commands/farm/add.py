@@ -92,34 +92,39 @@ def _add(place: FarmPlace, store: FarmStore, target: Path) -> Added:
         _keep(bundle, place.entry(id))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     case = FarmCase(id, _free_name(target, cases), str(target.absolute()), now, facts, since=now)
+    alike = most_alike(facts, cases)
     with store.writing():
         store.add(case)
-        alike = _original(facts, cases)
-        if alike is None:
-            return Added(str(target), "added", case, facts.summary)
-        original, likeness = alike
-        words = f"{original.name}: {likeness.why}"
-        if not likeness.same:
-            words = f"{facts.summary}; similar to {words}. Runs on several builds tell whether they are one."
-            return Added(str(target), "added", case, words)
-        evidence = f"duplicate of {words}"
-        command = f"repro-kit diff {place.entry(id)} {place.entry(original.id)}"
-        store.move(Transition(id, now, State.NEW, State.DUPLICATE, evidence, command), original.id)
-    duplicate = store.case(id)
-    return Added(str(target), "duplicate", duplicate, f"of {words}")
+        if alike is not None and alike[1].same:
+            store.move(as_duplicate(place, case, *alike), alike[0].id)
+    if alike is None:
+        return Added(str(target), "added", case, facts.summary)
+    words = f"{alike[0].name}: {alike[1].why}"
+    if alike[1].same:
+        return Added(str(target), "duplicate", store.case(id), f"of {words}")
+    hint = "Runs on several builds tell whether they are one."
+    return Added(str(target), "added", case, f"{facts.summary}; similar to {words}. {hint}")
+
+
+def as_duplicate(place: FarmPlace, case: FarmCase, original: FarmCase, likeness: Likeness) -> Transition:
+    """The change that makes a new case a duplicate."""
+    evidence = f"duplicate of {original.name}: {likeness.why}"
+    command = f"repro-kit diff {place.entry(case.id)} {place.entry(original.id)}"
+    return Transition(case.id, case.since, State.NEW, State.DUPLICATE, evidence, command)
 
 
 def _without_bundle(target: Path, cases: Sequence[FarmCase]) -> Added:
     """Say of a case that is not reduced yet whether the farm has its failure. It is not added: nothing can be run."""
     facts = CaseFacts(signature=Case.open(target).file.signature)
-    alike = _original(facts, cases)
+    alike = most_alike(facts, cases)
     if alike is not None and alike[1].same:
         return Added(str(target), "duplicate", alike[0], f"of {alike[0].name}: {alike[1].why}; it need not be reduced")
     similar = f" It is similar to {alike[0].name} ({alike[1].why})." if alike else ""
     raise UsageError(f"{target} has no repro.py yet; run `repro-kit collect {target}` and add it then.{similar}")
 
 
-def _original(facts: CaseFacts, cases: Sequence[FarmCase]) -> tuple[FarmCase, Likeness] | None:
+def most_alike(facts: CaseFacts, cases: Sequence[FarmCase]) -> tuple[FarmCase, Likeness] | None:
+    """The case of the farm that is most like these facts, if one is similar; see `farm/grouping.py`."""
     originals = {case.id: case for case in cases if case.original is None}
     best = duplicate_of(facts, {id: case.facts for id, case in originals.items()})
     return (originals[best[0]], best[1]) if best else None

@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 
 from repro_kit.bisect import Mark
 from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.grouping import SIMILAR, behave_alike, likeness, parted
 from repro_kit.farm.lifecycle import Judged, State, judge
 from repro_kit.farm.standing import Standing, standing_of, tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
 from repro_kit.farm.unit import BuildVerdict
+from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
+from repro_kit.ui import Ui
 
 Verdicts = Mapping[str, Mapping[str, BuildVerdict]]  # by line and build
 Builds = Mapping[str, Sequence[str]]  # by line, oldest first
@@ -46,10 +49,9 @@ def standing_of_case(case: FarmCase, verdicts: Verdicts, builds: Builds, tracked
 
 def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
     """Bring every case into the state that its verdicts show; the changes."""
-    verdicts, builds, tracked = store.verdicts(), store.builds(), store.tracked()
-    cases = store.cases()
+    cases, builds, tracked = store.cases(), store.builds(), store.tracked()
     lines = sorted(tracked)
-    seen = {case.id: standing_of_case(case, verdicts.get(case.id, {}), builds, lines) for case in cases}
+    seen = {case.id: standing_of_case(case, store.verdicts(case.id), builds, lines) for case in cases}
     originals = _originals(cases, seen)
     names = {case.id: case.name for case in cases}
     changes = []
@@ -70,6 +72,20 @@ def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
             store.move(change, original)
             changes.append(change)
     return changes
+
+
+def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
+    """Leave a line out, and judge the cases anew. Raises UsageError where there is no such line."""
+    with place.writing() as store:
+        tracked = store.tracked()
+        if line not in tracked:
+            raise UsageError(f"{line} is none of the tracked lines: {', '.join(tracked) or 'there are none'}.")
+        with store.writing():
+            store.untrack(line)
+        changes = judge_all(place, store)
+    ui.print(f"{line} is no longer tracked; {len(changes)} cases changed.")
+    ui.result({"line": line, "changes": to_data(changes)})
+    return Exit.OK
 
 
 def repeat_command(place: FarmPlace, id: str, standings: Sequence[Standing], words: Mapping[str, str]) -> str:

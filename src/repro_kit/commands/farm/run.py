@@ -148,13 +148,11 @@ class _FarmRun:
             self._store.list_builds(line.name, line.words, line.builds)
         order = self._store.builds()[line.name]
         builds = {build.name: build for build in line.builds}
-        verdicts = self._store.verdicts()
-        mine = {case.id: verdicts.get(case.id, {}).get(line.name, {}) for case in cases}
-        elsewhere = {
-            case.id: sum((tally_of(list(other.values())) for name, other in verdicts.get(case.id, {}).items()
-                          if name != line.name), NO_RUNS)
-            for case in cases
-        }  # fmt: skip
+        mine, elsewhere = {}, {}
+        for case in cases:
+            verdicts = self._store.verdicts(case.id)
+            mine[case.id] = verdicts.pop(line.name, {})
+            elsewhere[case.id] = sum((tally_of(list(other.values())) for other in verdicts.values()), NO_RUNS)
         while True:
             due: defaultdict[str, list[tuple[FarmCase, DueUnit]]] = defaultdict(list)
             for case in cases:
@@ -173,7 +171,8 @@ class _FarmRun:
                 self._fetch(line, builds[wanted[1]])
             for result in self._run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
-                mine[result.case][result.build] = before + result if before else verdict_of(result)
+                after = verdict_of(result)
+                mine[result.case][result.build] = before + after if before else after
 
     def _fetch(self, line: BuildLine, build: Build) -> None:
         """Download the build after this one meanwhile."""

@@ -64,7 +64,7 @@ def case_data(case: FarmCase) -> dict[str, Any]:
 
 def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str, Any]:
     """Show one case: its state, its verdicts, its history."""
-    verdicts, builds, tracked = store.verdicts(case.id).get(case.id, {}), store.builds(), store.tracked()
+    verdicts, builds, tracked = store.verdicts(case.id), store.builds(), store.tracked()
     standing = standing_of_case(case, verdicts, builds, sorted(tracked))
     again = repeat_command(place, case.id, standing.standings, tracked)
     rate = f"{standing.tally.failed} of {standing.tally.runs} runs" if standing.tally.flaky else ""
