@@ -154,7 +154,7 @@ def test_what_cannot_be_judged_does_not_end_the_search() -> None:
     plan = LinePlan("l", builds, {"1.0", "1.8"})
     assert [unit.build for unit in due_units(plan, seen, Tally(1, 1))] != ["1.4"]
     assert due_units(LinePlan("l", builds, {"1.4"}, bisect=False), seen, Tally(1, 1)) == []
-    again = due_units(LinePlan("l", builds, {"1.4"}, bisect=False, retry=True), seen, Tally(1, 1))
+    again = due_units(LinePlan("l", builds, {"1.4"}, bisect=False, retry={"1.4"}), seen, Tally(1, 1))
     assert [(unit.build, unit.attempt) for unit in again] == [("1.4", 1)]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -20,12 +21,14 @@ from repro_kit.builds.wheels.install import InterpreterSource
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.errors import UsageError
 
+_PINNED = re.compile(r"[\w.+!-]+@.*[/\\]")  # "2.15.0@/opt/torch/bin/python": an interpreter with its version
+
 
 @dataclass(frozen=True)
 class BuildChoice:
     """What the user asks for. Without `on` and `releases`: the newest build."""
 
-    on: tuple[str, ...] = ()  # versions, days, commits of builds, or paths of interpreters
+    on: tuple[str, ...] = ()  # versions, days, commits of builds, or (VERSION@)PATH of interpreters
     releases: str | None = None  # "2.10:", ":2.13" or "2.10:2.13", both ends included
     package: str = "torch"
     python: str | None = None  # the interpreter that builds are installed for
@@ -49,13 +52,27 @@ def lines_of(choice: BuildChoice, directory: Path) -> list[BuildLine]:
     words = [word for word in choice.on if word not in pythons]
     lines = []
     if pythons:
-        found = tuple(find_python(word, Path.cwd(), os.environ) for word in dict.fromkeys(pythons))
-        source = InterpreterSource(found, choice.package, os.environ)
-        name, options = _of_package(choice, "interpreters", [])
-        lines.append(BuildLine(name, options, source, source.builds(), source.builds()))
+        lines.append(_interpreters(choice, pythons))
     if words or choice.releases or not pythons:
         lines.append(_line(choice, words, directory))
     return lines
+
+
+def _interpreters(choice: BuildChoice, words: Sequence[str]) -> BuildLine:
+    """Environments that exist. The name of a build has the version, since an environment may be upgraded."""
+    expected = {}
+    for word in words:
+        version, _, path = word.rpartition("@") if _PINNED.match(word) else ("", "", word)
+        expected[find_python(path, Path.cwd(), os.environ)] = version
+    source = InterpreterSource(tuple(expected), choice.package, os.environ)
+    builds = []
+    for build in source.builds():
+        wanted = expected[build.name]
+        if wanted and wanted != build.version:
+            raise UsageError(f"{build.name} has {choice.package} {build.version} now, not {wanted}.")
+        builds.append(replace(build, name=f"{build.version}@{build.name}", title="") if build.version else build)
+    name, options = _of_package(choice, "interpreters", [])
+    return BuildLine(name, options, source, builds, builds)
 
 
 def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLine:

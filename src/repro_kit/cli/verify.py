@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
     from repro_kit.session.options import RunOptions
 
     values = shared.merged(ctx)
-    if values["on"] or values["releases"]:
+    if any(values[name] for name in ("on", "releases", "nightly", "index_url", "wheels")):
         ctx.exit(_on_builds(targets, values, ctx.params["timeout"]))
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
     usual = values["timeout"] or RunOptions.timeout  # a file of settings says nothing against what a bundle asks for
@@ -70,8 +70,8 @@ def _on_builds(targets: tuple[Path, ...], values: dict[str, Any], timeout: float
     from repro_kit.session.interrupts import interruptible
 
     if values["against_nightly"]:
-        raise UsageError("Give --against-nightly, or --on with --nightly, not both.")
+        raise UsageError("Give --against-nightly, or the builds, not both.")
     usual = values["timeout"] or TableRequest.usual
-    request = TableRequest(shared.build_choice(values), timeout, usual, values["markdown"])
+    request = TableRequest(shared.build_choice(values), timeout, usual, values["memory"], values["markdown"])
     with interruptible():
         return verify_on_builds(targets, request, shared.make_ui(values))

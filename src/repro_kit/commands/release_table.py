@@ -32,6 +32,7 @@ class TableRequest:
     choice: BuildChoice
     timeout: float | None = None  # seconds for one run; None: the bundle's own
     usual: float = 600.0  # seconds for a bundle that asks for none
+    memory: float | None = None  # GiB for one run; None: most of the machine's
     markdown: bool = False
 
 
@@ -77,7 +78,10 @@ def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: Tabl
             tally = sum((verdict.tally for verdict in verdicts if verdict.fails), NO_RUNS)
             verdicts.append(_verdict(line, build, tally, bundle, claim, request))
             ui.done(f"{line.name} {build.shown}: {ANSWERS[verdicts[-1].outcome][0]}")
-    names = {build.name: build.title or build.shown for build in line.chosen}
+    names = {
+        build.name: f"{request.choice.package} {build.version}" if build.python else build.shown  # no private path
+        for build in line.chosen
+    }
     return release_table(verdicts, claim.repeats, names)
 
 
@@ -99,6 +103,7 @@ def _verdict(
                 passes_needed(tally, claim.repeats),
                 1 if tally.failed else _MEASURE,
                 claim.signature,
+                request.memory,
             )
             return verdict_of(run_unit(order))
     except UnusableError as error:

@@ -33,7 +33,7 @@ class LinePlan:
     builds: Sequence[str]  # of the whole line, oldest first
     wanted: Collection[str]  # builds that every case is run on
     bisect: bool = True  # also find out between which builds a result changes
-    retry: bool = False  # run again what could not run
+    retry: Collection[str] = ()  # builds that are run again where they could not run
 
 
 def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally, claimed: int = 1) -> list[DueUnit]:
@@ -45,7 +45,7 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
     due: dict[str, int] = {}
     for build in plan.builds:
         if build in plan.wanted:
-            missing = _missing(verdicts.get(build), marks.get(build), needed, retry=plan.retry)
+            missing = _missing(verdicts.get(build), marks.get(build), needed, retry=build in plan.retry)
             if build not in verdicts and tally.failed and standing.trend is Trend.PASSES:
                 missing = 1  # the passes of the builds before count as well
             if missing:

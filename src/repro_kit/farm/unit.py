@@ -27,6 +27,7 @@ class UnitOrder:
     passes: int = 1  # runs that must pass before the build counts as passing
     failures: int = 1  # runs to make once a run has failed: more than one measures the rate
     signature: Signature | None = None
+    memory: float | None = None  # GiB for one run; None: most of the machine's
 
     @property
     def name(self) -> str:

@@ -64,7 +64,11 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = 
             lines = lines_of(request.choice, place.environments)
             ui.done("; ".join(f"{line.name}: {', '.join(build.shown for build in line.chosen)}" for line in lines))
         farm_run = _FarmRun(place, store, request, ui, executor or LocalExecutor(request.workers))
-        changes = farm_run.run(lines)
+        try:
+            changes = farm_run.run(lines)
+        except KeyboardInterrupt:
+            ui.warn(f"Interrupted; {farm_run.units} results are kept, and the same command goes on.")
+            raise
         names = {case.id: case.name for case in store.cases()}
     return _show(changes, names, farm_run.units, ui)
 
@@ -153,13 +157,14 @@ class _FarmRun:
             verdicts = self._store.verdicts(case.id)
             mine[case.id] = verdicts.pop(line.name, {})
             elsewhere[case.id] = sum((tally_of(list(other.values())) for other in verdicts.values()), NO_RUNS)
+        chosen = {build.name for build in line.chosen}
+        retried: defaultdict[str, set[str]] = defaultdict(set)
         while True:
             due: defaultdict[str, list[tuple[FarmCase, DueUnit]]] = defaultdict(list)
             for case in cases:
                 there = [name for name in order if name in builds or name in mine[case.id]]
-                plan = LinePlan(
-                    line.name, there, {build.name for build in line.chosen}, self._request.bisect, self._request.retry
-                )
+                retry = chosen - retried[case.id] if self._request.retry else ()
+                plan = LinePlan(line.name, there, chosen, self._request.bisect, retry)
                 tried = [mine[case.id][name] for name in there if name in mine[case.id]]
                 tally = tally_of(tried) + elsewhere[case.id]
                 for unit in due_units(plan, mine[case.id], tally, case.facts.repeats):
@@ -171,6 +176,7 @@ class _FarmRun:
                 self._fetch(line, builds[wanted[1]])
             for result in self._run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
+                retried[result.case].add(result.build)
                 after = verdict_of(result)
                 mine[result.case][result.build] = before + after if before else after
 

@@ -51,7 +51,7 @@ def run_unit(order: UnitOrder) -> UnitResult:
             Path(order.directory),
             timeout=order.timeout,
             variables=order.variables,
-            limits=limits_of(),
+            limits=limits_of(order.memory),
         )
         unit = _with_run(unit, run, order)
     return replace(unit, seconds=round(unit.seconds, 2))
