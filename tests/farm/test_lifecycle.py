@@ -52,6 +52,9 @@ def judged(*lines: str, claimed: int = 1) -> Judged:
         (("FFPFP",), State.CLOSED),
         (("FFpF",), State.FLAKY),
         (("FPFPFPFPF",), State.FLAKY),
+        (("FPFPFPFPFPPPPP",), State.FLAKY),
+        (("F" + "PPPPPPPPF" * 4,), State.FLAKY),
+        (("FPFPFPFPF" + "P" * 20,), State.CLOSED),
         (("FFFPPPFFFPPPFFF",), State.REOPENED),  # three passes on each of three builds are no chance
         (("xxx",), State.STALE),
         (("FFx",), State.OPEN),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.bisect import JudgeNext, Mark, Question, next_step
-from repro_kit.farm.standing import Trend, VerdictFlip, passes_needed, standing_of
+from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
 from repro_kit.farm.unit import BuildVerdict
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import Tally
@@ -41,7 +41,7 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
     tried = [verdicts[build] for build in plan.builds if build in verdicts]
     standing = standing_of(plan.line, tried, tally, claimed)
     marks = {verdict.build: mark for verdict, mark in zip(tried, standing.marks, strict=True)}
-    needed = passes_needed(tally, claimed)
+    needed = standing.needed
     due: dict[str, int] = {}
     for build in plan.builds:
         if build in plan.wanted:

@@ -110,10 +110,13 @@ def tally_of(verdicts: Sequence[BuildVerdict]) -> Tally:
 
 def standing_of(line: str, verdicts: Sequence[BuildVerdict], tally: Tally, claimed: int = 1) -> Standing:
     """Judge a case on a line by its verdicts, oldest build first. `tally`: its runs on all lines (`tally_of`)."""
-    if not verdicts:
-        return Standing(line, Trend.NOT_RUN)
     needed = passes_needed(tally, claimed)
+    if not verdicts:
+        return Standing(line, Trend.NOT_RUN, needed=needed)
     marks = _marks(verdicts, needed)
+    if _returns(marks) > _MOST_RETURNS:  # among so many builds even rare luck is to be expected
+        needed = MOST_PASSES
+        marks = _marks(verdicts, needed)
     telling = [(verdict, mark) for verdict, mark in zip(verdicts, marks, strict=True) if _tells(verdict)]
     passes = 0
     for verdict, _ in reversed(telling):
@@ -159,6 +162,13 @@ def _marks(verdicts: Sequence[BuildVerdict], needed: int) -> list[Mark | None]:
             dict.fromkeys((index for index, _ in members), Mark.BAD if fails else Mark.GOOD if enough else None)
         )
     return [marks.get(index, Mark.SKIP) for index in range(len(verdicts))]
+
+
+def _returns(marks: Sequence[Mark | None]) -> int:
+    """How often the failure came back after it was fixed."""
+    decided = [mark for mark in marks if mark in (Mark.GOOD, Mark.BAD)]
+    since = decided[decided.index(Mark.BAD) :] if Mark.BAD in decided else []
+    return sum(before is Mark.GOOD and after is Mark.BAD for before, after in pairwise(since))
 
 
 def _flips(decided: Sequence[BuildVerdict], tally: Tally) -> Iterator[VerdictFlip]:

@@ -16,9 +16,7 @@ from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmStore
 from repro_kit.farm.unit import UnitResult
-from repro_kit.files import copy_atomic
 from repro_kit.model.serialize import encoded, to_data
-from repro_kit.runner.scratch import scratch
 from repro_kit.ui import Ui
 
 _UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at")
@@ -38,10 +36,9 @@ def export(place: FarmPlace, file: Path | None, ui: Ui) -> Exit:
 
 def write_export(store: FarmStore, file: Path) -> None:
     """Write the whole farm as JSON."""
-    with scratch() as directory:
-        with (directory / "farm.json").open("wb") as out:
-            out.writelines(b"%s\n" % piece for piece in pieces(store))
-        copy_atomic(directory / "farm.json", file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("wb") as out:
+        out.writelines(b"%s\n" % piece for piece in pieces(store))
 
 
 def pieces(store: FarmStore) -> Iterator[bytes]:

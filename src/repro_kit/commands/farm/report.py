@@ -18,7 +18,6 @@ from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, Transition
 from repro_kit.farm.table import CELLS, seen_in_words
 from repro_kit.farm.unit import BuildVerdict
-from repro_kit.files import write_atomic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.ui import Ui
 
@@ -157,10 +156,10 @@ def _write(
         cases=by_id,
         made=made,
     )
-    write_atomic(site / "index.html", index.encode())
+    (site / "cases").mkdir(parents=True, exist_ok=True)
+    (site / "index.html").write_text(index, encoding="utf-8")
     newest = transitions[: -_FEED - 1 : -1]
     feed = render("farm.atom.j2", changes=newest, cases=by_id, made=transitions[-1].at if transitions else made)
-    write_atomic(site / "feed.atom", feed.encode())
-    (site / "cases").mkdir(parents=True, exist_ok=True)
+    (site / "feed.atom").write_text(feed, encoding="utf-8")
     for page in pages:
         (site / "cases" / page.file).write_text(render("farm_case.html.j2", page=page), encoding="utf-8")
