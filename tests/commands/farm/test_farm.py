@@ -86,7 +86,7 @@ def test_a_duplicate_says_of_what_and_is_not_run(farm: Callable[..., Result], pr
     bundle(project / "two.repro.zip", FAILS + "# another script\n")
     farm("add", "one.repro.zip")
     again = farm("add", "two.repro.zip")
-    assert (again.exit_code, "two: duplicate; of one: equal signatures: ValueError" in again.output) == (0, True)
+    assert (again.exit_code, "two: duplicate; of one (new): equal signatures: ValueError" in again.output) == (0, True)
     assert told(farm("run", *ON, "--json"))["units"] == 1
     assert states(farm) == {"one": "open", "two": "duplicate"}
 

@@ -99,7 +99,7 @@ def _add(place: FarmPlace, store: FarmStore, target: Path) -> Added:
             store.move(as_duplicate(place, case, *alike), alike[0].id)
     if alike is None:
         return Added(str(target), "added", case, facts.summary)
-    words = f"{alike[0].name}: {alike[1].why}"
+    words = f"{alike[0].name} ({alike[0].state}): {alike[1].why}"
     if alike[1].same:
         return Added(str(target), "duplicate", store.case(id), f"of {words}")
     hint = "Runs on several builds tell whether they are one."
@@ -118,7 +118,12 @@ def _without_bundle(target: Path, cases: Sequence[FarmCase]) -> Added:
     facts = CaseFacts(signature=Case.open(target).file.signature)
     alike = most_alike(facts, cases)
     if alike is not None and alike[1].same:
-        return Added(str(target), "duplicate", alike[0], f"of {alike[0].name}: {alike[1].why}; it need not be reduced")
+        return Added(
+            str(target),
+            "duplicate",
+            alike[0],
+            f"of {alike[0].name} ({alike[0].state}): {alike[1].why}; it need not be reduced",
+        )
     similar = f" It is similar to {alike[0].name} ({alike[1].why})." if alike else ""
     raise UsageError(f"{target} has no repro.py yet; run `repro-kit collect {target}` and add it then.{similar}")
 
