@@ -73,6 +73,7 @@ def test_the_state_that_verdicts_show(lines: tuple[str, ...], state: State) -> N
 def test_the_evidence_names_the_range() -> None:
     assert "line 0: fails on 1.1, passes on 1.2" in judged("FFP", "FF").evidence
     assert "line 1: fails on 1.1" in judged("FFP", "FF").evidence
+    assert judged("PPFF").evidence == "line 0: fails on 1.3 (began: passes on 1.1, fails on 1.2)"
     assert judged("FPF").evidence == "line 0: fails on 1.0, passes on 1.1, then passes on 1.1, fails on 1.2"
 
 

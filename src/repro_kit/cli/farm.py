@@ -75,7 +75,7 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     repro-kit farm run --yes --releases 2.10:
     repro-kit farm run --yes --nightly cpu --workers 2
 
-    Exit 0: nothing came back; 1: a fixed case fails again; 125: no build is available.
+    Exit 0: nothing newly fails; 1: a case fails that was fixed, or never failed before; 125: no build is available.
     """
     from repro_kit.commands.farm.run import FarmRun, parse_shard, run
     from repro_kit.session.interrupts import interruptible

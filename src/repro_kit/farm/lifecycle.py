@@ -82,4 +82,5 @@ def _words(standing: Standing) -> str:
             runs = f"in {standing.passes} runs of {standing.needed} needed"
             return f"{standing.line}: passes on {decisive.build} {runs}{also}"
     rate = f" ({decisive.failed} of {decisive.tally.runs} runs)" if decisive.tally.flaky else ""
-    return f"{on}{rate}{also}"
+    began = f" (began: {standing.flips[-1].sentence})" if standing.flips else ""
+    return f"{on}{rate}{also}{began}"

@@ -168,6 +168,13 @@ def test_a_fix_is_found_closed_and_noticed_when_it_comes_back(farm: Callable[...
     make_wheels(project / "dist", versions, lambda number: GOOD if number in (3, 4) else BAD)
     again = farm(*words, "--json")
     assert (again.exit_code, told(again)["changes"][0]["after"]) == (1, "reopened")
+    farm("add", script("b", "import frob\nassert not hasattr(frob, 'broken')\n"))
+    make_wheels(project / "dist", ["1.6"], lambda number: GOOD)
+    assert farm(*words).exit_code == 0
+    make_wheels(project / "dist", ["1.7"], lambda number: GOOD + "broken = True\n")
+    newly = farm(*words, "--json")
+    assert (newly.exit_code, [change["after"] for change in told(newly)["changes"]]) == (1, ["open"])
+    assert "(began: passes on 1.6, fails on 1.7)" in told(newly)["changes"][0]["evidence"]
     result = CliRunner().invoke(
         cli,
         ["verify", "a", "--yes", "--wheels", "dist", "--package", "frob", "--releases", "1.2:1.3", "--json",

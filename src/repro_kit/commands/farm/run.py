@@ -50,7 +50,7 @@ class FarmRun:
 
 
 def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = None) -> Exit:
-    """Run what is due; FAILED when a case that was fixed fails again. Raises ReproKitError when nothing can be run."""
+    """Run what is due; FAILED when a case newly fails. Raises ReproKitError when nothing can be run."""
     with place.reading() as store:
         count = len(_selected(store, request))
     if not count:
@@ -63,25 +63,31 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = 
         with ui.stage("builds"):
             lines = lines_of(request.choice, place.environments)
             ui.done("; ".join(f"{line.name}: {', '.join(build.shown for build in line.chosen)}" for line in lines))
+        before = {case.id: case for case in store.cases()}
         farm_run = _FarmRun(place, store, request, ui, executor or LocalExecutor(request.workers))
         try:
             changes = farm_run.run(lines)
         except KeyboardInterrupt:
             ui.warn(f"Interrupted; {farm_run.units} results are kept, and the same command goes on.")
             raise
-        names = {case.id: case.name for case in store.cases()}
-    return _show(changes, names, farm_run.units, ui)
+    return _show(changes, before, farm_run.units, ui)
 
 
-def _show(changes: Sequence[Transition], names: Mapping[str, str], units: int, ui: Ui) -> Exit:
-    rows = [(names[change.case], change.before, change.after, change.evidence) for change in changes]
+def _show(changes: Sequence[Transition], before: Mapping[str, FarmCase], units: int, ui: Ui) -> Exit:
+    rows = [(before[change.case].name, change.before, change.after, change.evidence) for change in changes]
     if rows:
         ui.table("", ("case", "was", "is", "evidence"), rows)
-    reopened = sum(change.after is State.REOPENED for change in changes)
-    ui.print(f"{units} units run; {len(changes)} cases changed{f', {reopened} came back' if reopened else ''}.")
-    ends = Exit.FAILED if reopened else Exit.OK
+    alarms = sum(_is_alarm(change, before[change.case]) for change in changes)
+    ui.print(f"{units} units run; {len(changes)} cases changed{f', {alarms} newly fail' if alarms else ''}.")
+    ends = Exit.FAILED if alarms else Exit.OK
     ui.result({"units": units, "changes": to_data(changes), "exit": int(ends)})
     return ends
+
+
+def _is_alarm(change: Transition, before: FarmCase) -> bool:
+    """Whether a case fails that was fixed, or that was run in earlier runs and had not failed."""
+    fails = change.after in (State.OPEN, State.FLAKY)
+    return change.after is State.REOPENED or (fails and before.state is State.NEW and bool(before.evidence))
 
 
 def _take_up(place: FarmPlace, store: FarmStore) -> None:
