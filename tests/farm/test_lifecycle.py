@@ -131,7 +131,7 @@ def test_the_build_that_fixed_it_is_found_with_few_units() -> None:
 def test_a_case_that_fails_now_and_then_is_hardly_ever_closed() -> None:
     dice = random.Random(7)
     states = [state_after_a_run([0.3] * 12, dice)[0].state for _ in range(300)]
-    assert sum(state is State.CLOSED for state in states) <= 9  # 3 %
+    assert sum(state is State.CLOSED for state in states) <= 8  # 2.7 %
     assert sum(state is State.FLAKY for state in states) > 200
 
 

@@ -11,6 +11,7 @@ from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.verify import ANSWERS
 from repro_kit.errors import Exit, UsageError
+from repro_kit.farm.plan import RATE_RUNS
 from repro_kit.farm.standing import passes_needed
 from repro_kit.farm.table import ReleaseTable, release_table
 from repro_kit.farm.unit import BuildVerdict, UnitOrder, verdict_of
@@ -22,7 +23,6 @@ from repro_kit.session.strangers.untrusted import Claim, UntrustedBundle, ask, c
 from repro_kit.ui import Ui
 
 _MARGIN = 60.0  # seconds that an interpreter with torch may take to start
-_MEASURE = 3  # runs on the first build that fails
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _verdict(
                 dict(ready.variables),
                 request.timeout or (claim.limit or request.usual) + _MARGIN,
                 passes_needed(tally, claim.repeats),
-                1 if tally.failed else _MEASURE,
+                1 if tally.failed else RATE_RUNS,
                 claim.signature,
                 request.memory,
             )

@@ -9,9 +9,10 @@ from repro_kit.bisect import JudgeNext, Mark, Question, next_step
 from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
 from repro_kit.farm.unit import BuildVerdict
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.flaky import Tally
+from repro_kit.reduce.flaky import ALIKE, Tally
 
-_MEASURE = 3  # runs on the first build that fails
+#: Runs on the first build that fails: they show whether every run fails.
+RATE_RUNS = ALIKE
 _MOST_UNITS = 8  # of one case on one build
 
 
@@ -54,7 +55,7 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
         for build in _between_flips(plan.builds, standing.flips, marks):
             passed = verdicts[build].passed if build in verdicts else 0
             due[build] = max(needed - passed, 1)
-    failures = 1 if tally.failed else _MEASURE
+    failures = 1 if tally.failed else RATE_RUNS
     return [
         DueUnit(build, due[build], failures, attempt)
         for build in plan.builds

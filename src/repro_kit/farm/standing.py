@@ -1,8 +1,8 @@
 """What the verdicts on the builds of a line say of one case: does it fail there, since when, and how sure is that.
 
 A case that comes and goes passes now and then although it is not fixed. So a pass counts only when the passes in a row
-are too many to be chance: `chance_to_miss` of `reduce/flaky.py`, with the failure rate seen so far, must not exceed 1 %
-(5 % for a case of which no run has passed where it fails). Passes of neighbouring builds count together.
+are too many to be chance: `chance_to_miss` of `reduce/flaky.py`, with the failure rate seen so far, must not exceed
+0.5 % (5 % for a case of which no run has passed where it fails). Passes of neighbouring builds count together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from repro_kit.reduce.flaky import MISSED, NO_RUNS, Tally, chance_to_miss
 FEWEST_PASSES = 3
 #: The most passing runs that are asked for: rarer failures than about 5 % cannot be told from fixed ones.
 MOST_PASSES = 60
-_MISSED = 0.01  # accepted probability that a case that comes and goes passes by chance
+_MISSED = 0.005  # accepted probability that a case that comes and goes passes by chance
 _MOST_RETURNS = 2  # of a case that was fixed: with more it comes and goes
 _UNABLE = 3  # newest builds in a row that cannot run a case, after which it is stale
 

@@ -22,7 +22,7 @@ from repro_kit.farm.plan import DueUnit, LinePlan, due_units
 from repro_kit.farm.shard import shard
 from repro_kit.farm.standing import tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import BuildVerdict, UnitOrder, UnitResult, verdict_of
+from repro_kit.farm.unit import UnitOrder, UnitResult, verdict_of
 from repro_kit.files import remove_unfinished, write_atomic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps, to_data
@@ -275,7 +275,7 @@ WORDS = {
 }
 
 
-def counted(results: Sequence[UnitResult] | Sequence[BuildVerdict]) -> str:
+def counted(results: Sequence[UnitResult]) -> str:
     """How many units had which outcome: ``fails: 3, passes: 2``."""
     counts = Counter(result.outcome for result in results)
     return ", ".join(f"{words}: {counts[outcome]}" for outcome, words in WORDS.items() if counts[outcome])
