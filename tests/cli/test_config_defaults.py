@@ -154,7 +154,8 @@ def test_what_a_file_sets_is_announced_once_and_on_stderr(work, repro_kit, monke
 
 
 def test_every_option_of_every_command_is_declared_and_nothing_else():
-    commands = [importlib.import_module(f"repro_kit.cli.{name}").command for name in COMMANDS]
+    loaded = [importlib.import_module(f"repro_kit.cli.{name}").command for name in COMMANDS]
+    commands = [*loaded, *(sub for it in loaded if isinstance(it, click.Group) for sub in it.commands.values())]
     options = [param for it in commands for param in it.params if isinstance(param, click.Option)]
     names = {
         name.removeprefix("--")

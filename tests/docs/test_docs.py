@@ -49,9 +49,13 @@ def wrong_option(words: Sequence[str]) -> str | None:
             continue
         if name not in COMMANDS:
             return name
-        command = cli.get_command(click.Context(cli), name)
+        command, rest = cli.get_command(click.Context(cli), name), words[1:]
+        if isinstance(command, click.Group) and rest:
+            command, rest = command.get_command(click.Context(command), rest[0]), rest[1:]
+            if command is None:
+                return words[1]
         assert command is not None
-        wrong = _wrong_of(command, words[1:])
+        wrong = _wrong_of(command, rest)
         if wrong:
             return wrong
     return None

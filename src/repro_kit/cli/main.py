@@ -29,6 +29,7 @@ COMMANDS = (
     "explain",
     "bisect",
     "nightly",
+    "farm",
     "show",
     "diff",
     "env",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.errors import Exit, UsageError
 
 
 @click.command("verify", cls=ReproCommand, short_help="Check whether a bundle still fails here.")
@@ -26,6 +28,9 @@ from repro_kit.cli.common.base_command import ReproCommand
     metavar="GIB",
     help="Memory limit of the run, in GiB.  [default: 80 % of the machine's]",
 )
+@shared.build_options
+@click.option("--nightly", metavar="PLATFORM", help="Take the builds from the nightlies for cpu, cu126, rocm6.4, xpu …")
+@click.option("--markdown", is_flag=True, help="Print the table of the builds as Markdown.")
 @shared.interface_options
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
@@ -34,14 +39,16 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
 
     A bundle may come from a stranger. repro-kit unpacks it with care, shows the code, and asks before it runs. The
     run has a scratch directory, private caches, few variables, and limits of time and memory, but your rights.
-    Several targets make a table.
+    Several targets make a table. --on and --releases run one bundle on several builds, and make their table.
 
     \b
     repro-kit verify train.repro.zip --python .venv/bin/python
     repro-kit verify --yes --against-nightly *.repro.zip
+    repro-kit verify train.repro.zip --on 2.12.0,2.13.0
 
     \b
     Exit 0: same failure; 1: different failure; 3: passes; 125: cannot run here; 2: not a bundle, or refused.
+    With several builds, the newest one decides.
     """
     from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import How, verify
@@ -49,8 +56,22 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
     from repro_kit.session.options import RunOptions
 
     values = shared.merged(ctx)
+    if any(values[name] for name in ("on", "releases", "nightly", "index_url", "wheels")):
+        ctx.exit(_on_builds(targets, values, ctx.params["timeout"]))
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
     usual = values["timeout"] or RunOptions.timeout  # a file of settings says nothing against what a bundle asks for
     how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"], usual)
     with interruptible():
         ctx.exit(verify(targets, how, shared.make_ui(values)))
+
+
+def _on_builds(targets: tuple[Path, ...], values: dict[str, Any], timeout: float | None) -> Exit:
+    from repro_kit.commands.release_table import TableRequest, verify_on_builds
+    from repro_kit.session.interrupts import interruptible
+
+    if values["against_nightly"]:
+        raise UsageError("Give --against-nightly, or the builds, not both.")
+    usual = values["timeout"] or TableRequest.usual
+    request = TableRequest(shared.build_choice(values), timeout, usual, values["memory"], values["markdown"])
+    with interruptible():
+        return verify_on_builds(targets, request, shared.make_ui(values))

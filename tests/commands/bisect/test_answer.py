@@ -83,3 +83,20 @@ def test_only_an_answer_goes_into_the_bundle(tmp_path: Path) -> None:
         (case.path / "bisect" / "answer.md").write_text("the answer\n")
         assert bool(bisected(case)) == there
     assert commits_in(f"see {'0a' * 20} and 123") == ["0a" * 20]
+
+
+def test_the_confidence_falls_with_every_build_that_may_pass_by_chance() -> None:
+    always = judged(STATE, "ggbbb")
+    assert as_json(report_of(always))["confidence"] == 1.0
+
+    def rare(runs: int) -> float:
+        state = STATE
+        for build, mark in zip(BUILDS, (Mark.GOOD, Mark.GOOD, Mark.BAD, Mark.BAD, Mark.BAD), strict=True):
+            counts = (runs, 0) if mark is Mark.GOOD else (4, 2)
+            state = state.with_judgement(Judgement(build.name, mark, "", runs=counts[0], failures=counts[1]))
+        report = report_of(state)
+        assert any(f"With {report.confidence:.0%} confidence" in note for note in report.notes)
+        return float(report.confidence)
+
+    assert 0 < rare(1) < rare(3) < rare(8) < 1
+    assert rare(8) > 0.97

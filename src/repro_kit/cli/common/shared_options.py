@@ -18,6 +18,7 @@ from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.session.options import Options, SymptomOptions
 
 if TYPE_CHECKING:
+    from repro_kit.builds.several import BuildChoice
     from repro_kit.ui import Ui
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -180,6 +181,41 @@ bundle_options = _decorate(
     ),
     click.option("--dry-run", is_flag=True, help="List the files of the bundle without writing them."),
 )
+
+
+build_options = _decorate(
+    click.option(
+        "--on",
+        multiple=True,
+        metavar="BUILDS",
+        help="Run on these: versions, days or environments, with commas.",
+    ),
+    click.option("--releases", metavar="RANGE", help="All releases of a range: 2.10: or 2.10:2.13."),
+    click.option("--index-url", metavar="URL", help="Builds of this index.  [default: releases on PyPI]"),
+    click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory."),
+    click.option("--package", default="torch", metavar="NAME", help="Package whose builds are run.  [torch]"),
+    click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels."),
+    click.option("--cache-size", type=POSITIVE, default=20.0, metavar="GIB", help="Size limit of the cache.  [20]"),
+)
+
+
+def build_choice(values: dict[str, Any]) -> BuildChoice:
+    """The builds that `build_options` choose. `--nightly`, `--with` and `--offline` count where a command has them."""
+    from repro_kit.builds.catalog import BuildSelection
+    from repro_kit.builds.several import BuildChoice
+    from repro_kit.builds.wheels.wheel_cache import default_cache
+
+    selection = BuildSelection(
+        nightly=values.get("nightly"),
+        index=values["index_url"],
+        wheels=values["wheels"],
+        packages=values.get("packages", ()),
+        cache=(values["cache"] or default_cache()).absolute(),
+        cache_limit=values["cache_size"],
+        offline=values.get("offline", False),
+    )
+    words = tuple(word.strip() for given in values["on"] for word in given.split(",") if word.strip())
+    return BuildChoice(words, values["releases"], values["package"], values["python"], selection)
 
 
 def merged(ctx: click.Context) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from repro_kit.bisect import Build, Judgement, Mark, SearchEnding, SearchOutcome
@@ -11,6 +12,7 @@ from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
 from repro_kit.errors import Exit
 from repro_kit.model.serialize import to_data
+from repro_kit.reduce.flaky import chance_to_miss
 
 _EXITS = {
     SearchEnding.FOUND: Exit.OK,
@@ -73,6 +75,20 @@ class BisectReport:
         return bool(judged and judged.mark is Mark.GOOD and judged.other) and not self.state.find_fix
 
     @property
+    def confidence(self) -> float:
+        """The probability that no good build passed by chance (0 to 1): over the good builds, multiplied.
+
+        The failure rate is that of the failing runs so far; see `chance_to_miss`. 1 for a failure of every run.
+        """
+        judged = list(self.state.current.values())
+        bad = [judgement for judgement in judged if judgement.mark is Mark.BAD]
+        failed, runs = (sum(getattr(judgement, name) for judgement in bad) for name in ("failures", "runs"))
+        if not 0 < failed < runs:
+            return 1.0
+        good = [judgement.runs for judgement in judged if judgement.mark is Mark.GOOD and not judgement.by_hand]
+        return prod(1 - chance_to_miss(failed, runs, passes) for passes in good)
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         return _sentence(self)
@@ -81,7 +97,11 @@ class BisectReport:
 def make_report(state: BisectState, outcome: SearchOutcome) -> BisectReport:
     """Make the report from the state alone, without commits."""
     old, new = _side(state, outcome.old), _side(state, outcome.new)
-    return BisectReport(state, outcome, old, new, notes=tuple(_notes(state, outcome, old, new)))
+    report = BisectReport(state, outcome, old, new, notes=tuple(_notes(state, outcome, old, new)))
+    if report.confidence == 1 or not (old and new):
+        return report
+    doubt = f"With {report.confidence:.0%} confidence: no build was called good because it passed by chance."
+    return replace(report, notes=(*report.notes, doubt))
 
 
 def as_markdown(report: BisectReport) -> str:
@@ -127,6 +147,7 @@ def as_json(report: BisectReport) -> dict[str, Any]:
         "untried": [named[index].name for index in outcome.untried],
         "compare": report.compare or None,
         "suspects": to_data(report.suspects),
+        "confidence": round(report.confidence, 4),
         "signature": state.signature.summary() if state.signature else None,
         "judged": len(state.current),
         "builds": len(named),

@@ -1,0 +1,166 @@
+"""``repro-kit farm``: many cases over many builds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.common.base_command import ReproCommand
+
+if TYPE_CHECKING:
+    from repro_kit.commands.farm.place import FarmPlace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_farm_option = click.option(
+    "--farm", type=click.Path(path_type=Path), default="farm", metavar="DIR", help="Directory of the farm.  [farm]"
+)
+
+
+@click.group("farm", short_help="Keep many cases, run them on many builds, and follow what becomes of them.")
+def command() -> None:
+    r"""Keep many cases, run them on many builds, and follow what becomes of them.
+
+    A case is new, open, fixed, closed (it passes on every line of builds), reopened, a duplicate, stale or flaky.
+
+    \b
+    repro-kit farm add *.repro.zip
+    repro-kit farm run --yes --on 2.13.0,2.15.0
+    repro-kit farm status
+    """
+
+
+@command.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
+@_farm_option
+@shared.interface_options
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
+@click.pass_context
+def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
+    """Add bundles, cases or repro.py files. Nothing is run.
+
+    Says of a duplicate what it duplicates, and why. Exit 0: done; 2: a target was refused.
+    """
+    from repro_kit.commands.farm.add import add
+
+    values = shared.merged(ctx)
+    ctx.exit(add(_place(ctx), targets, shared.make_ui(values)))
+
+
+@command.command("run", cls=ReproCommand, short_help="Run the cases on builds.")
+@_farm_option
+@shared.build_options
+@click.option("--nightly", metavar="PLATFORM", help="Nightlies of torch for cpu, cu126, rocm6.4, xpu …")
+@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
+@click.option("--python", metavar="PATH", help="Python to install builds for.  [default: the active environment's]")
+@click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
+@click.option("--workers", type=shared.COUNT, default=1, metavar="N", help="Cases that run at the same time.  [1]")
+@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
+@click.option("--retry", is_flag=True, help="Run again what could not run.")
+@click.option("--shard", metavar="I/N", help="Run only this part of the cases; `farm merge` joins the parts.")
+@shared.interface_options
+@click.argument("cases", nargs=-1, metavar="[CASE]...")
+@click.pass_context
+def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
+    r"""Run the cases on builds, and judge them. What is known already is not run again.
+
+    Without --on and --releases, the newest build is run.
+
+    \b
+    repro-kit farm run --yes --releases 2.10:
+    repro-kit farm run --yes --nightly cpu --workers 2
+
+    Exit 0: nothing newly fails; 1: a case fails that was fixed, or never failed before; 125: no build is available.
+    """
+    from repro_kit.commands.farm.run import FarmRun, parse_shard, run
+    from repro_kit.session.interrupts import interruptible
+
+    values = shared.merged(ctx)
+    request = FarmRun(
+        shared.build_choice(values),
+        cases,
+        values["workers"],
+        values["timeout"] or FarmRun.timeout,
+        not values["no_bisect"],
+        values["retry"],
+        parse_shard(values["shard"]) if values["shard"] else None,
+    )
+    with interruptible():
+        ctx.exit(run(_place(ctx), request, shared.make_ui(values)))
+
+
+@command.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
+@_farm_option
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only cases in this state (may be repeated).")
+@shared.interface_options
+@click.argument("cases", nargs=-1, metavar="[CASE]...")
+@click.pass_context
+def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...], **_: object) -> None:
+    """Show how many cases are in which state, and those that are not closed. With CASE: its verdicts and history."""
+    from repro_kit.commands.farm.status import status
+    from repro_kit.errors import UsageError
+    from repro_kit.farm.lifecycle import State
+
+    for state in states:
+        if state not in set(State):
+            raise UsageError(f"--state {state} is none of {', '.join(State)}.")
+    ctx.exit(status(_place(ctx), cases, shared.make_ui(shared.merged(ctx)), states=states))
+
+
+@command.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
+@_farm_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory.  [FARM/report]")
+@shared.interface_options
+@click.pass_context
+def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
+    """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
+    from repro_kit.commands.farm.report import report
+
+    ctx.exit(report(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
+@_farm_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to this file.")
+@shared.interface_options
+@click.pass_context
+def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
+    """Print all cases, builds, results and changes as one JSON object."""
+    from repro_kit.commands.farm.export import export
+
+    ctx.exit(export(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
+@_farm_option
+@shared.interface_options
+@click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
+@click.pass_context
+def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
+    """Take the cases and results of other farms into this one: of the shards of a run, or of other machines."""
+    from repro_kit.commands.farm.export import merge
+
+    ctx.exit(merge(_place(ctx), others, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
+@_farm_option
+@shared.interface_options
+@click.argument("line")
+@click.pass_context
+def untrack(ctx: click.Context, /, line: str, **_: object) -> None:
+    """Leave the builds of LINE ("nightly cpu") out of the judgement, until builds of it are run again."""
+    from repro_kit.commands.farm.judging import untrack
+
+    ctx.exit(untrack(_place(ctx), line, shared.make_ui(shared.merged(ctx))))
+
+
+def _place(ctx: click.Context) -> FarmPlace:
+    from repro_kit.commands.farm.place import FarmPlace
+
+    return FarmPlace(Path(os.path.abspath(ctx.params["farm"])))  # noqa: PTH100 - without following links

@@ -1,0 +1,1 @@
+"""The `farm` command: many cases over many builds."""

@@ -1,0 +1,117 @@
+"""`farm export` and `farm merge`: the whole history as JSON, and two histories as one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from repro_kit.bisect import Build
+from repro_kit.commands.farm.add import as_duplicate, most_alike
+from repro_kit.commands.farm.judging import judge_all
+from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.farm.status import case_data
+from repro_kit.errors import Exit, UsageError
+from repro_kit.farm.lifecycle import State
+from repro_kit.farm.store import FarmStore
+from repro_kit.farm.unit import UnitResult
+from repro_kit.model.serialize import encoded, to_data
+from repro_kit.ui import Ui
+
+_UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at")
+
+
+def export(place: FarmPlace, file: Path | None, ui: Ui) -> Exit:
+    """Print the whole farm as JSON, or write it to `file`."""
+    with place.reading() as store:
+        if file is None:
+            for piece in pieces(store):
+                ui.print(piece.decode())
+        else:
+            write_export(store, file)
+            ui.note(f"Written: {file}")
+    return Exit.OK
+
+
+def write_export(store: FarmStore, file: Path) -> None:
+    """Write the whole farm as JSON."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("wb") as out:
+        out.writelines(b"%s\n" % piece for piece in pieces(store))
+
+
+def pieces(store: FarmStore) -> Iterator[bytes]:
+    """One JSON object, in pieces: the lines with their builds, and the cases with their results and changes.
+
+    The results are lists in the order of ``units``, as a farm has hundreds of thousands.
+    """
+    head = {"schema": 1, "lines": store.builds(), "tracked": sorted(store.tracked()), "units": _UNIT_FIELDS}
+    yield encoded(head)[:-1] + b', "cases": ['
+    for number, case in enumerate(store.cases()):
+        data = {
+            **case_data(case),
+            "facts": to_data(case.facts),
+            "history": [to_data(change) for change in store.transitions(case.id)],
+            "units": [[getattr(unit, name) for name in _UNIT_FIELDS] for unit in store.units(case.id)],
+        }
+        yield (b"," if number else b"") + encoded(data)
+    yield b"]}"
+
+
+def merge(place: FarmPlace, others: Sequence[Path], ui: Ui) -> Exit:
+    """Take the cases and the results of other farms into this one, and judge the cases anew. Twice is once."""
+    merged = 0
+    with place.writing(create=True) as store:
+        for directory in others:
+            other = FarmPlace(directory.absolute())
+            if other.directory == place.directory:
+                raise UsageError(f"{directory} is the farm itself; give the farms to merge into it.")
+            with other.reading() as theirs:
+                merged += _merge(place, store, other, theirs)
+        changes = judge_all(place, store)
+    ui.print(f"{merged} new units from {len(others)} farms; {len(changes)} cases changed.")
+    ui.result({"units": merged, "changes": to_data(changes)})
+    return Exit.OK
+
+
+def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmStore) -> int:
+    known = {case.id: case for case in store.cases()}
+    names = {case.name for case in known.values()}
+    for case in theirs.cases():
+        if case.id in known:
+            continue
+        if not place.entry(case.id).is_dir():
+            shutil.copytree(other.entry(case.id), place.entry(case.id))
+        name = case.name if case.name not in names else f"{case.name}-{case.id[:8]}"
+        names.add(name)
+        alike = most_alike(case.facts, store.cases())
+        state = State.DUPLICATE if case.original else State.NEW
+        added = replace(case, name=name, state=state)
+        with store.writing():
+            store.add(added)
+            if case.original is None and alike is not None and alike[1].same:
+                store.move(as_duplicate(place, added, *alike), alike[0].id)
+    with store.writing():
+        for line, words in theirs.tracked().items():
+            builds = [Build(name, version, date) for name, version, date in theirs.builds_of(line)]
+            store.list_builds(line, words, builds, keep=True)
+        count = 0
+        for case in theirs.cases():
+            fresh = list(_fresh(list(theirs.units(case.id)), list(store.units(case.id))))
+            store.record(fresh)
+            count += len(fresh)
+    return count
+
+
+def _fresh(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:
+    """The units that are not here yet. A unit made apart with the number of one that is here gets the next number."""
+    attempts = {(unit.line, unit.build): unit.attempt + 1 for unit in ours}
+    here = {replace(unit, attempt=0) for unit in ours}
+    for unit in theirs:
+        if replace(unit, attempt=0) in here:
+            continue
+        key = unit.line, unit.build
+        attempt = attempts.get(key, 0)
+        attempts[key] = attempt + 1
+        yield replace(unit, attempt=attempt)

@@ -1,0 +1,85 @@
+"""Which units are due: the builds that were asked for, more runs where passes may be luck, and the middle of a flip."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from repro_kit.bisect import JudgeNext, Mark, Question, next_step
+from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
+from repro_kit.farm.unit import BuildVerdict
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.reduce.flaky import ALIKE, Tally
+
+#: Runs on the first build that fails: they show whether every run fails.
+RATE_RUNS = ALIKE
+_MOST_UNITS = 8  # of one case on one build
+
+
+@dataclass(frozen=True)
+class DueUnit:
+    """A unit to run: `passes` and `failures` as in `UnitOrder`."""
+
+    build: str
+    passes: int
+    failures: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class LinePlan:
+    """What a run wants of a line."""
+
+    line: str
+    builds: Sequence[str]  # of the whole line, oldest first
+    wanted: Collection[str]  # builds that every case is run on
+    bisect: bool = True  # also find out between which builds a result changes
+    retry: Collection[str] = ()  # builds that are run again where they could not run
+
+
+def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally, claimed: int = 1) -> list[DueUnit]:
+    """The units of one case that can be run now, oldest build first. `verdicts`: by build, of this line."""
+    tried = [verdicts[build] for build in plan.builds if build in verdicts]
+    standing = standing_of(plan.line, tried, tally, claimed)
+    marks = {verdict.build: mark for verdict, mark in zip(tried, standing.marks, strict=True)}
+    needed = standing.needed
+    due: dict[str, int] = {}
+    for build in plan.builds:
+        if build in plan.wanted:
+            missing = _missing(verdicts.get(build), marks.get(build), needed, retry=build in plan.retry)
+            if build not in verdicts and tally.failed and standing.trend is Trend.PASSES:
+                missing = 1  # the passes of the builds before count as well
+            if missing:
+                due[build] = missing
+    if plan.bisect and not due:
+        for build in _between_flips(plan.builds, standing.flips, marks):
+            passed = verdicts[build].passed if build in verdicts else 0
+            due[build] = max(needed - passed, 1)
+    failures = 1 if tally.failed else RATE_RUNS
+    return [
+        DueUnit(build, due[build], failures, attempt)
+        for build in plan.builds
+        if build in due and (attempt := verdicts[build].units if build in verdicts else 0) < _MOST_UNITS
+    ]
+
+
+def _missing(verdict: BuildVerdict | None, mark: Mark | None, needed: int, *, retry: bool) -> int:
+    """How many passing runs a wanted build lacks; 0 when nothing is due."""
+    if verdict is None:
+        return needed
+    if retry and verdict.outcome in (RunOutcome.CANNOT_TELL, RunOutcome.INVALID):
+        return needed
+    return max(needed - verdict.passed, 0) if mark is None else 0
+
+
+def _between_flips(
+    builds: Sequence[str], flips: Sequence[VerdictFlip], marks: Mapping[str, Mark | None]
+) -> Iterator[str]:
+    """The next build to judge for each flip that is not narrowed yet."""
+    for flip in flips:
+        low, high = builds.index(flip.before.build), builds.index(flip.after.build)
+        between = builds[low : high + 1]
+        known = {index: mark for index, build in enumerate(between) if (mark := marks.get(build)) is not None}
+        step = next_step(Question(high - low, find_fix=flip.fixed), known)
+        if isinstance(step, JudgeNext):
+            yield between[step.index]

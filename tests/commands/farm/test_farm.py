@@ -1,0 +1,229 @@
+"""A farm from the command line, on the interpreter that runs the tests: its "builds" are those of a package it has."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import html5lib
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.cli.main import cli
+from repro_kit.farm.store import HISTORY
+from wheelhouse import BAD, GOOD, make_wheels
+
+ON = ("--on", sys.executable, "--package", "click", "--yes")
+FAILS = "raise ValueError('boom of the lowering')\n"
+PASSES = "print('PASS')\n"
+REPRO = "import frob\nfrob.answer()\nprint('PASS')\n"
+
+
+def bundle(path: Path, repro: str, message: str = "boom of the lowering", **claim: object) -> Path:
+    signature = {"kind": "runtime-error", "exceptions": ["ValueError"], "message": message}
+    manifest = {"schema": 1, "torch": "2.13.0", "python": "3.11", "limit": 5.0, "signature": signature, **claim}
+    files = {"repro.py": repro.encode(), MANIFEST: orjson.dumps(manifest)}
+    pack(path, {**files, CHECKSUMS: checksums(files)})
+    return path
+
+
+def script(name: str, text: str) -> str:
+    Path(name).mkdir()
+    Path(name, "repro.py").write_text(text)
+    return name
+
+
+@pytest.fixture
+def farm(project: Path) -> Callable[..., Result]:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["farm", *words], prog_name="repro-kit")
+
+    return run
+
+
+def told(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def states(farm: Callable[..., Result]) -> dict[str, str]:
+    cases = told(farm("status", "--json", *(f"--state={state}" for state in ("new", "open", "closed", "duplicate"))))
+    return {case["name"]: case["state"] for case in cases["cases"]}
+
+
+def test_cases_are_added_run_once_and_judged(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "fails.repro.zip", FAILS)
+    bundle(project / "passes.repro.zip", PASSES, message="another thing went wrong")
+    added = farm("add", "fails.repro.zip", "passes.repro.zip")
+    assert (added.exit_code, added.output.count("added")) == (0, 2)
+    assert "the same files" in farm("add", "fails.repro.zip").output
+    ran = farm("run", *ON, "--workers", "2", "--json")
+    assert (ran.exit_code, told(ran)["units"]) == (0, 2), ran.output
+    assert states(farm) == {"fails": "open", "passes": "new"}
+    assert told(farm("run", *ON, "--json"))["units"] == 0
+    shown = told(farm("status", "fails", "--json"))["cases"][0]
+    assert [change["after"] for change in shown["history"]] == ["open"]
+    assert shown["history"][0]["command"] == shown["repeat"]
+    assert CliRunner().invoke(cli, [*shlex.split(shown["repeat"])[1:], "--yes"]).exit_code == 0
+    assert list((project / "farm" / "results").iterdir()) == []
+
+
+def test_a_duplicate_says_of_what_and_is_not_run(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    bundle(project / "two.repro.zip", FAILS + "# another script\n")
+    farm("add", "one.repro.zip")
+    again = farm("add", "two.repro.zip")
+    assert (again.exit_code, "two: duplicate; of one (new): equal signatures: ValueError" in again.output) == (0, True)
+    assert told(farm("run", *ON, "--json"))["units"] == 1
+    assert states(farm) == {"one": "open", "two": "duplicate"}
+
+
+def test_what_is_refused_is_one_sentence_and_stops_nothing(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "good.repro.zip", FAILS)
+    Path("text.zip").write_text("hello")
+    added = farm("add", "missing.zip", "text.zip", "good.repro.zip", "--json")
+    assert (added.exit_code, [each["outcome"] for each in told(added)["added"]]) == (
+        2,
+        ["not added", "not added", "added"],
+    )
+    for words, sentence in (
+        (("status", "--farm", "nowhere"), "nowhere is not a farm"),
+        (("status", "no-such-case"), "names no case"),
+        (("status", "--state", "odd"), "--state odd is none of"),
+        (("run",), "give --yes"),
+        (("run", "--shard", "3/2", "--yes"), "--shard takes"),
+        (("run", "--on", "/no/python", "--yes"), "does not exist"),
+        (("run", "--on", f"0.1@{sys.executable}", "--package", "click", "--yes"), "now, not 0.1"),
+    ):
+        result = farm(*words)
+        assert (result.exit_code, sentence in result.output.replace("\n", " ")) == (2, True), result.output
+
+
+def test_a_damaged_history_and_a_missing_case_are_named(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    (next((project / "farm" / "cases").glob("*/*")) / "repro.py").unlink()
+    assert "its files in" in farm("run", *ON).output
+    (project / "farm" / HISTORY).write_bytes(b"no database at all" * 100)
+    result = farm("status")
+    assert (result.exit_code, "cannot be used as the history" in result.output.replace("\n", " ")) == (2, True)
+
+
+def test_a_killed_run_repeats_no_unit_that_has_ended(farm: Callable[..., Result], project: Path) -> None:
+    log = project / "log"
+    text = f"import time\nopen({str(log)!r}, 'a').write('%s ')\ntime.sleep(%s)\nraise ValueError('boom')\n"
+    farm("add", script("a", text % ("a", 0)), script("b", text % ("b", 60)))
+    words = [sys.executable, "-m", "repro_kit", "farm", "run", *ON]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while "b" not in (log.read_text() if log.exists() else "") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    cases = (project / "farm" / "cases").glob("*/*/repro.py")
+    for path in cases:
+        path.write_text(path.read_text().replace("time.sleep(60)", "time.sleep(0)"))
+    assert farm("run", *ON).exit_code == 0
+    assert log.read_text().split() == ["a"] * 5 + ["b"] * 6  # five runs measure the rate
+
+
+def test_the_table_of_verify(project: Path) -> None:
+    script("a", FAILS)
+    words = ["verify", "a", *ON]
+    result = CliRunner().invoke(cli, [*words, "--json"])
+    assert (result.exit_code, told(result)["answer"]) == (0, "SAME"), result.output
+    assert told(result)["lines"][0]["builds"][0]["failed"] == 5
+    shown = CliRunner().invoke(cli, [*words, "--markdown", "-q"])
+    version = importlib.metadata.version("click")
+    assert shown.output.startswith(f"| build | verdict | what was seen |\n|---|---|---|\n| click {version} |")
+    again = CliRunner().invoke(cli, ["verify", "a", "--on", f"{version}@{sys.executable}", *ON[2:]])
+    assert again.exit_code == 0
+    several = CliRunner().invoke(cli, [*words, "a"])
+    assert (several.exit_code, "Give one bundle" in several.output) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_fix_is_found_closed_and_noticed_when_it_comes_back(farm: Callable[..., Result], project: Path) -> None:
+    versions = [f"1.{number}" for number in range(6)]
+    make_wheels(project / "dist", versions[:5], lambda number: BAD if number < 3 else GOOD)
+    farm("add", script("a", REPRO))
+    words = ("run", "--yes", "--wheels", "dist", "--package", "frob", "--python", sys.executable)
+    ran = farm(*words, "--on", "1.0,1.4", "--json")
+    changes = told(ran)["changes"]
+    assert [(change["after"], change["evidence"]) for change in changes] == [
+        ("closed", "frob wheels in dist: fails on 1.2, passes on 1.3")
+    ]
+    make_wheels(project / "dist", versions, lambda number: GOOD if number in (3, 4) else BAD)
+    again = farm(*words, "--json")
+    assert (again.exit_code, told(again)["changes"][0]["after"]) == (1, "reopened")
+    farm("add", script("b", "import frob\nassert not hasattr(frob, 'broken')\n"))
+    make_wheels(project / "dist", ["1.6"], lambda number: GOOD)
+    assert farm(*words).exit_code == 0
+    make_wheels(project / "dist", ["1.7"], lambda number: GOOD + "broken = True\n")
+    newly = farm(*words, "--json")
+    assert (newly.exit_code, [change["after"] for change in told(newly)["changes"]]) == (1, ["open"])
+    assert "(began: passes on 1.6, fails on 1.7)" in told(newly)["changes"][0]["evidence"]
+    result = CliRunner().invoke(
+        cli,
+        ["verify", "a", "--yes", "--wheels", "dist", "--package", "frob", "--releases", "1.2:1.3", "--json",
+         "--python", sys.executable],
+    )  # fmt: skip
+    assert (result.exit_code, told(result)["lines"][0]["sentence"]) == (3, "It fails on 1.2, passes on 1.3.")
+
+
+def test_shards_are_run_apart_and_merged(farm: Callable[..., Result], project: Path) -> None:
+    names = [script(f"case{number}", f"raise ValueError('failure of number {number}')\n") for number in range(4)]
+    for place in ("one", "two"):
+        farm("add", *names, "--farm", place)
+    ran = [
+        told(farm("run", *ON, "--farm", place, "--shard", f"{number}/2", "--json"))
+        for number, place in enumerate(("one", "two"), 1)
+    ]
+    assert sum(each["units"] for each in ran) == 4
+    merged = farm("merge", "one", "two", "--json")
+    assert (merged.exit_code, told(merged)["units"]) == (0, 4), merged.output
+    assert states(farm) == dict.fromkeys(names, "open")
+    assert told(farm("merge", "one", "--json"))["units"] == 0
+    assert told(farm("run", *ON, "--json"))["units"] == 0
+    assert farm("untrack", "click interpreters").exit_code == 0
+    assert states(farm) == dict.fromkeys(names, "new")
+    assert "is none of the tracked lines" in farm("untrack", "nightly cpu").output
+
+
+def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    bundle(project / "<b>two.repro.zip", FAILS + "# another\n", message="boom of the lowering")
+    farm("add", "one.repro.zip", "<b>two.repro.zip")
+    farm("run", *ON)
+    assert farm("report", "-o", "site").exit_code == 0
+    site = project / "site"
+    pages = [site / "index.html", *(site / "cases").iterdir()]
+    assert len(pages) == 3
+    for page in pages:
+        html = html5lib.parse(page.read_text(), treebuilder="dom")
+        for link in html.getElementsByTagName("a"):
+            assert (page.parent / link.getAttribute("href")).is_file()
+        assert not re.search(r"(src|href)=.?https?:", page.read_text())
+    index = pages[0].read_text()
+    assert "&lt;b&gt;two" in index and "<b>two" not in index
+    assert index.count('<path class="fails"') == 1 and "duplicate of" in index
+    feed = ElementTree.fromstring((site / "feed.atom").read_text())
+    assert len(feed.findall("{http://www.w3.org/2005/Atom}entry")) == 2
+    data = json.loads((site / "farm.json").read_text())
+    assert [len(case["units"]) for case in data["cases"]] == [1, 0]
+    assert json.loads(farm("export").stdout) == data
+    Path("full").mkdir()
+    Path("full", "mine.txt").write_text("precious")
+    assert (farm("report", "-o", "full").exit_code, list(Path("full").iterdir())) == (2, [Path("full", "mine.txt")])
