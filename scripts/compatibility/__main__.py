@@ -3,17 +3,16 @@
     scripts/matrix [VERSION[@PYTHON]]... [--all] [--index URL] [--directory DIR]
 
 VERSION is a release of torch, or `pre` for the newest pre-release that the index has. PYTHON is a version or a path;
-without it, repro-kit's own Python is used. Each version gets an environment of its
-own, made with uv from the index (PyPI's builds run on a CPU, and take 3 to 5 GB each; builds for the CPU alone are
-smaller: --index https://download.pytorch.org/whl/cpu). An environment that exists is used again. Results of other
-versions stay on the page. Exits with 1 when a command failed with one of the versions.
+without it, repro-kit's own Python is used. Each version gets an environment of its own, made with uv from the index
+(PyPI's builds run on a CPU, and take 3 to 5 GB each; builds for the CPU alone are smaller:
+--index https://download.pytorch.org/whl/cpu). Environments and cases that exist are used again: remove DIR to begin
+anew. Results of other versions stay on the page. Exits with 1 when a command failed with one of the versions.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def _options() -> argparse.Namespace:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="VERSION[@PYTHON]", help=f"[default: {' '.join(VERSIONS)}]")
-    parser.add_argument("--all", action="store_true", help="all examples, not three")
+    parser.add_argument("--all", action="store_true", help="all examples, not two")
     parser.add_argument("--example", action="append", metavar="NAME", help="this example (may be repeated)")
     parser.add_argument("--no-tests", action="store_true", help="leave the probe's tests out")
     parser.add_argument("--index", metavar="URL", help="an index to install torch from, besides the default one")
@@ -71,13 +70,14 @@ def _try(wanted: Wanted, options: argparse.Namespace) -> dict[str, Any]:
     before = read_results().get(wanted.version, {})
     examples = dict(before.get("examples", {}))
     tests = before.get("tests", "— not run")
-    with tempfile.TemporaryDirectory() as directory:
-        for name in options.example or (EXPECTED if options.all else FEW):
-            examples[name] = try_example(name, environment, Path(directory))
-            print(f"torch {environment.torch}: {name}: {examples[name]}", flush=True)
-        if not options.no_tests:
-            tests = try_tests(environment, Path(directory))
-            print(f"torch {environment.torch}: tests: {tests}", flush=True)
+    cases = options.directory.absolute() / "cases" / wanted.version
+    cases.mkdir(parents=True, exist_ok=True)
+    for name in options.example or (EXPECTED if options.all else FEW):
+        examples[name] = try_example(name, environment, cases)
+        print(f"torch {environment.torch}: {name}: {examples[name]}", flush=True)
+    if not options.no_tests:
+        tests = try_tests(environment, cases)
+        print(f"torch {environment.torch}: tests: {tests}", flush=True)
     return {
         "torch": environment.torch,
         "python": environment.python,

@@ -18,8 +18,8 @@ from compatibility.environment import ROOT, Environment
 
 EXAMPLES = ROOT / "examples"
 EXPECTED = tomllib.loads((EXAMPLES / "expected.toml").read_text(encoding="utf-8"))
-#: Examples of three layers, which every torch should fail on: the failures are planted, or the backend is the script's.
-FEW = ("inductor_cpp_compile_error.py", "backend_failure.py", "inductor_runtime_error.py")
+#: Examples of two layers that every torch fails on: torch's own injected fault, and a backend that the script defines.
+FEW = ("inductor_cpp_compile_error.py", "backend_failure.py")
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")
 COMMANDS = (*STAGES, "verify", "explain")
 
@@ -29,11 +29,14 @@ _LONGEST = 200  # characters of a reason
 
 
 def try_example(name: str, environment: Environment, directory: Path) -> dict[str, str]:
-    """The cells of an example by command, and ``result``: whether the example fails with this torch."""
+    """The cells of an example by command, and ``result``: whether the example fails with this torch.
+
+    A case that an earlier run left in `directory` is used again: `collect` resumes.
+    """
     case = directory / f"{Path(name).stem}.repro"
     expected = EXPECTED[name]
-    options = ["--fresh", "--python", environment.interpreter, "--output", str(case), *expected.get("options", ())]
-    code, collected = _repro_kit(["collect", "--json", "--yes", *options, str(EXAMPLES / name)], directory)
+    options = ["--python", environment.interpreter, "--output", str(case), *expected.get("options", ())]
+    code, collected = _repro_kit(["collect", "--json", "--yes", *options, f"examples/{name}"])
     if code == _PASSES:
         return {"result": "passes"}
     if code == _NOT_COMPILER:
@@ -41,9 +44,9 @@ def try_example(name: str, environment: Environment, directory: Path) -> dict[st
     cells = {"result": "fails", **_stages(code, collected, expected)}
     bundle = collected.get("bundle")
     if bundle:
-        code, verified = _repro_kit(["verify", "--json", "--yes", bundle], directory, environment)
+        code, verified = _repro_kit(["verify", "--json", "--yes", "--python", environment.interpreter, bundle])
         cells["verify"] = "✓" if code == 0 else f"✗ {_reason(verified, code)}"
-    code, explained = _repro_kit(["explain", "--json", str(case)], directory)
+    code, explained = _repro_kit(["explain", "--json", str(case)])
     compiles = explained.get("insights", {}).get("overview", {}).get("compiles", ())
     cells["explain"] = "✓" if code == 0 and compiles else f"✗ {_reason(explained, code)}"
     return cells
@@ -86,19 +89,15 @@ def try_tests(environment: Environment, directory: Path) -> str:
         return f"— the tests need Python 3.11, and this torch was tried with {environment.python}"
     command = [environment.interpreter, "-m", "pytest", "tests/probe", "-m", "torch", "-p", "no:cacheprovider"]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])
-    done = _run([*command, "--basetemp", str(directory / "tests")], ROOT, {"PYTHONPATH": path})
+    done = _run([*command, "--basetemp", str(directory / "tests")], {"PYTHONPATH": path})
     last = (done.stdout.strip().splitlines() or ["no output"])[-1]
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return f"✓ {last}" if done.returncode == 0 else f"✗ {_short('; '.join([*failed, last]))}"
 
 
-def _repro_kit(
-    arguments: Sequence[str], directory: Path, environment: Environment | None = None
-) -> tuple[int, dict[str, Any]]:
+def _repro_kit(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """Exit code and JSON of a command of repro-kit; {} where it printed none."""
-    python = [] if environment is None else ["--python", environment.interpreter]
-    command = [sys.executable, "-m", "repro_kit", arguments[0], *python, *arguments[1:]]
-    done = _run(command, directory, {"PYTHONPATH": str(ROOT / "src")})
+    done = _run([sys.executable, "-m", "repro_kit", *arguments], {"PYTHONPATH": str(ROOT / "src")})
     try:
         printed = json.loads(done.stdout)
     except ValueError:
@@ -106,10 +105,10 @@ def _repro_kit(
     return done.returncode, printed if isinstance(printed, dict) else {"results": printed}
 
 
-def _run(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
-        cwd=cwd,
+        cwd=ROOT,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -68,7 +68,7 @@ def environment_for(wanted: Wanted, directory: Path, index: str | None) -> Envir
         raise UsageError(f"there is no {name}; give VERSION@PATH, with the path of an interpreter")
     target = target_of(base)
     tests = target.version[:2] >= _OWN_PYTHON
-    home = directory / "envs" / str(wanted.version)
+    home = (directory / "envs" / wanted.version).resolve()  # may be a link to an environment of your own
     python = str(interpreter_in(home))
     present = installed(python, "torch", os.environ) if home.is_dir() else None
     uv = Uv(directory / "uv-cache")
