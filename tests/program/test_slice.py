@@ -133,3 +133,23 @@ def test_what_annotates_the_users_own_code_is_no_customisation() -> None:
         """
     )
     assert customisations(script) == ""
+
+
+def test_a_loaded_extension_defines_operators() -> None:
+    script = dedent(
+        """
+        import torch
+        from torch.utils.cpp_extension import load_inline
+
+        SOURCE = "TORCH_LIBRARY(mine, m) {}"
+        UNUSED = 1
+        load_inline("mine", SOURCE, is_python_module=False)
+        torch.ops.load_library("other.so")
+        torch.compile(torch.ops.mine.twice)(torch.ones(3))
+        """
+    )
+    text = customisations(script)
+    for part in ("import load_inline", "SOURCE = ", "load_inline(", "load_library("):
+        assert part in text
+    for part in ("UNUSED", "torch.compile"):
+        assert part not in text

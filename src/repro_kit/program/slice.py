@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from repro_kit.program.global_names import reads_of
 from repro_kit.program.source_text import text_of
 
-#: Packages of torch that a statement must mention to be able to change the compiler.
+#: Packages of torch that a statement must mention to be able to change the compiler, or to load operators in C++.
 COMPILER_NAMESPACES = (
     "torch._inductor",
     "torch._dynamo",
@@ -31,6 +31,8 @@ COMPILER_NAMESPACES = (
     "torch._library",
     "torch.backends",
     "torch.utils._pytree",
+    "torch.utils.cpp_extension",
+    "torch.ops.load_library",
 )
 
 #: A statement that mentions one of these is the user's main work, not a customisation.

@@ -22,9 +22,10 @@ from repro_kit.reduce.search_state import Search
 _STRUCTURE = 0.75  # share of the deadline for the structure; the rest makes the best program self-contained
 
 #: The passes in order. Each list is repeated until it makes no progress, then all lists are.
-CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, cut.cut_end, cut.cut_start, cut.ends)
+CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, bodies.levels, cut.cut_end, cut.cut_start, cut.ends)
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.inline,
+    bodies.levels,
     statements.bypass,
     statements.to_input,
     statements.outputs,

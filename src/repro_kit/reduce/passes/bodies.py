@@ -1,4 +1,4 @@
-"""Passes over higher-order operators: inline their bodies, or make the bodies smaller."""
+"""Passes over higher-order operators and transforms: inline bodies, make bodies smaller, and leave levels out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 
 from repro_kit.program import Program
 from repro_kit.program.hops import alike, all_inlined, bypassed, calls, inlinings, without_operand, without_result
+from repro_kit.program.levels import without_levels
 from repro_kit.program.program_edits import Rewrite
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
@@ -18,6 +19,11 @@ def inline(search: Search) -> None:
         search, [all_inlined(search.program), all_inlined(search.program, last=True)]
     ):
         _repeat(search, lambda program: (inlining for call in calls(program) for inlining in inlinings(program, call)))
+
+
+def levels(search: Search) -> None:
+    """Compute without the levels of torch.func."""
+    _go_on(search, [without_levels(search.program)])
 
 
 def same_branches(search: Search) -> None:

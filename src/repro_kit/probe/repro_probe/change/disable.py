@@ -8,6 +8,7 @@ torch/_dynamo/convert_frame.py), and the one where Dynamo decides whether to inl
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
@@ -40,11 +41,19 @@ def _skip_frames(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:
     def call(self: Any, frame: Any, *rest: Any) -> Any:
         if not is_wanted(frame.f_code):
             return original(self, frame, *rest)
-        from torch._dynamo.types import ConvertFrameReturn, FrameAction, FrameExecStrategy
-
-        return ConvertFrameReturn(frame_exec_strategy=FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
+        return _skip_with_callees()
 
     module.CatchErrorsWrapper.__call__ = call
+
+
+def _skip_with_callees() -> Any:
+    """Return the answer with which Dynamo runs a frame, and all that the frame calls, in eager."""
+    from torch._dynamo import types
+
+    if not hasattr(types, "FrameExecStrategy"):  # an older torch has a flag for it
+        return sys.modules["torch._C._dynamo.eval_frame"].skip_code_recursive_flag
+    skip = types.FrameExecStrategy(types.FrameAction.SKIP, types.FrameAction.SKIP)
+    return types.ConvertFrameReturn(frame_exec_strategy=skip)
 
 
 def _refuse_inlining(module: Any, is_wanted: Callable[[CodeType], bool]) -> None:

@@ -47,12 +47,18 @@ def hook(module: Any, wanted: str) -> None:
     cls.call_user_compiler = call_user_compiler
 
 
-def _frame(graph: Any) -> int | None:
+def compile_id_of(graph: Any) -> Any:
+    """Return the compile id of an `OutputGraph`; None while nothing is compiled."""
     compile_id = getattr(graph, "dynamo_compile_id", None)
     if compile_id is None:
         from torch._guards import CompileContext
 
         compile_id = CompileContext.current_compile_id()
+    return compile_id
+
+
+def _frame(graph: Any) -> int | None:
+    compile_id = compile_id_of(graph)
     return None if compile_id is None else compile_id.frame_id
 
 

@@ -18,6 +18,7 @@ from repro_probe.change import compile_nothing, disable, eager_graphs, subsystem
 from repro_probe.common import names
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
+from repro_probe.common.torch_environment import default_of
 from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.graph_data import CompileSettings
@@ -92,15 +93,40 @@ def _fix(module: Any, name: str, value: object) -> None:
     for part in path:
         holder = getattr(holder, part)
     setattr(holder, last, value)
-    entry: Any = getattr(module, "_config", {}).get(name)
+    entries: Any = getattr(module, "_config", {})
+    entry: Any = entries.get(name)
     if hasattr(entry, "env_value_force"):  # torch does the same for a setting that an environment variable forces
         entry.env_value_force = value
+    elif name in entries:  # an older torch keeps plain values
+        if not isinstance(entries, _FixedValues):
+            module.__dict__["_config"] = entries = _FixedValues(entries)
+        entries.fix(name, value)
+
+
+class _FixedValues(dict):  # type: ignore[type-arg]
+    """The values of an older torch's config module, some of which cannot be changed."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self._fixed: dict[str, Any] = {}
+
+    def fix(self, name: str, value: object) -> None:
+        """Set `name` to `value`. Later assignments to `name` have no effect."""
+        self._fixed[name] = value
+        self[name] = value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        super().__setitem__(name, self._fixed.get(name, value))
+
+    def update(self, *changes: Any, **named: Any) -> None:
+        """Assign all changes, as torch's `patch` does."""
+        for name, value in dict(*changes, **named).items():
+            self[name] = value
 
 
 def _fix_default(module: Any, name: str) -> None:
-    entry = getattr(module, "_config", {}).get(name)
-    if entry is not None:
-        _fix(module, name, entry.default)
+    if name in getattr(module, "_config", {}):
+        _fix(module, name, default_of(module, name))
 
 
 def _add(module: Any, name: str, paths: Sequence[str]) -> None:

@@ -30,12 +30,21 @@ def non_default_config() -> dict[str, Any]:
                 continue
             try:
                 value = value_of(module, key)
-                default = entry.default
-            except AttributeError:
+                default = default_of(module, key)
+            except (AttributeError, KeyError):
                 continue
             if value != default and _is_literal(value):
                 changed[full] = value
     return changed
+
+
+def default_of(module: Any, key: str) -> Any:
+    """Return the default of the setting `key`. Raises KeyError or AttributeError where the module has none.
+
+    An older torch keeps the values in `_config` and the defaults in `_default` (torch/utils/_config_module.py).
+    """
+    defaults = getattr(module, "_default", None)
+    return module._config[key].default if defaults is None else defaults[key]
 
 
 def value_of(module: Any, key: str) -> Any:
@@ -85,6 +94,20 @@ def accelerator(torch: Any) -> str | None:
     return None
 
 
+def _collect_env() -> str:
+    """Return the text of torch.utils.collect_env; where that fails, why it fails."""
+    from torch.utils import collect_env
+
+    try:
+        return str(collect_env.get_pretty_env_info())
+    except AttributeError:  # an older torch fails where there is no pip to ask; a newer one says that there is none
+        collect_env.get_pip_packages = lambda *_: ("pip3", None)
+    try:
+        return str(collect_env.get_pretty_env_info())
+    except Exception as error:
+        return f"torch.utils.collect_env fails with this interpreter: {type(error).__name__}: {error}"
+
+
 def packages() -> dict[str, str]:
     """Return the installed distributions and their versions."""
     from importlib import metadata
@@ -111,13 +134,11 @@ def main() -> None:
     except ImportError as error:
         report["error"] = str(error)
     else:
-        from torch.utils import collect_env
-
         report["torch"] = str(torch.__version__)
         report["torch_git"] = torch.version.git_version
         report["accelerator"] = accelerator(torch)
         report["threads"] = torch.get_num_threads()
-        report["collect_env"] = collect_env.get_pretty_env_info()
+        report["collect_env"] = _collect_env()
     sys.stdout.flush()
     os.write(1, json.dumps(report).encode())
 

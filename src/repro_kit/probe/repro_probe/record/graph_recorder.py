@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from repro_probe.change.eager_graphs import compile_id_of
 from repro_probe.change.override import compile_settings, is_users
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
@@ -66,10 +67,12 @@ def hook(module: Any, recorder: GraphRecorder) -> None:
     original = cls.call_user_compiler
 
     @functools.wraps(original)
-    def call_user_compiler(self: Any, gm: Any, example_inputs: Any, *rest: Any, **named: Any) -> Any:
+    def call_user_compiler(self: Any, gm: Any, *rest: Any, **named: Any) -> Any:
+        # In an older torch the method asks for the example inputs by itself.
+        example_inputs = rest[0] if rest else named.get("example_inputs") or self.example_inputs()
         graph = recorder.graph_seen(self, gm, example_inputs)
         try:
-            compiled = original(self, gm, example_inputs, *rest, **named)
+            compiled = original(self, gm, *rest, **named)
         except BaseException as error:
             if not _CONTROL_FLOW & {base.__name__ for base in type(error).__mro__}:
                 recorder.failed("compile-fail", graph, error)
@@ -111,7 +114,7 @@ class GraphRecorder:
         with self.lock:
             number = self.count
             self.count += 1
-        compile_id = str(getattr(output, "dynamo_compile_id", None))
+        compile_id = str(compile_id_of(output))
         record: GraphData = {"number": number, "pid": os.getpid(), "compile_id": compile_id}
         try:
             from repro_probe.record.graph import describe_graph

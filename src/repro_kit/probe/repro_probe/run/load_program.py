@@ -51,7 +51,8 @@ class LoadedProgram:
             return
         from torch._dynamo import compiled_autograd
 
-        with compiled_autograd._enable(self._compile):
+        enable = getattr(compiled_autograd, "_enable", None) or compiled_autograd.enable  # the name of an older torch
+        with enable(self._compile):
             yield
 
     @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""Try repro-kit with many builds of torch, and write what works with each."""

@@ -1,0 +1,95 @@
+"""Try repro-kit with other builds of torch, and write docs/compatibility.md and examples/versions.toml.
+
+    scripts/matrix [VERSION[@PYTHON]]... [--all] [--index URL] [--directory DIR]
+
+VERSION is a release of torch, or `pre` for the newest pre-release that the index has. PYTHON is a version or a path;
+without it, repro-kit's own Python is used. Each version gets an environment of its own, made with uv from the index
+(PyPI's builds run on a CPU, and take 3 to 5 GB each; builds for the CPU alone are smaller:
+--index https://download.pytorch.org/whl/cpu). Environments and cases that exist are used again: remove DIR to begin
+anew. Results of other versions stay on the page. Exits with 1 when a command failed with one of the versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from compatibility.cells import EXPECTED, FEW, try_example, try_tests
+from compatibility.environment import PRE, ROOT, Wanted, environment_for, newest_prerelease
+from compatibility.features import lacking
+from compatibility.page import PAGE, page, read_results, write_results
+from repro_kit.builds.build_source import UnusableError
+from repro_kit.errors import ReproKitError
+
+VERSIONS = ("2.5.1@3.9", "2.7.1", "2.9.1", "2.11.0", "2.13.0", "2.14.1", "2.15.0", PRE)
+
+
+def main() -> int:
+    """Try each version, and write the page after each."""
+    options = _options()
+    failed = False
+    for text in options.versions or VERSIONS:
+        wanted = Wanted.parse(text)
+        if wanted.version == PRE:
+            newest = newest_prerelease(options.index)
+            if newest is None:
+                print("The index has no pre-release of torch for this Python.", flush=True)
+                continue
+            wanted = Wanted(newest, wanted.python)
+        try:
+            result = _try(wanted, options)
+        except (ReproKitError, UnusableError) as error:
+            print(f"torch {wanted.version} was not tried: {error}", flush=True)
+            failed = True
+            continue
+        failed = failed or any(cell.startswith("✗") for cell in _cells(result))
+        results = {**read_results(), wanted.version: result}
+        write_results(results)
+        PAGE.write_text(page(read_results()), encoding="utf-8")
+    return int(failed)
+
+
+def _options() -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("versions", nargs="*", metavar="VERSION[@PYTHON]", help=f"[default: {' '.join(VERSIONS)}]")
+    parser.add_argument("--all", action="store_true", help="all examples, not two")
+    parser.add_argument("--example", action="append", metavar="NAME", help="this example (may be repeated)")
+    parser.add_argument("--no-tests", action="store_true", help="leave the probe's tests out")
+    parser.add_argument("--index", metavar="URL", help="an index to install torch from, besides the default one")
+    parser.add_argument("--directory", type=Path, default=ROOT / "build" / "matrix", help="of the environments")
+    return parser.parse_args()
+
+
+def _try(wanted: Wanted, options: argparse.Namespace) -> dict[str, Any]:
+    """What was seen with one version. Results of examples that are left out this time stay."""
+    print(f"torch {wanted.version}: making the environment", flush=True)
+    environment = environment_for(wanted, options.directory.absolute(), options.index)
+    before = read_results().get(wanted.version, {})
+    examples = dict(before.get("examples", {}))
+    tests = before.get("tests", "— not run")
+    cases = options.directory.absolute() / "cases" / wanted.version
+    cases.mkdir(parents=True, exist_ok=True)
+    for name in options.example or (EXPECTED if options.all else FEW):
+        examples[name] = try_example(name, environment, cases)
+        print(f"torch {environment.torch}: {name}: {examples[name]}", flush=True)
+    if not options.no_tests:
+        tests = try_tests(environment, cases)
+        print(f"torch {environment.torch}: tests: {tests}", flush=True)
+    return {
+        "torch": environment.torch,
+        "python": environment.python,
+        "tests": tests,
+        "lacks": [feature.name for feature in lacking(environment.interpreter)],
+        "examples": examples,
+    }
+
+
+def _cells(result: dict[str, Any]) -> list[str]:
+    return [result["tests"], *(cell for cells in result["examples"].values() for cell in cells.values())]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
