@@ -11,10 +11,12 @@ import contextlib
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro_probe.change.export_stand_ins import EXPORTS, PACKAGERS, Call, entry_of, wrap
+from repro_probe.change.override import is_users
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED
 from repro_probe.protocol.graph_data import BackendData, CompileSettings
@@ -121,6 +123,8 @@ def _watch_decompositions(recorder: GraphRecorder, module: Any) -> None:
 
     @functools.wraps(original)
     def run_decompositions(self: Any, *positional: Any, **named: Any) -> Any:
+        if not is_users(sys._getframe(1)):
+            return original(self, *positional, **named)
         settings = _settings(EXPORT_DECOMPOSED, {})
         recorder.event("compile-call", None, settings=settings)
         with recorder.compiling(lambda: _graph_of(self), _backend(EXPORT_DECOMPOSED)):
