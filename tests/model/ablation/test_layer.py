@@ -142,6 +142,14 @@ def test_the_ladder_of_an_export_goes_on_with_the_ways_to_export(own, first, lay
     assert before is None or f"backend '{before}' passes" in sentence
 
 
+def test_an_export_that_passes_says_nothing_about_inductor() -> None:
+    cells = [cell(name, name in ("inductor", AOT_INDUCTOR)) for name in rungs(AOT_INDUCTOR)]
+    assert name_layer(cells, Recipe(backend=AOT_INDUCTOR)) == (
+        Layer.INDUCTOR,
+        "Inductor is at fault: backend 'aot_eager_decomp_partition' passes, 'inductor' fails.",
+    )
+
+
 def test_a_strict_export_that_fails_alone_is_told_from_the_other_exports() -> None:
     cells = [cell(name, name == EXPORT_STRICT) for name in rungs(EXPORT_STRICT)]
     named, sentence = name_layer(cells, Recipe(backend=EXPORT_STRICT))

@@ -181,7 +181,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     modules = {"sys"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
-    if recipe.env or recipe.fullgraph:
+    if recipe.env or recipe.fullgraph or is_entry(recipe):
         modules.add("os")
     if stored:
         modules.add("pathlib")

@@ -118,8 +118,10 @@ def _rank_of(cell: Cell) -> int:
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """Says that a backend passes although it does more than the failing one."""
-    later = [name for name in (*LADDER, *ENTRIES) if _rank(name) > _rank(failing) and name in ladder]
+    """Says that a backend passes although it does more than the failing one, or exports in another way."""
+    later = [
+        name for name in (LADDER if failing in LADDER else ENTRIES) if _rank(name) > _rank(failing) and name in ladder
+    ]
     passing = [repr(name) for name in later if ladder[name].outcome is RunOutcome.PASSES]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
