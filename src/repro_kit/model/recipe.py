@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
 from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS as DEFAULTS
 
 #: Backends of torch in an order where each adds one layer. Any other backend is the user's own.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+
+
+def rungs(backend: str) -> tuple[str, ...]:
+    """The backends to look at for a failure with `backend`, in order: the ladder, and what can export.
+
+    AOTInductor is slow, so it is looked at only for its own failures.
+    """
+    entries = ENTRIES if backend == AOT_INDUCTOR else tuple(entry for entry in ENTRIES if entry != AOT_INDUCTOR)
+    return (*LADDER, *entries) if backend in ENTRIES else (*LADDER, backend)
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Recipe:
     Python literals.
     """
 
-    backend: str = DEFAULTS["backend"]  # registered name, or the name of a callable that the program's preamble defines
+    backend: str = DEFAULTS["backend"]  # registered, the name of a callable in the preamble, or one of ENTRIES
     mode: str | None = DEFAULTS["mode"]
     options: dict[str, Any] = field(default_factory=dict)
     dynamic: bool | None = DEFAULTS["dynamic"]

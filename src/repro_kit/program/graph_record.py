@@ -10,7 +10,7 @@ from typing import Any
 class InputRecord:
     """One argument of a call, as the probe saw it (probe/repro_probe/record/graph.py, `describe_arguments`)."""
 
-    kind: str = "tensor"
+    kind: str = "tensor"  # the records of a graph's own constants have no kind
     name: str = ""
     source: str | None = None
     value: Any = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.findings import EVENTS, finding
 from repro_kit.probe.repro_probe.protocol.graph_data import GRAPH, CompileSettings, EventName
 from repro_kit.program.graph_record import GraphRecord, InputRecord
@@ -73,8 +74,14 @@ class Recorded:
         return calls
 
     def compile_settings(self) -> CompileSettings | None:
-        """Return the arguments of the first call of `torch.compile`; None when there was no call."""
-        return next((event.settings for event in self.events if event.event == "compile-call"), None)
+        """Return the arguments of the first call of `torch.compile`; None when there was no call.
+
+        Where the last call is one of torch.export or AOTInductor, it is that one, since each builds on those before.
+        """
+        calls = [event.settings for event in self.events if event.event == "compile-call" and event.settings]
+        if not calls:
+            return None
+        return calls[-1] if calls[-1]["backend"] in ENTRIES else calls[0]
 
     def backward_of(self, number: int) -> RecordedEvent | None:
         """Return the first backward through the graph `number`; None when there was none."""

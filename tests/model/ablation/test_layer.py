@@ -5,7 +5,8 @@ import pytest
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import name_layer
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import LADDER, Recipe, rungs
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT, EXPORT_STRICT
 
 PASS = Verdict(Status.PASS)
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
@@ -121,3 +122,36 @@ def test_a_subject_with_a_mode_is_judged_in_that_mode() -> None:
     layer, sentence = name_layer([*cells, cell("inductor", False, mode="default")], own)
     assert layer == Layer.INDUCTOR
     assert "only with mode='max-autotune'" in sentence
+
+
+@pytest.mark.parametrize(
+    ("own", "first", "layer", "before"),
+    [
+        (EXPORT, EXPORT, Layer.EXPORT, "inductor"),
+        (AOT_INDUCTOR, AOT_INDUCTOR, Layer.AOT_INDUCTOR, "export-decomposed"),
+        (AOT_INDUCTOR, "inductor", Layer.INDUCTOR, "aot_eager_decomp_partition"),
+        (EXPORT_STRICT, "eager", Layer.DYNAMO, None),
+    ],
+)
+def test_the_ladder_of_an_export_goes_on_with_the_ways_to_export(own, first, layer, before) -> None:
+    order = rungs(own)
+    cells = [cell(name, order.index(name) >= order.index(first)) for name in order]
+    named, sentence = name_layer(cells, Recipe(backend=own))
+    assert named == layer
+    assert f"'{first}' fails" in sentence
+    assert before is None or f"backend '{before}' passes" in sentence
+
+
+def test_an_export_that_passes_says_nothing_about_inductor() -> None:
+    cells = [cell(name, name in ("inductor", AOT_INDUCTOR)) for name in rungs(AOT_INDUCTOR)]
+    assert name_layer(cells, Recipe(backend=AOT_INDUCTOR)) == (
+        Layer.INDUCTOR,
+        "Inductor is at fault: backend 'aot_eager_decomp_partition' passes, 'inductor' fails.",
+    )
+
+
+def test_a_strict_export_that_fails_alone_is_told_from_the_other_exports() -> None:
+    cells = [cell(name, name == EXPORT_STRICT) for name in rungs(EXPORT_STRICT)]
+    named, sentence = name_layer(cells, Recipe(backend=EXPORT_STRICT))
+    assert named == Layer.EXPORT
+    assert "backend 'export' passes, 'export-strict' fails" in sentence

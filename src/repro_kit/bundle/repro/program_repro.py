@@ -11,16 +11,17 @@ import re
 import symtable
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro import recipe_code
+from repro_kit.bundle.repro.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, ScalarInput
-from repro_kit.program.inputs import names_of
+from repro_kit.program.inputs import DynamicMark, names_of
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
@@ -53,6 +54,7 @@ class ProgramSource:
     imports: tuple[str, ...] = ()
     preamble: str = ""
     stored: bool = False  # some input is read from a file
+    arguments: Arguments = field(default_factory=Arguments)  # for torch.export and AOTInductor
 
     @property
     def text(self) -> str:
@@ -65,6 +67,8 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
     text_of = with_regions if regions else render_function
     numbers = _numbers(program)
     named = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
+    if is_entry(program.recipe):  # the call of torch.export says what is dynamic
+        named = [input_ for input_ in named if not isinstance(input_, DynamicMark)]
     calls = [[numbers.get(name, name) for name in call] for call in program.calls]
     return ProgramSource(
         recipe=program.recipe,
@@ -74,6 +78,7 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
         imports=program.imports,
         preamble=program.preamble,
         stored=bool(program.stored) or bool(_LOADS.search(program.preamble)),
+        arguments=arguments_of(program) if is_entry(program.recipe) else Arguments(),
     )
 
 
@@ -134,6 +139,8 @@ def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1
 def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     """The values for `templates/program.py.j2` and for the script around it."""
     recipe, defined = source.recipe, _defined(source.preamble)
+    names = _free_names(source)
+    entry = entry_code(recipe, source.arguments, names, len(source.calls)) if is_entry(recipe) else ""
     return {
         "env": [(recipe_code.literal(key), recipe_code.literal(value)) for key, value in sorted(recipe.env.items())],
         "imports": _imports(source),
@@ -142,7 +149,8 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "functions": [function.strip("\n") for function in source.functions],
         "inputs": source.inputs,
         "calls": source.calls,
-        "names": _free_names(source),
+        "names": names,
+        "entry": entry,
         "contexts": ", ".join(recipe.contexts),
         "regions": recipe_code.forward_regions(recipe),
         "compiled_autograd": recipe_code.compiled_autograd(recipe, defined),
@@ -153,7 +161,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "compared": _compared(source, facts),
         "validation": recipe.validation,
         "check": recipe.check or facts.signature.kind is Kind.ACCURACY,
-        "compile": recipe_code.compile_call(recipe, "graph", defined),
+        "compile": names["compile_and_run"] if entry else recipe_code.compile_call(recipe, "graph", defined),
     }
 
 
@@ -173,7 +181,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     modules = {"sys"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
-    if recipe.env or recipe.fullgraph:
+    if recipe.env or recipe.fullgraph or is_entry(recipe):
         modules.add("os")
     if stored:
         modules.add("pathlib")
@@ -225,7 +233,8 @@ def _free_names(source: ProgramSource) -> dict[str, str]:
     taken = _globals(source)
     wanted = {
         "inputs": "inputs" if len(source.calls) == 1 else "calls",
-        **{name: name for name in ("run", "main", "watch", "differentiable", "aliases")},
+        **{name: name for name in ("run", "main", "watch", "differentiable", "aliases", "compile_and_run")},
+        "module": "Module",
     }
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
 

@@ -22,6 +22,8 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 
 #: The symptoms that a script can count in torch's trace, with their units.
 _UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
+#: Names of torch.export and AOTInductor, which TORCH_COMPILE_DISABLE does not switch off.
+_EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_load_package\b")
 _WIDTH = 98
 _LONGEST = 160  # characters of the message to search for
 #: A token of the redactor, with the rest of its path.
@@ -66,6 +68,7 @@ def render_script(
         place=PLACE,
         env=[(literal(name), literal(value)) for name, value in sorted((env or {}).items())],
         eager_runner=_eager_runner(subject, sources),
+        exports=_mention(sources, _EXPORTS),
         skipped=2 if subject.form == "module" else 1,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
@@ -73,7 +76,7 @@ def render_script(
 
 def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
     """Python code that runs the command with eager forced; empty if the command does not need it."""
-    if not any(b"fullgraph" in path.read_bytes() for path in sources.files.values()):
+    if not _mention(sources, re.compile(rb"fullgraph")) and not _mention(sources, _EXPORTS):
         return ""
     match subject.form:
         case "script":
@@ -82,6 +85,10 @@ def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
             return _RUN_MODULE
     words = sources.argv
     return _RUN_SCRIPT if _is_python(words[0]) and len(words) > 1 and words[1].endswith(".py") else ""
+
+
+def _mention(sources: SourceFiles, words: re.Pattern[bytes]) -> bool:
+    return any(words.search(path.read_bytes()) for path in sources.files.values())
 
 
 def pattern(facts: Facts) -> str:

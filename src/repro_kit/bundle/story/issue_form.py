@@ -26,6 +26,8 @@ _LABELS = {
     Layer.AOT: ("module: aotdispatch",),
     Layer.DECOMPOSITION: ("module: decompositions",),
     Layer.INDUCTOR: ("module: inductor",),
+    Layer.EXPORT: ("oncall: export",),
+    Layer.AOT_INDUCTOR: ("module: aotinductor",),
 }
 _KIND_LABELS = {
     Kind.ACCURACY: "module: correctness (silent)",
@@ -41,7 +43,9 @@ _CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
 
 def title_of(story: Story) -> str:
     """A title for the issue: the layer, what fails, on which operators."""
-    where = {None: "torch.compile", Layer.AOT: "aotautograd"}.get(story.layer, str(story.layer))
+    where = {None: "torch.compile", Layer.AOT: "aotautograd", Layer.EXPORT: "torch.export"}.get(
+        story.layer, str(story.layer)
+    )
     ops = ", ".join(op for op in story.ops if op not in story.title)
     title = f"[{where}] {story.title}"
     named = f"{title} ({ops})"

@@ -10,14 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Layer, Status
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
 
 _LAYER_OF = {
     "eager": Layer.DYNAMO,  # the backend of that name compiles nothing: Dynamo alone has been at work
     "aot_eager": Layer.AOT,
     "aot_eager_decomp_partition": Layer.DECOMPOSITION,
     "inductor": Layer.INDUCTOR,
+    **dict.fromkeys(ENTRIES, Layer.EXPORT),
+    AOT_INDUCTOR: Layer.AOT_INDUCTOR,
 }
 
 _PEOPLE_SAY = {
@@ -25,6 +28,8 @@ _PEOPLE_SAY = {
     Layer.AOT: "AOTAutograd",
     Layer.DECOMPOSITION: "A decomposition or the partitioner",
     Layer.INDUCTOR: "Inductor",
+    Layer.EXPORT: "torch.export",
+    Layer.AOT_INDUCTOR: "AOTInductor",
     Layer.BACKEND: "The backend",
 }
 
@@ -42,7 +47,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
         return _by_mode(cells, recipe)
     ladder, failing = _ladder(cells, recipe), first.recipe.backend
     layer = _LAYER_OF.get(failing, Layer.BACKEND)
-    passing = [name for name in LADDER if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
+    passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if _rank(name) < _rank(failing)]
     plain = any(not cell.compiled and cell.outcome is RunOutcome.PASSES for cell in cells)
     good = (
@@ -57,7 +62,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
 def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
     """The first backend of the ladder, then the subject's own backend, that fails like the subject."""
     ladder = _ladder(cells, recipe)
-    return next((ladder[name] for name in (*LADDER, recipe.backend) if name in ladder and ladder[name].same), None)
+    return next((ladder[name] for name in rungs(recipe.backend) if name in ladder and ladder[name].same), None)
 
 
 def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
@@ -74,7 +79,7 @@ def is_own(cell: Cell, recipe: Recipe) -> bool:
 def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
     """Whether the layer is decided: every backend of the ladder up to the first failing one was run, and eager too."""
     ladder = _ladder(cells, recipe)
-    for backend in (*LADDER, recipe.backend):
+    for backend in rungs(recipe.backend):
         if backend not in ladder or ladder[backend].verdict.status in (Status.NOT_RUN, Status.CANNOT_TELL):
             return False
         if ladder[backend].same:
@@ -83,7 +88,8 @@ def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
 
 
 def _rank(name: str) -> int:
-    return LADDER.index(name) if name in LADDER else len(LADDER)
+    order = (*LADDER, *ENTRIES)
+    return order.index(name) if name in order else len(order)
 
 
 def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
@@ -112,15 +118,17 @@ def _rank_of(cell: Cell) -> int:
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
-    """Says that a backend passes although it does more than the failing one."""
-    later = [name for name in LADDER if _rank(name) > _rank(failing) and name in ladder]
+    """Says that a backend passes although it does more than the failing one, or exports in another way."""
+    later = [
+        name for name in (LADDER if failing in LADDER else ENTRIES) if _rank(name) > _rank(failing) and name in ladder
+    ]
     passing = [repr(name) for name in later if ladder[name].outcome is RunOutcome.PASSES]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
-    unclear = [name for name in LADDER if _rank(name) < _rank(failing) and name in ladder]
+    unclear = [name for name in (*LADDER, *ENTRIES) if _rank(name) < _rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""

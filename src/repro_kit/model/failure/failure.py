@@ -35,12 +35,14 @@ COMPARED = (Kind.ACCURACY, Kind.VALIDATION)
 
 
 class Layer(StrEnum):
-    """The part of the torch.compile stack at fault."""
+    """The part of the compiler stack at fault."""
 
     DYNAMO = "dynamo"
     AOT = "aot"
     DECOMPOSITION = "decomposition"
     INDUCTOR = "inductor"
+    EXPORT = "export"  # torch.export
+    AOT_INDUCTOR = "aot-inductor"  # what AOTInductor adds to Inductor
     BACKEND = "backend"  # a user's own backend
     USER = "user"  # fails in eager too
 

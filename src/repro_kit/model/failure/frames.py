@@ -22,7 +22,7 @@ _RUNTIME = re.compile(
     r"|torch/_functorch/(?:apis|eager_transforms|vmap|pyfunctorch|autograd_function|predispatch|functional_call|utils)\.py"
     r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|functional_utils)\.py"
     r"|torch/_inductor/(?:output_code|cudagraph_trees|cudagraph_utils|standalone_compile)\.py"
-    r"|torch/_inductor/runtime/"
+    r"|torch/_inductor/runtime/|torch/_inductor/package/package\.py|torch/export/(?:unflatten|_unlift)\.py"
 )
 #: Runtime entry points in files that compile as well: (file, function).
 _RUNTIME_FUNCTIONS = {
@@ -32,7 +32,9 @@ _RUNTIME_FUNCTIONS = {
     ("torch/_inductor/compile_fx.py", "wrapper"),
     ("torch/_inductor/async_compile.py", "run"),
 }
-_COMPILER = re.compile(r"torch/(?:_dynamo|_inductor|_functorch|_compile\.py)|^triton/|torch/fx/experimental/symbolic")
+_COMPILER = re.compile(
+    r"torch/(?:_dynamo|_inductor|_functorch|_export|export|_compile\.py)|^triton/|torch/fx/experimental/symbolic"
+)
 
 #: Files that every failure passes through: a frame in one of them does not distinguish two bugs.
 _PLUMBING = re.compile(

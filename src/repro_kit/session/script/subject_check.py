@@ -15,7 +15,6 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
-from repro_kit.session.script.export_scripts import refuse_export
 
 Form = Literal["script", "module", "command"]
 
@@ -78,8 +77,6 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
         check_script(script, argv[0])
     interpreter = interpreter_of(python, cwd, env)
     check_interpreter(interpreter, cwd, env, script=script, module=argv[0] if form == "module" else None)
-    if script is not None:
-        refuse_export(script, argv[0])
     return Subject(form, tuple(argv), str(cwd), interpreter)
 
 

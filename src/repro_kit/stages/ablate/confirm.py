@@ -12,7 +12,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.ablation.words import word
 from repro_kit.model.failure.failure import Status
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import Recipe, rungs
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
@@ -34,7 +34,7 @@ def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
     failing = first_failing(cells, recipe)
     if failing is None:
         return ()
-    weaker = itertools.takewhile(lambda backend: backend != failing.recipe.backend, LADDER)
+    weaker = itertools.takewhile(lambda backend: backend != failing.recipe.backend, rungs(recipe.backend))
     own_cells = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
     before = [own_cells[backend] for backend in weaker if backend in own_cells]
     passing = [cell for cell in before if cell.verdict.status == Status.PASS]

@@ -9,7 +9,8 @@ from itertools import product
 from repro_kit.model.ablation.axis import FIELDS, Axis, field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import Recipe, rungs
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 
 PRESETS = ("quick", "standard", "full")
 #: Modes of Inductor with their options (torch._inductor.list_mode_options).
@@ -40,10 +41,12 @@ class Matrix:
     def cells(self, own: Recipe) -> list[CellPlan]:
         """The cells that always run; those that name the layer come first. `own`: the recipe of the subject."""
         plans = [CellPlan(BASELINE, own, compiled=False)]
-        backends = [*dict.fromkeys([*LADDER, own.backend, *self.backends])]
+        backends = [*dict.fromkeys([*rungs(own.backend), *self.backends])]
         everything = self.preset == "full" or (self.preset == "standard" and self.cheap)
         for dynamic in (own.dynamic, *(value for value in FIELDS["dynamic"] if value != own.dynamic)):
             for backend in backends:
+                if dynamic != own.dynamic and own.backend in ENTRIES:
+                    continue  # the sizes that are dynamic are part of what is exported
                 if dynamic == own.dynamic or everything or (self.preset == "standard" and backend == own.backend):
                     plans.append(self._grid(own, backend, dynamic))
         if self.preset == "full":

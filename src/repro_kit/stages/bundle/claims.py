@@ -10,6 +10,7 @@ from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
@@ -123,6 +124,8 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
     failing = first_failing(ablation.cells, ablation.recipe)
     if not _is_other_program(form, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
+    if form.recipe.backend in ENTRIES:
+        return ""  # TORCH_BISECT_BACKEND changes nothing where repro.py exports
     program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
     if ablation.program and backend != form.recipe.backend and not fails_with(backend):
         return f"repro.py passes with backend {backend!r}, with which {program} failed"
@@ -145,4 +148,5 @@ def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
 
 
 def _rank(backend: str) -> int:
-    return LADDER.index(backend) if backend in LADDER else len(LADDER)
+    order = (*LADDER, *ENTRIES)
+    return order.index(backend) if backend in order else len(order)

@@ -15,6 +15,7 @@ from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
@@ -99,7 +100,7 @@ def _of_program(cell: Cell, own_recipe: Recipe) -> str:
     )
     plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
     command = "python repro.py"
-    if changed == ("backend",) and cell.recipe.backend in LADDER:
+    if changed == ("backend",) and cell.recipe.backend in LADDER and own_recipe.backend not in ENTRIES:
         command = f"TORCH_BISECT_BACKEND={cell.recipe.backend} {command}"
     else:
         override = overrides(plan)

@@ -11,6 +11,7 @@ from repro_kit.case.case import Case
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.stages.capture.program_forms import Attempt
@@ -64,7 +65,9 @@ class GraphSearch:
                     return attempt, reasons
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
                     self.slow.add(graph)  # other forms of the graph take as long
-                if verdict.status is not Status.INVALID and attempt.graph.code:
+                # An export traces anew each time, so a fresh interpreter would show nothing else.
+                exports = attempt.recipe.backend in ENTRIES
+                if verdict.status is not Status.INVALID and attempt.graph.code and not exports:
                     self.tried.append(attempt)
                 reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_verdict_words(verdict)}")
         return None, reasons

@@ -15,6 +15,7 @@ from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, Recipe
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
 from repro_kit.program import parse, render
@@ -121,7 +122,9 @@ class Variants:
                 Variant(sizes="arguments", calls=calls),
                 f"{len(calls)} calls, static first",
             )
-        if graph.recipe.get("fullgraph") is False:  # fullgraph also decides which scalars are captured
+        if graph.recipe.get("fullgraph") is False and not _is_entry(
+            graph
+        ):  # fullgraph also decides which scalars are captured
             yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
 
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
@@ -147,9 +150,9 @@ class Variants:
             mode=backend.mode,
             options=dict(backend.options),
             dynamic=True if plain_ints else backend.dynamic,
-            fullgraph=True,
+            fullgraph=not _is_entry(graph),
             backward=self._backward(graph),
-            grad_mode=recorded.get("grad_mode", "enabled"),
+            grad_mode="no_grad" if backend.name == AOT_INDUCTOR else recorded.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
             contexts=(f"torch.device({recorded['device']!r})",) if recorded.get("device") else (),
             compiled_autograd=self._compiles_autograd(graph),
@@ -169,7 +172,12 @@ class Variants:
     def _is_users(self, graph: GraphRecord) -> bool:
         """Whether the backend is a callable that a file of the user's defines."""
         file = graph.backend.file
-        return graph.backend.name not in LADDER and file is not None and Path(file) in self.sources
+        return (
+            not _is_entry(graph)
+            and graph.backend.name not in LADDER
+            and file is not None
+            and Path(file) in self.sources
+        )
 
     def _backward(self, graph: GraphRecord) -> Backward:
         event = self.recorded.backward_of(graph.number)
@@ -229,6 +237,11 @@ def _written(
 
 def _words(*parts: str) -> str:
     return ", ".join(filter(None, parts))
+
+
+def _is_entry(graph: GraphRecord) -> bool:
+    """Whether torch.export or AOTInductor compiled the graph."""
+    return graph.backend.name in ENTRIES
 
 
 def _own_operators(graph: GraphRecord) -> set[str]:

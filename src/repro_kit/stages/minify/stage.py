@@ -15,6 +15,7 @@ from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
 from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
@@ -60,8 +61,10 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         afresh.prepare(program.recipe)
         limit = query_timeout(case, options, capture.signature.kind)
         work = _Work(oracle, afresh, directory, options, ui, on_event, limit)
-        result, failure = work.reduced(program, capture.signature, capture.verdict)
-        if options.border != "dynamo" and capture.border == "dynamo":
+        result, failure = work.by_inductor(program, capture.signature) or work.reduced(
+            program, capture.signature, capture.verdict
+        )
+        if options.border != "dynamo" and capture.border == "dynamo" and program.recipe.backend not in ENTRIES:
             result, failure = work.at_aten(case, result, failure, capture.signature)
     write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
@@ -111,6 +114,26 @@ class _Work:
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
         smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
         return replace(result, program=smallest), failure
+
+    def by_inductor(self, program: Program, signature: Signature) -> tuple[Result[Program], Failure | None] | None:
+        """The result of a program of AOTInductor that fails alike under torch.compile, reduced there.
+
+        A query of torch.compile takes a fraction of the time. None where the failure is AOTInductor's own, or the
+        reduced program does not fail alike under AOTInductor.
+        """
+        if program.recipe.backend != AOT_INDUCTOR:
+            return None
+        self.ui.progress("trying torch.compile, which is faster than AOTInductor")
+        inputs = self.directory / "inputs"
+        cheaper = program.with_(recipe=program.recipe.with_(backend="inductor", fullgraph=True))
+        (verdict,) = self.oracle.check([render(cheaper)], inputs, timeout=self.timeout)
+        if outcome_of(verdict, signature, Strength.REBASED) is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
+            return None
+        alike = signature_of(focused(verdict.failure, signature))
+        result, _ = self.reduced(cheaper, alike, verdict, "journal-inductor.jsonl")
+        back = result.program.with_(recipe=result.program.recipe.with_(backend=AOT_INDUCTOR, fullgraph=False))
+        smallest, failure = verified(self.afresh, back, signature, inputs, self.timeout, 1)
+        return (replace(result, program=smallest), failure) if failure else None
 
     def at_aten(
         self, case: Case, result: Result[Program], failure: Failure | None, signature: Signature

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from repro_kit.case.stage_results import Environment, Observation, ObservedFailu
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom
+from repro_kit.probe.repro_probe.protocol.entries import CALLS
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.read_findings import Findings, read_findings
+from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
@@ -214,6 +216,14 @@ def _with_findings(env: Environment, findings: Findings) -> Environment:
     return replace(env, config=findings.config, threads=findings.threads or env.threads)
 
 
+def _entries(case: Case) -> Iterator[str]:
+    """The way to compile that each recorded process used last, where that is torch.export or AOTInductor."""
+    for process in read_recorded(case.path / "observe" / "probe"):
+        settings = process.compile_settings()
+        if settings is not None and settings["backend"] in CALLS:
+            yield settings["backend"]
+
+
 def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
@@ -243,6 +253,8 @@ def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)
     ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
+    for entry in _entries(case):
+        ui.note(f"The model is compiled by {CALLS[entry]}.")
     for number, failure in enumerate(failures):
         if number != index:
             ui.note(f"Also failed: {failure.signature.summary()} (choose it with --failure {number})")

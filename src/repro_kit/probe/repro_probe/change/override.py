@@ -20,6 +20,7 @@ from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
 from repro_probe.common.torch_environment import default_of
 from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.entries import ENTRIES
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.graph_data import CompileSettings
 from repro_probe.protocol.orders import ProbeOptions
@@ -65,6 +66,10 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
         compile_nothing.install(findings, _fix)
+    if options.get("eager") or "backend" in options:
+        from repro_probe.change import export_stand_ins  # imports this module
+
+        export_stand_ins.install(None if options.get("eager") else options.get("backend"))
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
@@ -169,6 +174,8 @@ def _wrap_compile(torch: Any, options: ProbeOptions, note: Note, watch: Watch) -
 def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict[str, Any]:
     changed = dict(arguments)
     before = changed.get("backend") or "inductor"
+    if options.get("backend") in ENTRIES:  # for what the script exports
+        return changed
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
             changed[name] = names.backend(options[name]) if name == "backend" else options[name]
@@ -184,7 +191,7 @@ def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict
 
 def _wrap_optimize(dynamo: Any, options: ProbeOptions) -> None:
     optimize = dynamo.optimize
-    if not {"backend", "dynamic"} & set(options):
+    if not {"backend", "dynamic"} & set(options) or options.get("backend") in ENTRIES:
         return
 
     @functools.wraps(optimize)

@@ -106,7 +106,11 @@ class ReachedNative(BaseException):
 
 
 def _stop_at_native() -> None:
-    """Make the next call of a native compiler (torch/_inductor/async_compile.py) raise ReachedNative."""
+    """Make the next call of a native compiler raise ReachedNative.
+
+    They are called in torch/_inductor/async_compile.py, and for AOTInductor in torch/_inductor/codecache.py.
+    """
+    from torch._inductor import codecache
     from torch._inductor.async_compile import AsyncCompile
 
     def stop(self: Any, *arguments: Any, **named: Any) -> None:
@@ -115,6 +119,8 @@ def _stop_at_native() -> None:
     for name in ("cpp", "cpp_pybinding", "triton"):
         if hasattr(AsyncCompile, name):
             setattr(AsyncCompile, name, stop)
+    if hasattr(codecache, "AotCodeCompiler"):
+        setattr(codecache.AotCodeCompiler, "compile", stop)  # noqa: B010 - mypy knows it as a class method
 
 
 def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:

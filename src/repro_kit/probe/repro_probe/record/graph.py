@@ -17,9 +17,14 @@ from repro_probe.record.values import ValueStore, describe_tensors
 
 
 def describe_graph(
-    output: Any, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], store: ValueStore
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    store: ValueStore,
+    *,
+    backend: BackendData,
+    fullgraph: bool,
 ) -> GraphContent:
-    """Return `gm` as JSON data. Raises TypeError when an input cannot be recorded.
+    """Return `gm`, compiled by `backend`, as JSON data. Raises TypeError when an input cannot be recorded.
 
     `modules` has the code of sub-graphs by path, and `names` the extra globals of the code as import paths.
     """
@@ -37,8 +42,8 @@ def describe_graph(
         "inputs": _describe_inputs(placeholders, example_inputs, store),
         "constants": _describe_constants(gm, store),
         "statements": sum(node.op in ("call_function", "call_method", "call_module") for node in gm.graph.nodes),
-        "recipe": _recipe(output),
-        "backend": _backend(output.compiler_fn),
+        "recipe": {**_recipe(), "fullgraph": fullgraph},
+        "backend": backend,
     }
 
 
@@ -76,7 +81,7 @@ def _describe_inputs(
             record["as_tensor"] = bool(getattr(argument, "pass_arg_as_tensor", False))
             if record["as_tensor"]:
                 record["value"] = record.pop("scalar", None)
-        example = node.meta.get("example_value")
+        example = node.meta.get("example_value", node.meta.get("val"))
         if isinstance(example, torch.Tensor):
             record["symbols"] = [str(size) for size in example.shape]
         elif example is not None:
@@ -124,10 +129,10 @@ def _attribute(module: Any, target: str) -> Any:
     return module
 
 
-def _recipe(output: Any) -> GraphSettings:
+def _recipe() -> GraphSettings:
     settings = torch_environment.settings()
     return {
-        "fullgraph": bool(getattr(output.root_tx, "one_graph", False)),
+        "fullgraph": False,
         "grad_mode": (
             "inference_mode"
             if torch.is_inference_mode_enabled()
@@ -170,7 +175,7 @@ def _autocast_dtype(device: str) -> Any:
     return torch.get_autocast_gpu_dtype() if device == "cuda" else torch.get_autocast_cpu_dtype()
 
 
-def _backend(compiler_fn: Any) -> BackendData:
+def backend_of(compiler_fn: Any) -> BackendData:
     """Describe the backend that the user chose, without torch's wrappers around it."""
     compiler_fn = _innermost(compiler_fn)
     backend: BackendData = {

@@ -7,6 +7,7 @@ Everything is written to disk before the program continues, so that an abort los
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change.eager_graphs import compile_id_of
@@ -22,7 +23,14 @@ from repro_probe.change.override import compile_settings, is_users
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.findings import EVENTS, INPUTS
-from repro_probe.protocol.graph_data import GRAPH, EventName, GraphData, GraphEvent
+from repro_probe.protocol.graph_data import (
+    GRAPH,
+    BackendData,
+    EventName,
+    GraphContent,
+    GraphData,
+    GraphEvent,
+)
 from repro_probe.record.memory import Memory
 
 if TYPE_CHECKING:
@@ -37,8 +45,11 @@ _LATER = 8  # the values of later calls may use the limit divided by this
 
 def install(findings: FindingsDirectory) -> None:
     """Record the graphs, and the arguments of every `torch.compile`. Option ``limit``: bytes of tensor values."""
+    from repro_probe.record import export_recorder
+
     recorder = record_graphs(findings)
     when_imported("torch", lambda torch: _note_compile(torch, recorder))
+    export_recorder.install(recorder)
 
 
 def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
@@ -83,6 +94,14 @@ def hook(module: Any, recorder: GraphRecorder) -> None:
     cls.call_user_compiler = call_user_compiler
 
 
+def _described(
+    gm: Any, inputs: Sequence[Any], store: ValueStore, *, backend: BackendData, fullgraph: bool
+) -> GraphContent:
+    from repro_probe.record.graph import describe_graph
+
+    return describe_graph(gm, inputs, store, backend=backend, fullgraph=fullgraph)
+
+
 class GraphRecorder:
     """Writes each graph to its own file, and the events of a process, in order, to one file."""
 
@@ -95,6 +114,7 @@ class GraphRecorder:
         self.store: ValueStore | None = None
         self.later: ValueStore | None = None
         self.pid: int | None = None
+        self.entry: BackendData | None = None  # the entry that Dynamo's graphs are recorded for
 
     def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         """Append one line to the events of this process."""
@@ -108,18 +128,50 @@ class GraphRecorder:
 
         self.event(name, graph, exceptions=describe_exception(error))
 
+    @contextlib.contextmanager
+    def of_entry(self, backend: BackendData) -> Iterator[None]:
+        """Record Dynamo's graphs of this block as compiled by `backend`, an entry of protocol/entries.py."""
+        self.entry = backend
+        try:
+            yield
+        finally:
+            self.entry = None
+
+    @contextlib.contextmanager
+    def compiling(self, read: Callable[[], tuple[Any, Sequence[Any]]], backend: BackendData) -> Iterator[None]:
+        """Record the graph and the inputs that `read` returns, which `backend` compiles in this block."""
+        graph = self._record(
+            lambda number: f"{backend['name']}/{number}",
+            lambda store: _described(*read(), store, backend=backend, fullgraph=False),
+        )
+        try:
+            yield
+        except BaseException as error:
+            self.failed("compile-fail", graph, error)
+            raise
+        self.event("compile-end", graph)
+
     def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
         """Write the graph and its first inputs. Return the number of the graph in this process."""
+        from repro_probe.record.graph import backend_of
+
+        compile_id, entry = str(compile_id_of(output)), self.entry
+        fullgraph = bool(getattr(output.root_tx, "one_graph", False))
+        return self._record(
+            lambda _: compile_id,
+            lambda store: _described(
+                gm, example_inputs, store, backend=entry or backend_of(output.compiler_fn), fullgraph=fullgraph
+            ),
+        )
+
+    def _record(self, name: Callable[[int], str], describe: Callable[[ValueStore], GraphContent]) -> int:
         store = self._store_of_process()
         with self.lock:
             number = self.count
             self.count += 1
-        compile_id = str(compile_id_of(output))
-        record: GraphData = {"number": number, "pid": os.getpid(), "compile_id": compile_id}
+        record: GraphData = {"number": number, "pid": os.getpid(), "compile_id": name(number)}
         try:
-            from repro_probe.record.graph import describe_graph
-
-            record.update(cast(GraphData, describe_graph(output, gm, example_inputs, store)))
+            record.update(cast(GraphData, describe(store)))
         except Exception as error:
             record["problem"] = f"{type(error).__name__}: {error}"
             record["traceback"] = traceback.format_exc()

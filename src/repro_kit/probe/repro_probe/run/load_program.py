@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from repro_probe.common import names
 from repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_probe.protocol.entries import ENTRIES
 from repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
 
 
@@ -29,7 +30,12 @@ class LoadedProgram:
         self.parameters = list(inspect.signature(self.graph).parameters)
 
     def compiled(self) -> Callable[..., Any]:
-        """Return `graph` compiled with torch.compile as the recipe asks."""
+        """Return `graph` compiled as the recipe asks: by torch.compile, torch.export or AOTInductor."""
+        if self.recipe["backend"] in ENTRIES:
+            from repro_probe.run.compile_entries import compiled_by  # imports torch
+
+            recipe = self.recipe
+            return compiled_by(recipe["backend"], self.graph, self.parameters, recipe["options"], recipe["dynamic"])
         return self._compile(self.graph, fullgraph=self.recipe["fullgraph"])
 
     def _compile(self, function: Any, **arguments: Any) -> Any:

@@ -18,6 +18,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.read_findings import probe_failure
 from repro_kit.runner.recorded import read_recorded
@@ -183,7 +184,7 @@ class OnScript(Cells):
         changed = overrides(plan)
         if not plan.compiled:
             repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
-        elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER:
+        elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER and self.recipe().backend not in ENTRIES:
             repeat = f"TORCH_BISECT_BACKEND={plan.recipe.backend} {repeat}"
         elif changed.keys() - {"setup"}:
             repeat += f"  # with {by_hand(changed)}"

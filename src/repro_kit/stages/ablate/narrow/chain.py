@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
 from repro_kit.model.ablation.layer import first_failing, is_own
 from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.recipe import Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
@@ -127,7 +128,7 @@ def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
         if is_own(passing_cell, recipe) and passing_cell.outcome is RunOutcome.PASSES
     }
     name = cell.recipe.backend
-    before = LADDER[: LADDER.index(name)] if name in LADDER else LADDER
+    before = tuple(itertools.takewhile(lambda backend: backend != name, rungs(recipe.backend)))
     good = next(
         (passing_cells[passing_cell] for passing_cell in reversed(before) if passing_cell in passing_cells), None
     )

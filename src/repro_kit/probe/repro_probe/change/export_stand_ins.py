@@ -1,0 +1,171 @@
+"""Let a script run without torch.export and AOTInductor, or compile by another entry, with no change to the script.
+
+The functions that export and package a model return stand-ins, which run the model itself: in eager, or compiled by
+`torch.compile`. What a script then asks of the exported program itself (its graph, say) no stand-in can answer; the
+script has passed the entry, so it ends there with exit status 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from repro_probe.change.override import is_users
+from repro_probe.common.imports import when_imported
+from repro_probe.protocol.entries import (
+    AOT_INDUCTOR,
+    ENTRIES,
+    EXPORT,
+    EXPORT_DECOMPOSED,
+    EXPORT_DRAFT,
+    EXPORT_STRICT,
+)
+
+#: Where a script finds each entry: (module, attribute).
+EXPORTS = (("torch.export", "export"), ("torch.export", "draft_export"), ("torch.export", "export_for_training"))
+PACKAGERS = (("torch._inductor", "aoti_compile_and_package"), ("torch._inductor", "aot_compile"))
+_LOADERS = (
+    ("torch._inductor", "aoti_load_package"),
+    ("torch._inductor.package", "load_package"),
+    ("torch._export", "aot_load"),
+)
+
+Call = Callable[..., Any]
+
+
+def entry_of(name: str, strict: bool) -> str:
+    """Return the entry of `protocol/entries.py` that the function `name` of torch is."""
+    if name == "draft_export":
+        return EXPORT_DRAFT
+    if name == "run_decompositions":
+        return EXPORT_DECOMPOSED
+    return AOT_INDUCTOR if "aot" in name else EXPORT_STRICT if strict else EXPORT
+
+
+def wrap(module: str, name: str, make: Callable[[Call], Call]) -> None:
+    """Replace the function `name` of `module` by `make(function)` for the user's calls, where torch has it."""
+
+    def replace(imported: Any) -> None:
+        original = getattr(imported, name, None)
+        if original is None:
+            return
+        changed = make(original)
+
+        @functools.wraps(original)
+        def call(*positional: Any, **named: Any) -> Any:
+            chosen = changed if is_users(sys._getframe(1)) else original
+            return chosen(*positional, **named)
+
+        setattr(imported, name, call)
+
+    when_imported(module, replace)
+
+
+def install(backend: str | None) -> None:
+    """Let every entry use `backend`: None for eager, a backend of `torch.compile`, or another way to export."""
+    stand_ins = _StandIns(backend)
+    for module, name in EXPORTS:
+        wrap(module, name, stand_ins.exporting)
+    if backend == AOT_INDUCTOR:
+        return
+    if backend != EXPORT_DECOMPOSED:
+        when_imported("torch.export.exported_program", _decompose_nothing)
+    for module, name in PACKAGERS:
+        wrap(module, name, stand_ins.packaging)
+    for module, name in _LOADERS:
+        wrap(module, name, stand_ins.loading)
+
+
+def _decompose_nothing(module: Any) -> None:
+    """Let `run_decompositions` return the exported program as it is, for the user's calls."""
+    cls = module.ExportedProgram
+    original = cls.run_decompositions
+
+    @functools.wraps(original)
+    def run_decompositions(self: Any, *positional: Any, **named: Any) -> Any:
+        return self if is_users(sys._getframe(1)) else original(self, *positional, **named)
+
+    cls.run_decompositions = run_decompositions
+
+
+class ExportedStandIn:
+    """What a script gets in place of an exported program: it runs `model`."""
+
+    def __init__(self, model: Any, example_inputs: Any) -> None:
+        self.model = model
+        self.example_inputs = example_inputs
+
+    def module(self, *_: Any, **__: Any) -> Any:
+        """Return the model."""
+        return self.model
+
+    def run_decompositions(self, *_: Any, **__: Any) -> ExportedStandIn:
+        """Return this stand-in: the model is not decomposed."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise SystemExit(0)
+
+
+class _StandIns:
+    """The functions that replace torch's, and the models that were packaged, by the path of the package."""
+
+    def __init__(self, backend: str | None) -> None:
+        self.backend = backend
+        self.packaged: dict[str, Any] = {}
+
+    def exporting(self, original: Call) -> Call:
+        """Return a function that exports in the other way, or only runs the model once."""
+
+        def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+            if self.backend in ENTRIES:
+                return self._otherwise(original, mod, args, kwargs, options)
+            import torch
+
+            model = mod if self.backend is None else torch.compile(mod, backend=self.backend, fullgraph=True)
+            with torch.random.fork_rng(devices=[]):
+                model(*args, **(kwargs or {}))
+            return ExportedStandIn(model, (args, kwargs or {}))
+
+        return export
+
+    def _otherwise(self, original: Call, mod: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+        import torch
+
+        if self.backend == AOT_INDUCTOR:
+            return original(mod, args, kwargs, **options)
+        if self.backend == EXPORT_DRAFT:
+            options.pop("strict", None)
+            return torch.export.draft_export(mod, args, kwargs, **options)
+        exported = torch.export.export(mod, args, kwargs, **{**options, "strict": self.backend == EXPORT_STRICT})
+        return exported.run_decompositions() if self.backend == EXPORT_DECOMPOSED else exported
+
+    def packaging(self, _: Call) -> Call:
+        """Return a function that remembers the model under the path of its package."""
+
+        def package(program: Any, *_: Any, package_path: Any = None, **__: Any) -> Any:
+            path = package_path or f"stand-in-{len(self.packaged)}.pt2"
+            model = program.module() if hasattr(type(program), "module") else program
+            self.packaged[_key(path)] = model
+            return path
+
+        return package
+
+    def loading(self, original: Call) -> Call:
+        """Return a function that loads the model that was packaged under a path; any other path is loaded by torch."""
+
+        def load(path: Any, *positional: Any, **named: Any) -> Any:
+            if _key(path) in self.packaged:
+                return self.packaged[_key(path)]
+            return original(path, *positional, **named)
+
+        return load
+
+
+def _key(path: Any) -> str:
+    return os.path.abspath(path) if isinstance(path, (str, os.PathLike)) else str(id(path))

@@ -1,0 +1,160 @@
+"""Record the calls of torch.export and AOTInductor, and the graphs that they compile.
+
+AOTInductor's graph is seen in `compile_fx_aot` (torch/_inductor/compile_fx.py), and that of `run_decompositions` in
+the exported program. When an export fails it has made no graph; then Dynamo traces the model once more, and the graph
+that it makes, if it can, is recorded as the one that was exported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from repro_probe.change.export_stand_ins import EXPORTS, PACKAGERS, Call, entry_of, wrap
+from repro_probe.change.override import is_users
+from repro_probe.common.imports import when_imported
+from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED
+from repro_probe.protocol.graph_data import BackendData, CompileSettings
+
+if TYPE_CHECKING:
+    from repro_probe.record.graph_recorder import GraphRecorder
+
+#: Settings that say how AOTInductor writes its files, and nothing about the graph.
+_OF_FILES = ("aot_inductor.serialized_in_spec", "aot_inductor.serialized_out_spec", "aot_inductor.package")
+
+
+def install(recorder: GraphRecorder) -> None:
+    """Record what the script exports and packages from now on."""
+    for module, name in (*EXPORTS, *PACKAGERS):
+        wrap(module, name, functools.partial(_noted, recorder, name))
+    when_imported("torch.export.exported_program", lambda module: _watch_decompositions(recorder, module))
+    when_imported("torch._inductor.compile_fx", lambda module: _watch_aot(recorder, module))
+
+
+def _noted(recorder: GraphRecorder, name: str, original: Call) -> Call:
+    def call(*positional: Any, **named: Any) -> Any:
+        given = _arguments(original, positional, named)
+        entry = entry_of(name, bool(given.get("strict")))
+        recorder.event("compile-call", None, settings=_settings(entry, given))
+        try:
+            return original(*positional, **named)
+        except Exception:
+            if entry != AOT_INDUCTOR:
+                _trace_by_dynamo(recorder, entry, given)
+            raise
+
+    return call
+
+
+def _arguments(function: Call, positional: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, with their defaults; only the named ones where they do not fit."""
+    try:
+        bound = inspect.signature(function).bind(*positional, **named)
+    except TypeError:
+        return named
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _settings(entry: str, given: dict[str, Any]) -> CompileSettings:
+    options = given.get("inductor_configs") or given.get("options")
+    return {"backend": entry, "mode": None, "dynamic": None, "fullgraph": None, "options": options}
+
+
+def _backend(entry: str, options: dict[str, Any] | None = None) -> BackendData:
+    return {"name": entry, "mode": None, "options": options or {}, "dynamic": None}
+
+
+def _trace_by_dynamo(recorder: GraphRecorder, entry: str, given: dict[str, Any]) -> None:
+    """Let Dynamo trace the model of a failed export, so that the recorder sees a graph of torch's operators."""
+    import torch
+    import torch._dynamo
+
+    with contextlib.suppress(Exception), _without_trace():  # a model that Dynamo cannot trace has no graph
+        torch._dynamo.reset()
+        arguments, named = given["args"], given.get("kwargs") or {}
+        _mark_dynamic(given["mod"], arguments, named, given.get("dynamic_shapes"))
+        settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+        with torch._dynamo.config.patch(settings), recorder.of_entry(_backend(entry)):
+            torch._dynamo.optimize("eager", nopython=True)(given["mod"])(*arguments, **named)
+
+
+@contextlib.contextmanager
+def _without_trace() -> Iterator[None]:
+    """Keep torch's structured trace free of what the probe itself compiles."""
+    trace = logging.getLogger("torch.__trace")
+    before, trace.disabled = trace.disabled, True
+    try:
+        yield
+    finally:
+        trace.disabled = before
+
+
+def _mark_dynamic(model: Any, arguments: Any, named: Any, shapes: Any) -> None:
+    """Mark the dimensions of the arguments that must be dynamic by `dynamic_shapes` of torch.export."""
+    if not shapes:
+        return
+    import torch
+    from torch.export import dynamic_shapes as specs
+
+    def mark(path: Any, value: Any, spec: Any) -> None:
+        if not isinstance(value, torch.Tensor) or spec is None:
+            return
+        dims = spec.items() if isinstance(spec, dict) else enumerate(spec)
+        for dim, size in dims:
+            if size is not None and not isinstance(size, int) and size not in (specs.Dim.STATIC, specs.Dim.AUTO):
+                torch._dynamo.mark_dynamic(value, dim)
+
+    whole = specs._combine_args(model, arguments, named)
+    specs._tree_map_with_path(mark, whole, _by_name(shapes, whole), tree_name="inputs")
+
+
+def _by_name(shapes: Any, whole: dict[str, Any]) -> Any:
+    return shapes if isinstance(shapes, dict) else dict(zip(whole, shapes))
+
+
+def _watch_decompositions(recorder: GraphRecorder, module: Any) -> None:
+    original = module.ExportedProgram.run_decompositions
+
+    @functools.wraps(original)
+    def run_decompositions(self: Any, *positional: Any, **named: Any) -> Any:
+        if not is_users(sys._getframe(1)):
+            return original(self, *positional, **named)
+        settings = _settings(EXPORT_DECOMPOSED, {})
+        recorder.event("compile-call", None, settings=settings)
+        with recorder.compiling(lambda: _graph_of(self), _backend(EXPORT_DECOMPOSED)):
+            return original(self, *positional, **named)
+
+    module.ExportedProgram.run_decompositions = run_decompositions
+
+
+def _graph_of(exported: Any) -> tuple[Any, Sequence[Any]]:
+    """Return the graph of an exported program without its checks of the inputs, and its flat example inputs."""
+    import torch
+    from torch.utils import _pytree
+
+    gm = exported.module()
+    gm.graph.set_codegen(torch.fx.graph.CodeGen())
+    for node in list(gm.graph.nodes):
+        if node.op == "call_module" and node.target == "_guards_fn":
+            gm.graph.erase_node(node)
+    gm.recompile()
+    return gm, _pytree.tree_leaves(exported.example_inputs)
+
+
+def _watch_aot(recorder: GraphRecorder, module: Any) -> None:
+    original: Callable[..., Any] = module.compile_fx_aot
+
+    @functools.wraps(original)
+    def compile_fx_aot(model_: Any, example_inputs_: Any, *rest: Any, **named: Any) -> Any:
+        patches = named.get("config_patches") or {}
+        options = {name: value for name, value in patches.items() if name not in _OF_FILES}
+        with recorder.compiling(lambda: (model_, example_inputs_), _backend(AOT_INDUCTOR, options)):
+            return original(model_, example_inputs_, *rest, **named)
+
+    module.compile_fx_aot = compile_fx_aot

@@ -1,0 +1,99 @@
+"""Compile a program by torch.export or AOTInductor, as `bundle/repro/entry_code.py` writes it for `repro.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repro_probe.protocol.entries import (
+    AOT_INDUCTOR,
+    EXPORT,
+    EXPORT_DECOMPOSED,
+    EXPORT_DRAFT,
+    EXPORT_STRICT,
+)
+
+Function = Callable[..., Any]
+
+
+def compiled_by(entry: str, graph: Function, names: Sequence[str], options: dict[str, Any], dynamic: Any) -> Function:
+    """Return a function that compiles `graph` at its first call, and runs what was compiled.
+
+    `names` are the parameters of `graph`. `dynamic` True lets every dimension be dynamic; otherwise those must be that
+    `mark_dynamic` marked. Parameters among the first arguments become parameters of the exported module.
+    """
+    made: list[Function] = []
+    owned: list[int] = []
+
+    def run(*arguments: Any) -> Any:
+        if not made:
+            owned.extend(at for at, value in enumerate(arguments) if isinstance(value, torch.nn.Parameter))
+            module = _module(graph, names, {names[at]: arguments[at] for at in owned})
+            inputs = _without(arguments, owned)
+            made.append(_ENTRIES[entry](module, inputs, {"dynamic_shapes": _shapes(inputs, dynamic)}, options))
+        return made[0](*_without(arguments, owned))
+
+    return run
+
+
+def _without(arguments: Sequence[Any], owned: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(value for at, value in enumerate(arguments) if at not in owned)
+
+
+def _module(graph: Function, names: Sequence[str], parameters: dict[str, Any]) -> torch.nn.Module:
+    """Return `graph` as a module with these parameters; its `forward` takes the other arguments by their names."""
+    inputs = [name for name in names if name not in parameters]
+    passed = [f"self.{name}" if name in parameters else name for name in names]
+    namespace: dict[str, Any] = {"graph": graph}
+    exec(f"def forward({', '.join(['self', *inputs])}):\n    return graph({', '.join(passed)})", namespace)
+    module = type("Module", (torch.nn.Module,), {"forward": namespace["forward"]})()
+    for name, value in parameters.items():
+        setattr(module, name, value)
+    return module
+
+
+def _shapes(inputs: Sequence[Any], dynamic: Any) -> tuple[Any, ...] | None:
+    """Return the dynamic dimensions of each input for torch.export; None where all are static."""
+    size = torch.export.Dim.AUTO if dynamic else torch.export.Dim.DYNAMIC
+    dims = [_dims(value, dynamic) for value in inputs]
+    return tuple(dict.fromkeys(own, size) or None for own in dims) if any(dims) else None
+
+
+def _dims(value: Any, dynamic: Any) -> list[int]:
+    if not isinstance(value, torch.Tensor):
+        return []
+    return list(range(value.dim())) if dynamic else sorted(getattr(value, "_dynamo_dynamic_indices", ()))
+
+
+def _export(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    return torch.export.export(module, inputs, strict=False, **arguments).module()
+
+
+def _export_strict(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    return torch.export.export(module, inputs, strict=True, **arguments).module()
+
+
+def _export_draft(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    return torch.export.draft_export(module, inputs, **arguments).module()
+
+
+def _export_decomposed(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    return torch.export.export(module, inputs, strict=False, **arguments).run_decompositions().module()
+
+
+def _aot_inductor(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    from torch import _inductor
+
+    exported = torch.export.export(module, inputs, strict=False, **arguments)
+    return _inductor.aoti_load_package(_inductor.aoti_compile_and_package(exported, inductor_configs=dict(options)))
+
+
+_ENTRIES = {
+    EXPORT: _export,
+    EXPORT_STRICT: _export_strict,
+    EXPORT_DRAFT: _export_draft,
+    EXPORT_DECOMPOSED: _export_decomposed,
+    AOT_INDUCTOR: _aot_inductor,
+}

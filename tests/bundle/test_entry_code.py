@@ -1,0 +1,69 @@
+"""`repro.py` for programs that torch.export compiles."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.case.stage_results import Environment
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.program import parse
+
+FACTS = Facts(Signature(Kind.DYNAMO_ERROR), None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
+
+PROGRAM = """
+# repro-kit program 1
+import torch
+from torch import device, inf, nan
+
+RECIPE = {'backend': 'BACKEND'}
+
+
+def graph(x, weight, other):
+    matmul = x @ weight
+    add = matmul + other
+    return (add,)
+
+
+def calls():
+    x = torch.randn(3, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    weight = torch.nn.Parameter(torch.randn(4, 4))
+    other = torch.randn(ROWS, 4)
+    return [(x, weight, other)]
+"""
+
+
+def written(backend: str, rows: int) -> str:
+    program = parse(PROGRAM.replace("BACKEND", backend).replace("ROWS", str(rows)))
+    return render_program(source_of(program), FACTS)
+
+
+def test_parameters_belong_to_the_module_and_marks_become_dynamic_shapes() -> None:
+    text = written("export-strict", 1)
+    assert "def forward(self, x, other):\n        return graph(x, self.weight, other)" in text
+    assert "dynamic_shapes=({0: torch.export.Dim.DYNAMIC}, None), strict=True)" in text
+    assert "mark_dynamic" not in text
+
+
+def test_each_entry_has_its_own_call() -> None:
+    assert "torch.export.draft_export(" in written("export-draft", 1)
+    assert "exported.run_decompositions()" in written("export-decomposed", 1)
+    packaged = written("aot-inductor", 1)
+    assert "torch._inductor.aoti_load_package(package)(x, other)" in packaged
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(("rows", "disabled", "status"), [(3, "0", 1), (3, "1", 0)])
+def test_it_fails_where_the_dynamic_size_becomes_a_constant(tmp_path, rows, disabled, status) -> None:
+    (tmp_path / "repro.py").write_text(written("export", rows))
+    env = {**os.environ, "TORCH_COMPILE_DISABLE": disabled}
+    command = [sys.executable, "repro.py"]
+    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == status, ended.stderr
+    assert ("Constraints violated" in ended.stderr) == bool(status)

@@ -1,0 +1,79 @@
+"""What a script exports is recorded, and stand-ins run the model in its place; with real torch."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import launch
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.subject_start import probe_environment
+
+SCRIPT = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, fails):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+        self.fails = fails
+
+    def forward(self, x):
+        if self.fails and torch.compiler.is_exporting():
+            raise RuntimeError("cannot be exported")
+        return torch.relu(self.linear(x))
+
+x = torch.ones(3, 2)
+exported = torch.export.export(Model(False), (x,))
+exported.run_decompositions()
+print("exported")
+size = torch.export.Dim("size")
+broken = torch.export.export(Model(True), (x,), dynamic_shapes={"x": {0: size}}, strict=False)
+print(broken.module()(x).shape)
+print(broken.graph_signature)
+print("not reached")
+"""
+
+
+def run(tmp_path: Path, mode: str, options: dict[str, object], status: int) -> str:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    ended = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=probe_environment(os.environ, mode, tmp_path / "probe", 240, options),
+        timeout=240,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ended.exit_status == status, (tmp_path / "err.txt").read_text()
+    assert read_findings(tmp_path / "probe").problems == ()
+    return (tmp_path / "out.txt").read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
+    assert run(tmp_path, "capture", {}, status=1) == "exported\n"
+    (recorded,) = read_recorded(tmp_path / "probe")
+    assert recorded.problems == ()
+    calls = [event.settings["backend"] for event in recorded.events if event.event == "compile-call"]
+    assert calls == ["export", "export-decomposed", "export"]
+    assert recorded.compile_settings()["backend"] == "export"
+    decomposed, traced = recorded.graphs
+    assert decomposed.backend.name == "export-decomposed"
+    assert "torch.ops.aten.linear" in decomposed.code
+    assert all(constant.parameter for constant in decomposed.constants.values())
+    assert traced.backend.name == "export"
+    assert "torch.relu" in traced.code
+    tensors = [record for record in traced.inputs if record.kind == "tensor"]
+    assert [record.parameter for record in tensors] == [True, True, False]
+    assert tensors[-1].symbols[0] != "3"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_without_the_compiler_the_model_itself_runs(tmp_path: Path) -> None:
+    assert run(tmp_path, "override", {"eager": True}, status=0) == "exported\ntorch.Size([3, 2])\n"
