@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 #: A backend that works for the third power of the size of its graph.
 CUBIC = (
     "def mine(gm, example_inputs):\n"
-    "    nodes = len(list(gm.graph.nodes))\n"
-    "    for _ in range(nodes * nodes):\n"
-    "        sum(range(40 * nodes))\n"
+    "    size = len(list(gm.graph.nodes)) - 2\n"
+    "    for _ in range(size * size):\n"
+    "        sum(range(40 * size))\n"
     "    return gm.forward\n"
 )
 STEP = "y = torch.relu(x)\nreturn (y,)"
@@ -39,6 +39,12 @@ def test_a_cubic_pass_is_the_failure(oracle: ProgramOracle) -> None:
 def test_a_backend_of_linear_time_passes(oracle: ProgramOracle) -> None:
     plain = "def mine(gm, example_inputs):\n    return gm.forward\n"
     assert judge(oracle, program(STEP, INPUTS, plain, growth=2.0)).status is Status.PASS
+
+
+def test_a_compile_that_is_too_slow_once_shows_no_growth(oracle: ProgramOracle) -> None:
+    endless = "def mine(gm, example_inputs):\n    while True:\n        pass\n"
+    verdict = judge(oracle, program(STEP, INPUTS, endless, growth=2.0))
+    assert verdict.status is Status.CANNOT_TELL and verdict.note == "one compile takes more than 6 CPU seconds"
 
 
 def test_the_verdict_line_of_repro_py_is_read() -> None:

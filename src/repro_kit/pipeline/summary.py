@@ -77,6 +77,8 @@ def case_summary(
     failures = observation.failures if observation else ()
     chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None
     signature = case.file.signature or (chosen.signature if chosen else None)
+    if exit_code is Exit.NOTHING_FAILED:  # what the script caught was no failure
+        signature = None
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER

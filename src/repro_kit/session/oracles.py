@@ -22,7 +22,7 @@ _HANG = 1.5 * HANG
 #: The limit of a query in seconds, unless the user gives one: so much, and so many times what was measured. The second
 #: is generous, because a weaker backend may compile what the failing one never reached.
 _LEAST, _TIMES = 30.0, 10.0
-_GROWTH = 900.0  # a measurement of growth is bounded by its CPU time, which may be a small share of a busy machine
+_GROWTH = 600.0  # a measurement of growth is bounded by its CPU time, which may be a small share of a busy machine
 _UNMEASURED = 120.0  # before anything was measured
 
 #: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.

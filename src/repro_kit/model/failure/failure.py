@@ -31,6 +31,9 @@ class Kind(StrEnum):
 MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
 
 
+#: Kinds of which each run takes long, so that runs are not repeated, and the matrix is the quick one.
+SLOW = (Kind.TIMEOUT, Kind.COMPILE_GROWTH)
+
 #: Kinds that `--check` looks for in the recorded graphs, even where nothing of the script failed.
 OF_GRAPHS = (Kind.ACCURACY, Kind.VALIDATION, Kind.COMPILE_GROWTH)
 

@@ -17,6 +17,7 @@ from torch._inductor.async_compile import AsyncCompile
 
 TOO_LONG = 6.0  # CPU seconds after which one compile is given up
 ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
+ASLEEP, MINUTE = 0.05, 60.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MOST = 5, 1000  # measurements, repetitions
 RATES = [step / 20 for step in range(22, 121)]
 
@@ -59,18 +60,30 @@ def without_native_compiler() -> None:
 
 
 def cpu_seconds(compile_repeated: Callable[[int], None], count: int) -> float:
-    """Return the CPU seconds that this process needs for `compile_repeated(count)`. Raises TooLong."""
+    """Return the CPU seconds that this process needs for `compile_repeated(count)`.
+
+    Raises TooLong when it needs too many, or sleeps.
+    """
+    before = seen = time.process_time()
 
     def stop(*_: Any) -> None:
         raise TooLong
 
-    signal.signal(signal.SIGPROF, stop)
-    before = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, TOO_LONG, 1.0)
+    def look(*_: Any) -> None:
+        nonlocal seen
+        last, seen = seen, time.process_time()
+        if seen - last < ASLEEP:
+            raise TooLong
+
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, stop, TOO_LONG), (signal.SIGALRM, signal.ITIMER_REAL, look, MINUTE))
+    for number, timer, handler, first in timers:
+        signal.signal(number, handler)
+        signal.setitimer(timer, first, first)
     try:
         compile_repeated(count)
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        for _, timer, _, _ in timers:
+            signal.setitimer(timer, 0)
     return time.process_time() - before
 
 
