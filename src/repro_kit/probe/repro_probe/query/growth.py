@@ -18,7 +18,7 @@ from torch._inductor.async_compile import AsyncCompile
 TOO_LONG = 6.0  # CPU seconds after which one compile is given up
 ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
 ASLEEP, MINUTE = 0.05, 60.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
-FEWEST, MOST = 5, 1000  # measurements, repetitions
+FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
 
 
@@ -105,13 +105,16 @@ def measure(compile_repeated: Callable[[int], None]) -> tuple[dict[int, float], 
 
 
 def following(seconds: dict[int, float], slow: list[int]) -> int | None:
-    """Return the next number of repetitions to measure; None at the end."""
+    """Return the next number of repetitions to measure; None at the end. Gaps are filled where the times grow fast."""
     last = max(seconds, default=0)
-    if not last or last >= MOST or (seconds[last] >= ENOUGH and len(seconds) >= FEWEST):
+    middle = (last + min(slow)) // 2 if slow else 0
+    if not last or last >= MOST:
         return None
-    if slow:
-        middle = (last + min(slow)) // 2
-        return middle if middle > last and len(slow) < 3 else None
+    if middle > last and len(slow) < 3 and (seconds[last] < ENOUGH or len(seconds) < FEWEST):
+        return middle
+    if slow or (seconds[last] >= ENOUGH and len(seconds) >= FEWEST):
+        gaps = [count for count in range(last - 1, 1, -1) if count not in seconds]
+        return gaps[0] if gaps and len(seconds) < MANY else None
     return 2 * last if seconds[last] < ENOUGH / 6 else math.ceil(1.5 * last)
 
 
