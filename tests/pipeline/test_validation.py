@@ -30,6 +30,13 @@ PLAIN = """
 import torch
 torch.compile(lambda x: torch.nn.functional.smooth_l1_loss(x, 2 * x, beta=-1.0))(torch.ones(4))
 """
+CAUGHT = """
+import torch
+try:
+    CALL
+except Exception as error:
+    print("refused:", error)
+"""
 #: Twenty functions that raise in eager and compiled.
 BOTH = """
 import contextlib
@@ -78,3 +85,10 @@ def test_any_compiled_call_can_be_checked(tmp_path: Path) -> None:
 def test_where_both_raise_there_is_no_failure(tmp_path: Path) -> None:
     summary = collected(tmp_path, BOTH, "--check", "validation")
     assert (summary["exit"], summary["failure"]) == (3, None)
+
+
+def test_an_exception_that_eager_raises_too_may_be_caught(tmp_path: Path) -> None:
+    script = CAUGHT.replace("CALL", "torch.compile(lambda x: x @ x)(torch.randn(3, 4))")
+    summary = collected(tmp_path, script)
+    assert (summary["exit"], summary["failure"]) == (3, None)
+    assert any("raise in eager, too: RuntimeError" in note for note in summary["notes"])

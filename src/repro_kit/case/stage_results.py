@@ -155,6 +155,7 @@ class Reduction:
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
     note: str = ""  # the rate of a flaky failure, and how reliable the reduction is
     difference: Difference | None = None  # between the compiled result and eager's
+    growth: str = ""  # of the result's compile time, in words, where that is the failure
     failed: int = 0  # of `runs` runs of the captured program
     runs: int = 0
 

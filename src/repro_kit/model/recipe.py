@@ -61,6 +61,7 @@ class Recipe:
     env: dict[str, str] = field(default_factory=dict)
     check: bool = DEFAULTS["check"]  # compare compiled with eager; off when only an exception or a crash is looked for
     validation: bool = DEFAULTS["validation"]  # eager raises; the failure is that the compiled program does not
+    growth: float | None = DEFAULTS["growth"]  # compile time must grow slower than this power of the repetitions
     rtol: float | None = DEFAULTS["rtol"]  # None: torch.testing's default for the dtype
     atol: float | None = DEFAULTS["atol"]
 

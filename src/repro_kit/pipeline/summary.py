@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from repro_kit.case.case import Case, ResultFile, StageRecord
@@ -77,6 +77,8 @@ def case_summary(
     failures = observation.failures if observation else ()
     chosen = failures[case.file.failure_index] if case.file.failure_index < len(failures) else None
     signature = case.file.signature or (chosen.signature if chosen else None)
+    if exit_code is Exit.NOTHING_FAILED:  # what the script caught was no failure
+        signature = None
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER
@@ -95,7 +97,7 @@ def case_summary(
         error=error,
         case=str(case.path),
         failure=_kind(signature, exit_code),
-        signature=signature.summary() if signature else None,
+        signature=_words(signature, reduction) if signature else None,
         layer=str(layer) if layer else None,
         sentence=(ablation.sentence or None) if ablation else None,
         statements=reduction.statements_after if reduction else captured,
@@ -119,6 +121,12 @@ def _kind(signature: Signature | None, exit_code: Exit) -> str | None:
     if exit_code is Exit.ROUNDING or (signature is not None and signature.rounding):
         return str(Kind.ROUNDING)
     return str(signature.kind) if signature else None
+
+
+def _words(signature: Signature, reduction: Reduction | None) -> str:
+    """The signature on one line; of a compile time that grows, that of the reduced program, if it was measured."""
+    grown = reduction.growth if reduction else ""
+    return replace(signature, message=grown).summary() if grown else signature.summary()
 
 
 def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:

@@ -22,6 +22,7 @@ _HANG = 1.5 * HANG
 #: The limit of a query in seconds, unless the user gives one: so much, and so many times what was measured. The second
 #: is generous, because a weaker backend may compile what the failing one never reached.
 _LEAST, _TIMES = 30.0, 10.0
+_GROWTH = 600.0  # a measurement of growth is bounded by its CPU time, which may be a small share of a busy machine
 _UNMEASURED = 120.0  # before anything was measured
 
 #: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.
@@ -102,4 +103,6 @@ def query_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -
     capture, observation = case.current(CAPTURE), case.current(OBSERVATION)
     measured = capture.verdict.seconds if capture and capture.verdict else observation.seconds if observation else 0.0
     limit = options.query_timeout or (_LEAST + _TIMES * measured if measured else _UNMEASURED)
+    if kind is Kind.COMPILE_GROWTH:
+        return options.query_timeout or max(limit, _GROWTH)
     return min(limit, _HANG) if kind is Kind.TIMEOUT else limit

@@ -43,7 +43,7 @@ def test_a_ratio_is_to_the_good_end(text, kind, relative) -> None:
     assert (symptom.kind, bool(symptom.baseline)) == (kind, relative)
 
 
-@pytest.mark.parametrize("text", ["slowdown>1.2@aot_eager", "speed>3", "recompiles>2y"])
+@pytest.mark.parametrize("text", ["slowdown>1.2@aot_eager", "speed>3", "recompiles>2y", "compile-growth>2"])
 def test_what_is_no_symptom_of_a_bisection(text) -> None:
     with pytest.raises(ReproKitError):
         build_symptom(text)

@@ -12,6 +12,7 @@ import symtable
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from repro_kit.bundle.facts import Facts
@@ -37,6 +38,7 @@ _ENDINGS = {
     Kind.TIMEOUT: "As long as the bug exists, this test does not end.",
 }
 _WIDTH = 98
+_GROWTH = Path(__file__).parents[2] / "probe" / "repro_probe" / "query" / "growth.py"
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
@@ -141,6 +143,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     recipe, defined = source.recipe, _defined(source.preamble)
     names = _free_names(source)
     entry = entry_code(recipe, source.arguments, names, len(source.calls)) if is_entry(recipe) else ""
+    compiled = "graph" if recipe.growth is None else "repeated(graph, count)"
     return {
         "env": [(recipe_code.literal(key), recipe_code.literal(value)) for key, value in sorted(recipe.env.items())],
         "imports": _imports(source),
@@ -160,8 +163,10 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "seed": recipe.seed,
         "compared": _compared(source, facts),
         "validation": recipe.validation,
+        "growth": _growth_code(recipe),
+        "limit_of_growth": recipe.growth,
         "check": recipe.check or facts.signature.kind is Kind.ACCURACY,
-        "compile": names["compile_and_run"] if entry else recipe_code.compile_call(recipe, "graph", defined),
+        "compile": names["compile_and_run"] if entry else recipe_code.compile_call(recipe, compiled, defined),
     }
 
 
@@ -177,10 +182,37 @@ def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 
 
+def _growth_code(recipe: Recipe) -> str:
+    """The code that measures how compile time grows, as the probe runs it; empty for other failures."""
+    if recipe.growth is None:
+        return ""
+    tree = _WithoutTypes().visit(ast.parse(_GROWTH.read_text(encoding="utf-8")))
+    body = [ast.unparse(node) for node in tree.body[1:] if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(f"\n\n{text}" if text.startswith(("def ", "class ")) else text for text in body)
+
+
+class _WithoutTypes(ast.NodeTransformer):
+    """Drops annotations, so that the code is short and needs no further imports."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(node.arg)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+        assert node.value is not None
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+
 def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     modules = {"sys"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
+    if recipe.growth is not None:
+        modules |= {"math", "signal", "time"}
     if recipe.env or recipe.fullgraph or is_entry(recipe):
         modules.add("os")
     if stored:
@@ -194,6 +226,8 @@ def _imports(source: ProgramSource) -> list[str]:
     used = _identifiers(source.text)
     provided = [name for name in _PROVIDED if name in used]
     lines = [f"import {module}" for module in recipe_code.config_imports(source.recipe)]
+    if source.recipe.growth is not None:
+        lines.append("from torch._inductor.async_compile import AsyncCompile")
     if provided:
         lines.append(f"from torch import {', '.join(provided)}")
     return [*lines, *source.imports]

@@ -20,7 +20,9 @@ _VALIDATION = re.compile(
 )
 _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
-_MEASURED = re.compile(r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time): (?P<words>.+)$", re.MULTILINE)
+_MEASURED = re.compile(
+    r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
+)
 _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 
 CANNOT_RUN = 125  # exit status

@@ -117,6 +117,8 @@ class Story:
                 return "The run ends. Eager ends at once."
             case Kind.OOM:
                 return "The memory is sufficient, as it is for eager."
+            case Kind.COMPILE_GROWTH:
+                return "Compile time grows in proportion to the size of the graph, or nearly so."
             case kind if kind in MEASURED:
                 return "The measured value stays below that limit."
         return "The graph compiles and runs, as it does in eager."

@@ -101,7 +101,7 @@ stage_options = _decorate(
         metavar="SYMPTOM",
         callback=_checked_symptom,
         help="Look for a symptom that raises no error: accuracy, recompiles>N, graph-breaks>N, compile-time>S, "
-        "slowdown>X, memory>X.",
+        "compile-growth>N, slowdown>X, memory>X.",
     ),
     click.option(
         "--treat-rounding-as",

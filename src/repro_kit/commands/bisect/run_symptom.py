@@ -12,7 +12,7 @@ from repro_kit.bisect.state import BisectState
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
-from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 from repro_kit.runner.launch import Run
@@ -33,6 +33,8 @@ def build_symptom(text: str) -> Symptom:
         if "@" in text or not text.rstrip().endswith("x"):
             raise
         symptom = parse_symptom(f"{text}@good")
+    if symptom.kind is Kind.COMPILE_GROWTH:
+        raise UsageError(f"{text!r} is measured on a graph; bisect a case or a repro.py that shows it.")
     if symptom.unit is Unit.RATIO and not symptom.baseline:
         symptom = replace(symptom, baseline=_GOOD)
     if symptom.baseline not in ({}, _GOOD):

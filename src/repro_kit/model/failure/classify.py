@@ -71,6 +71,8 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
             tolerance=tolerance,
             rounding=bool(reply.get("rounding")),
         )
+    if reply.get("growth"):
+        return Failure(Kind.COMPILE_GROWTH, Phase.COMPILE, text=str(reply["growth"]))
     if reply.get("exceptions"):
         links = from_data(reply["exceptions"], tuple[ExceptionLink, ...])
         failure = failure_from_exceptions(links, phase=phase, text=text)

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     RECOMPILES = "recompiles"  # this and the next four: a measurement above its limit, see model/measure/symptom.py
     GRAPH_BREAKS = "graph-breaks"
     COMPILE_TIME = "compile-time"
+    COMPILE_GROWTH = "compile-growth"  # compile time grows faster than a power of the number of repetitions
     SLOWDOWN = "slowdown"
     MEMORY = "memory"
     ORACLE = "oracle"  # the user's own oracle command says that the run is bad
@@ -29,6 +30,12 @@ class Kind(StrEnum):
 #: Kinds that no exception shows: a measurement above its limit, or the verdict of the user's oracle.
 MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
 
+
+#: Kinds of which each run takes long, so that runs are not repeated, and the matrix is the quick one.
+SLOW = (Kind.TIMEOUT, Kind.COMPILE_GROWTH)
+
+#: Kinds that `--check` looks for in the recorded graphs, even where nothing of the script failed.
+OF_GRAPHS = (Kind.ACCURACY, Kind.VALIDATION, Kind.COMPILE_GROWTH)
 
 #: Kinds that show when compiled calls are compared with the same calls in eager.
 COMPARED = (Kind.ACCURACY, Kind.VALIDATION)

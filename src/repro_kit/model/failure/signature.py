@@ -70,7 +70,7 @@ class Signature:
                 return self._same_crash(other, strength)
             case Kind.TIMEOUT:
                 return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
-            case Kind.OOM:
+            case Kind.OOM | Kind.COMPILE_GROWTH:
                 return True
             case Kind.VALIDATION if not self.exceptions:  # of a bisection, which looks for any exception that is lost
                 return True
@@ -89,7 +89,7 @@ class Signature:
             return _cut(f"crash by {name}{location}{_after(': ', self.message)}")
         if self.kind is Kind.TIMEOUT:
             return f"hang{location}"
-        if self.kind in MEASURED:
+        if self.kind in MEASURED or self.kind is Kind.COMPILE_GROWTH:
             return _cut(self.message)
         names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
         name = ": ".join(names) or str(self.kind)
@@ -177,7 +177,7 @@ def signature_of(failure: Failure) -> Signature:
     chain = unwrap(failure.exceptions)
     if failure.kind is Kind.CRASH:
         return _of_crash(failure)
-    if failure.kind in MEASURED:
+    if failure.kind in MEASURED or failure.kind is Kind.COMPILE_GROWTH:
         return Signature(failure.kind, message=failure.text)
     if failure.kind is Kind.TIMEOUT:
         part = compiling_part(failure.stack)

@@ -3,6 +3,7 @@
 ``accuracy``, ``validation``, or ``MEASURE>LIMIT[UNIT][@BASELINE]``: ``recompiles>3``, ``graph-breaks>0``,
 ``compile-time>30s``, ``slowdown>1.2``, ``memory>1.5x``, ``memory>2GiB``. A ratio (``x``) is relative to eager, or to
 the cell after ``@``, which a backend or settings name: ``compile-time>2x@aot_eager``, ``slowdown>1.1@dynamic=False``.
+``compile-growth>2``: compile time grows faster than the square of the number of times that a graph is repeated.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _UNITS = {
     Kind.RECOMPILES: (Unit.COUNT, Unit.RATIO),
     Kind.GRAPH_BREAKS: (Unit.COUNT, Unit.RATIO),
     Kind.COMPILE_TIME: (Unit.SECONDS, Unit.RATIO),
+    Kind.COMPILE_GROWTH: (Unit.COUNT,),
     Kind.SLOWDOWN: (Unit.RATIO,),
     Kind.MEMORY: (Unit.RATIO, Unit.BYTES),
 }
@@ -48,7 +50,7 @@ _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<s
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
 
 #: The forms of `--check`, for messages.
-FORMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, slowdown>X, memory>X"
+FORMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
 
 
 @dataclass(frozen=True)

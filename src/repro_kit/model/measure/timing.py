@@ -33,6 +33,7 @@ class CompiledCall:
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
     raised: str = ""  # says that only one of eager and compiled raises
+    both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
     lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
     problem: str = ""  # why the callable could not be measured
 

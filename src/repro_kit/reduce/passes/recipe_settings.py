@@ -16,7 +16,7 @@ from repro_kit.reduce.search_state import Proposal, Search
 
 _DEFAULT = Recipe()
 #: Fields that say how a run is judged, or what the failure is about.
-_KEPT = ("backend", "seed", "check", "validation", "rtol", "atol", "graph_caches", "memory")
+_KEPT = ("backend", "seed", "check", "validation", "growth", "rtol", "atol", "graph_caches", "memory")
 _DICTS = ("options", "env", "config")
 
 

@@ -46,6 +46,7 @@ class Blame:
     nobody: str = ""
     settled: bool = True  # False: a graph that fails alone would settle it; without one, `finish` does
     rounding: Rounding | None = None  # why the failure is rounding, where it is
+    both: str = ""  # the exception that the script catches, where the same calls raise in eager as well
     lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
 
 
@@ -122,6 +123,10 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         rounding = by_rounding.explanation(runs, chosen, calls) if checked else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
+    if chosen.source == "trace":  # the script caught it, perhaps because it expects it
+        calls = _compared(runs)
+        if any(call.both for call in calls) and not any(call.raised for call in calls):
+            return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))
     if chosen.source == "measured" or not _of_the_user(chosen):
         return Blame(Status.PASS, wrong)
     summary = chosen.signature.summary()
@@ -148,11 +153,11 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
 
 def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
     """The compiled calls, each compared with the same call in eager, in one process."""
-    runs.ui.progress("a check of the script failed: comparing the compiled calls with eager")
+    runs.ui.progress("comparing the compiled calls with eager")
     directory = runs.case.path / "observe" / "compared"
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
     measure: Override = {"measure": ["accuracy"], "compared_calls": _COMPARED_CALLS}
-    why = "a check of the script failed: the compiled calls are compared with eager"
+    why = "whose failure is it? The compiled calls are compared with eager"
     run_overridden(runs.case, directory, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
     return read_findings(directory / "probe").compiled
 

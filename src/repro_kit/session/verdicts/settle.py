@@ -48,6 +48,9 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
         case.update(signature=None)
     if judged.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {judged.nobody}.")
+    if judged.both:
+        words = f"The script catches an exception that its compiled calls raise in eager, too: {judged.both}"
+        raise Stop(Exit.NOTHING_FAILED, f"Nothing failed. {words}.")
     if judged.eager is Status.FAIL:
         raise Stop(
             Exit.USER_BUG,

@@ -69,6 +69,8 @@ def look_for(
         return SymptomSearch()
     if symptom.kind is Kind.ORACLE:
         return _asked(case, options.timeout, ui, symptom)
+    if symptom.kind is Kind.COMPILE_GROWTH:  # capture measures the graphs
+        return SymptomSearch()
     if not ended.ok and symptom.kind is not Kind.VALIDATION:  # a script may expect the exception, and fail without it
         return SymptomSearch(words=f"The program failed ({exit_name(ended)}), so {symptom.text} was not measured")
     symptom = with_measured_baseline(case, options.timeout, ui, symptom)

@@ -14,7 +14,7 @@ from repro_kit.model.ablation.causes import Diagnosis, diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import is_decided
-from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.failure import SLOW, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
@@ -168,9 +168,9 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
         cells = OnProgram(case, options, ui, capture.signature, captured=captured)
     else:
         cells = OnScript(case, options, ui, infer=options.preset != "full")
-    hangs = cells.target is not None and cells.target.kind is Kind.TIMEOUT
+    slow = cells.target is not None and cells.target.kind in SLOW
     matrix = Matrix(
-        preset="quick" if hangs and options.preset == "standard" else options.preset,
+        preset="quick" if slow and options.preset == "standard" else options.preset,
         backends=options.backends,
         axes=tuple(map(parse_axis, options.axes)),
         cross=options.cross,

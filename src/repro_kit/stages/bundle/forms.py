@@ -25,7 +25,8 @@ from repro_kit.case.handles import (
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import MEASURED, Kind
+from repro_kit.model.failure.failure import MEASURED, Failure, Kind
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
@@ -206,6 +207,9 @@ def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
 def _of_program(results: CaseResults) -> Facts:
     capture = results.capture
     assert capture is not None
+    if results.reduction is not None and results.reduction.growth:  # the captured program was too slow to be measured
+        grown = Failure(Kind.COMPILE_GROWTH, text=results.reduction.growth)
+        return replace(results.facts, signature=signature_of(grown), failure=grown)
     failure = capture.verdict.failure if capture.verdict and capture.verdict.failure else results.facts.failure
     return replace(results.facts, signature=capture.signature or results.facts.signature, failure=failure)
 

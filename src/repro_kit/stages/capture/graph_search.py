@@ -36,6 +36,7 @@ class GraphSearch:
         self.timeout = query_timeout(case, options, kind)
         self.options = options
         self.verdict = Verdict(Status.CANNOT_TELL)
+        self.latest = self.verdict  # on the attempt before
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # the failed attempts with Dynamo's graphs
         self.rounded: list[Attempt] = []  # the attempts that differ from eager by rounding alone
@@ -59,6 +60,7 @@ class GraphSearch:
                     continue
                 self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+                self.latest = verdict
                 if verdict.rounding or (verdict.failure is not None and verdict.failure.rounding):
                     self.rounded.append(attempt)
                 if self._accepts(verdict):

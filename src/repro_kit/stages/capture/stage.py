@@ -26,7 +26,7 @@ from repro_kit.session.oracles import needs_fresh
 from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding, settle
-from repro_kit.stages.capture import rounding
+from repro_kit.stages.capture import growth, rounding
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
@@ -47,6 +47,15 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         recording = of_another_run(case, options.timeout, ui, "the graphs of the observed run were not recorded")
     for problem in recording.problems:
         ui.warn(f"A record of the probe is damaged and left out: {problem}.")
+    limit = growth.limit_of(case, options)
+    if limit is not None:
+        grown = growth.search(case, options, ui, recording, limit)
+        if grown.attempt is not None:
+            case.update(signature=grown.search.signature)
+            _keep(case, grown.attempt, grown.search, recording.graphs, "dynamo", ui)
+            settle.by_program(case)
+            return
+        growth.refuse(case, ui, grown, recording.graphs)
     searched = _searched(case, options, ui, observation, recording)
     if searched.attempt is None and recording.lacks_values and not watched_recording.is_watched(case.path):
         ui.progress("recording the graphs again, with large values")

@@ -15,7 +15,7 @@ from repro_kit.case.handles import REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.brief import brief_failure
-from repro_kit.model.failure.failure import Failure
+from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, render
 from repro_kit.reduce import Result
@@ -113,6 +113,7 @@ def _write(
         repeats=result.repeats,
         note=_note(result),
         difference=failure.difference if failure else None,
+        growth=failure.text if failure and failure.kind is Kind.COMPILE_GROWTH else "",
         failed=result.failed,
         runs=result.runs,
     )

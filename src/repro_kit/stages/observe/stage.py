@@ -13,7 +13,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import COMPARED, Kind, Status
+from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
 from repro_kit.runner.launch import Run, exit_name
@@ -75,7 +75,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     extra_runs.runs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
-    _conclude(case, options, ui, observed, blamed, measured.words)
+    _conclude(case, options, ui, observed, blamed, measured.words, symptom)
 
 
 def _described_beside(case: Case, symptom: Symptom | None) -> Callable[[], Environment]:
@@ -101,7 +101,7 @@ def _observe_once(
 ) -> _ObservedRun:
     """Run the subject once under the probe. Output, trace, logs and graphs go below `observe/`.
 
-    With a `symptom` to measure, no graphs are recorded: recording would change the measurement.
+    With a `symptom` to measure on the script, no graphs are recorded: recording would change the measurement.
     """
     directory = case.path / "observe"
     for name in ("probe", "trace", "logs", "artifacts"):
@@ -128,7 +128,7 @@ def _observe_once(
 
 def _probed(symptom: Symptom | None) -> dict[str, Any]:
     """The probe's mode and options for the observed run."""
-    if symptom is None:
+    if symptom is None or symptom.kind is Kind.COMPILE_GROWTH:
         return {"mode": "capture", "probe": {"limit": _RECORDED}}
     if symptom.kind in COMPARED:  # the same run compares the calls with eager
         measure = symptoms.probes(symptom)
@@ -224,10 +224,18 @@ def _entries(case: Case) -> Iterator[str]:
             yield settings["backend"]
 
 
-def _conclude(case: Case, options: ObserveOptions, ui: Ui, observed: Run, blamed: Blame, measured: str) -> None:
+def _conclude(
+    case: Case,
+    options: ObserveOptions,
+    ui: Ui,
+    observed: Run,
+    blamed: Blame,
+    measured: str,
+    symptom: Symptom | None,
+) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
-        if options.check in COMPARED:
+        if symptom is not None and symptom.kind in OF_GRAPHS:
             if measured:
                 ui.note(measured)
             ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")

@@ -56,11 +56,15 @@ def observe(call: Call) -> None:
 
 
 def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
-    """Return the outcomes in eager and compiled. When only one of the two raises, `record` notes it."""
+    """Return the outcomes in eager and compiled. `record` notes which of the two raises."""
     try:
         eager = outputs.run(program, program.graph, _quiet)
     except Exception as error:
-        _compiled(program)
+        try:
+            _compiled(program)
+        except Exception:
+            record["both"] = type(error).__name__
+            raise
         if _raises_again(program, error):
             record["raised"] = f"eager raises {type(error).__name__}, the compiled call does not"
             record["lost"] = describe_exception(error)

@@ -86,6 +86,7 @@ class CompiledCallData(CompiledCallBase, total=False):
     errors: list[ErrorRow]
     rounding: bool
     raised: str
+    both: str
     lost: list[LinkData]
     problem: str
 

@@ -126,6 +126,7 @@ class QueryAnswer(ComparisonData, total=False):
     values: dict[str, Any]  # mode ``record``
     later_calls: list[dict[str, Any]]
     validation: bool  # `exceptions` are eager's; the compiled program raises none
+    growth: str  # how compile time grows, where it grows too fast
     names: list[str]  # mode ``diverge``
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``

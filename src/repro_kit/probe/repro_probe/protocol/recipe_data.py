@@ -40,6 +40,7 @@ class RecipeData(TypedDict):
     env: dict[str, str]
     check: bool
     validation: bool
+    growth: float | None
     rtol: float | None
     atol: float | None
 
@@ -70,6 +71,7 @@ RECIPE_DEFAULTS: RecipeData = {
     "env": {},
     "check": True,
     "validation": False,
+    "growth": None,
     "rtol": None,
     "atol": None,
 }

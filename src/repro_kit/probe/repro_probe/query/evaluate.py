@@ -127,6 +127,8 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
     program = _load(request, step, threads)
     if program.recipe["validation"]:
         return _check_validation(program, request, step)
+    if program.recipe["growth"] is not None:
+        return _check_growth(program, program.recipe["growth"], request, step)
     eager = _run_eager(program, step)
     until = request.get("until")
     if until == "native" or (until and program.recipe["backward"] == "none"):
@@ -163,6 +165,34 @@ def _check_validation(program: LoadedProgram, request: Query, step: _PhaseReport
     except (Exception, SystemExit):
         return {"status": "pass", "phase": "exit", "note": "both raise"}
     return {"status": "fail", "phase": "compare", "exceptions": describe_exception(error), "validation": True}
+
+
+def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _PhaseReporter) -> QueryAnswer:
+    """Fail where compile time grows faster than the power `limit` of the number of repetitions of the program."""
+    from repro_probe.query import growth
+
+    graph = program.graph
+    program.graph = growth.repeated(graph, 2)
+    _run_eager(program, step)
+    switch = request.get("switch")
+    if switch is not None:
+        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
+    growth.without_native_compiler()
+
+    def compile_repeated(count: int) -> None:
+        _forget_compiled()
+        program.graph = growth.repeated(graph, count)
+        _run_compiled(program, step)
+
+    try:
+        fails, words = growth.judge(*growth.measure(compile_repeated), limit)
+    except (Exception, SystemExit) as error:
+        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
+    if fails is None:
+        return {"status": "infra", "phase": "compile", "note": words}
+    if fails:
+        return {"status": "fail", "phase": "compile", "growth": words}
+    return {"status": "pass", "phase": "exit", "note": words}
 
 
 def _eager_exception(program: LoadedProgram, step: _PhaseReporter) -> BaseException | None:
