@@ -44,6 +44,7 @@ def minify_source(
     oracle: CandidateOracle[SourceProgram],
     *,
     decisive: Sequence[str] = (),
+    failing_lines: Sequence[int] = (),
     journal: Journal | None = None,
     budget: int | None = None,
     deadline: float | None = None,
@@ -53,7 +54,7 @@ def minify_source(
     """The smallest source program found that fails like `program`, according to `oracle`.
 
     The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
-    text, that decide whether the script fails, and stay as they are. With the journal of a killed search, no finished
+    text, that decide whether the script fails, and stay as they are. `failing_lines`: the lines of `program` where the failure showed. With the journal of a killed search, no finished
     query is made again, and the result is the same. Raises CannotReduce when no first run of `program` fails alike.
     """
     search = SourceSearch(
@@ -63,6 +64,7 @@ def minify_source(
         SearchLimits(budget, deadline, clock),
         on_event,
         decisive=tuple(decisive),
+        failing_lines=tuple(failing_lines),
     )
     before, start = search.measure[0], clock()
     original: list[Answer] = []
@@ -82,6 +84,8 @@ def minify_source(
 
 def _reduce(search: SourceSearch) -> None:
     search.coarse = True
+    search.begin(structure.outside_slices.__name__)
+    structure.outside_slices(search)
     _fixpoint(search, STRUCTURE)
     search.coarse = False
     steps = -1

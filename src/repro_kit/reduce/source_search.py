@@ -28,9 +28,11 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     """The search for the smallest script that fails alike.
 
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
+    `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
     """
 
     decisive: tuple[str, ...] = ()
+    failing_lines: tuple[int, ...] = ()
     bound: bool = True  # candidates that read a name which nothing binds any more are not judged
     edits: Edits = field(default_factory=dict)
 

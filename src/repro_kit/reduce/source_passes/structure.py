@@ -6,8 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
+from repro_kit.source import slices
 from repro_kit.source.proposals import expressions, structure
 from repro_kit.source.tree import Edits
+
+
+def outside_slices(search: SourceSearch) -> None:
+    """Drop at once the statements that the failure does not seem to depend on."""
+    numbered = search.rebase()
+    search.first(dict.fromkeys(numbers) for numbers in slices.outside_slices(numbered, search.failing_lines))
 
 
 def unreachable(search: SourceSearch) -> None:

@@ -26,7 +26,7 @@ from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.results import write_source
 from repro_kit.stages.minify.source_files import folded, third_party
-from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, failing_line
+from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
 _DEADLINE = 300.0  # most seconds, unless the user gives a deadline
@@ -103,7 +103,7 @@ class _Start:
     """The failure of the script as one file, in the form that the search keeps."""
 
     expected: Expected
-    failure: Failure
+    failing_lines: tuple[int, ...]
     seconds: float
 
 
@@ -128,7 +128,7 @@ class _Attempt:
                 failure = focused(failure, self.signature)
                 return _Start(
                     replace(expected, signature=signature_of(failure), causes=seen.causes),
-                    failure,
+                    raising_lines(failure) or seen.compiled_at,
                     seen.verdict.seconds,
                 )
         return None
@@ -144,13 +144,14 @@ class _Attempt:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
         judge = SourceOracle(self.oracle, start.expected, limit)
-        line = failing_line(start.failure) if start.expected.signature.kind is Kind.ACCURACY else None
+        is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
         return minify_source(
             program,
             judge,
-            decisive=decisive(program, line) if line is not None else (),
+            decisive=decisive(program, start.failing_lines[-1]) if is_check else (),
+            failing_lines=start.failing_lines,
             journal=Journal(directory / "journal-source.jsonl", about=judge.about),
             budget=options.budget,
             deadline=options.deadline,
