@@ -1,8 +1,8 @@
 """The statements that a failure may depend on: a guess from the text alone, which the search then tries.
 
-A statement is needed if it binds or changes a name that a needed statement mentions. Names are compared as text, without
-scopes, and attributes count as names, so the guess errs on both sides: a run of the candidate decides. This is the
-backward slice of Weiser, "Program slicing" (1984), without the flow of control.
+A statement is needed if it binds or changes a name that a needed statement mentions. Names are compared as text,
+without scopes, and attributes count as names, so the guess errs on both sides: a run of the candidate decides. This is
+the backward slice of Weiser, "Program slicing" (1984), without the flow of control.
 """
 
 from __future__ import annotations
@@ -109,6 +109,10 @@ class _Needed:
             node = self._numbered.parent(node)
         assert node is None or isinstance(node, ast.stmt)
         return node
+
+
+def _binds_unknown_names(statement: ast.ImportFrom) -> bool:
+    return statement.module == "__future__" or statement.names[0].name == "*"
 
 
 def _mentioned(statement: ast.stmt) -> Iterator[str]:
