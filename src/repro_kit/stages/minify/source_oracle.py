@@ -24,6 +24,7 @@ from repro_kit.runner.scratch import Scratch
 from repro_kit.session.verdicts import eager_run, symptoms
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram
+from repro_kit.source.recording import Recorded, instrumented, read_recorded
 from repro_kit.trace.reader import read
 from repro_kit.trace.symptom_causes import causes
 
@@ -115,6 +116,26 @@ class SourceOracle:
         (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
         return run.verdict
 
+    def record(self, program: SourceProgram, cwd: str, main: str) -> Recorded:
+        """Run the whole script in the user's directory without the compiler, and record what its expressions return."""
+        scratch = Scratch()
+        file = scratch.path / "recorded.json"
+        order: ScriptOrder = {
+            "text": instrumented(program),
+            "directory": str(scratch.path),
+            "mode": "override",
+            "options": cast(ProbeOptions, eager_run.PROBE),
+            "env": dict(eager_run.VARIABLES),
+            "recording": {"cwd": cwd, "main": main, "file": str(file)},
+        }
+        try:
+            for _ in self._oracle.run_scripts([order], timeout=self._timeout):
+                pass
+            return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
+        finally:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+            scratch.remove()
+
     def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
         scratch = Scratch()
         try:
@@ -129,6 +150,7 @@ class SourceOracle:
                         "mode": "override" if options else "observe",
                         "options": options,
                         "env": {} if compiled else dict(eager_run.VARIABLES),
+                        "recording": None,
                     }
                 )
             ends = self._oracle.run_scripts(orders, timeout=self._timeout)
