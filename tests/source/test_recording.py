@@ -75,3 +75,12 @@ def test_a_text_with_several_values_has_none():
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"values": 3}', b'{"values": {}, "items": {}, "reads": 3}'])
 def test_a_damaged_record_counts_as_none(data):
     assert read_recorded(data) == Recorded()
+
+
+@pytest.mark.parametrize(
+    "value", ["'/home/me/data'", "'hf_0123456789abcdefghijklmnop'", "[b'x']", "{'a': 'two words'}"]
+)
+def test_a_text_that_may_be_private_takes_no_place(value):
+    program = program_of("a = f(1)")
+    recorded = Recorded({number_of(program, "f(1)"): value})
+    assert not recorded.by_text(program).values

@@ -14,6 +14,7 @@ import orjson
 from repro_kit.source.tree import NumberedTree, SourceProgram
 
 _Values = Mapping[int, str | None]
+_WORD = 20  # characters of a text that may take the place of an expression
 _DEPTHS = (1, 2, 4)  # how many of the innermost calls may go
 
 
@@ -121,7 +122,17 @@ def _only(numbered: NumberedTree, values: _Values) -> dict[str, ast.expr]:
     for number, value in values.items():
         by_text.setdefault(ast.unparse(numbered.nodes[number]), set()).add(value)
     only = {text: next(iter(values)) for text, values in by_text.items() if len(values) == 1}
-    return {text: _expression(value) for text, value in only.items() if value is not None}
+    written = {text: _expression(value) for text, value in only.items() if value is not None}
+    return {text: value for text, value in written.items() if not _may_be_private(value)}
+
+
+def _may_be_private(value: ast.expr) -> bool:
+    """Whether a value holds a text that is not just a short word: a path, a user's data, a token."""
+    texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    return any(
+        isinstance(text, bytes) or (isinstance(text, str) and (len(text) > _WORD or not text.isidentifier()))
+        for text in texts
+    )
 
 
 def _expression(text: str | None) -> ast.expr:

@@ -90,9 +90,12 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
         whole = SourceOracle(oracle, Expected(signature), timeout)
         recorded = whole.record(program, case.file.subject.cwd, str(main_file(case)))
         texts = recorded.by_text(program)
+        whole_program = program
         attempt, program, start = _first(attempt, afresh, program, recorded)
         if start is None:
             raise _NotReduced("as one file, in an empty directory, the script does not fail alike")
+        if program != whole_program:
+            ui.note("What the script read from files or the network is written into it; look at the result.")
         result = attempt.search(program, start, texts, case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout)

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from repro_probe.entry.file_guard import is_writing
+
 BEGUN, CALLED, VALUE, ITEMS = "__begun__", "__called__", "__value__", "__items__"
 _EVENTS = ("open", "os.listdir", "os.scandir", "socket.connect", "sqlite3.connect")
 _MOST_READ = 1 << 16  # bytes of a file, and characters of a text
@@ -107,7 +109,7 @@ def _is_data(event: str, arguments: tuple[Any, ...], not_data: tuple[str, ...]) 
     path = arguments[0]
     if not isinstance(path, (str, bytes, os.PathLike)):
         return False
-    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+    if event == "open" and is_writing(arguments[1], arguments[2]):
         return False
     name = os.path.realpath(os.fsdecode(path))
     return not name.startswith(not_data) and not name.endswith(_CODE)
@@ -127,7 +129,7 @@ def _literal(value: Any, parts: list[int]) -> str:
     kind = type(value)
     if value is None or kind in (bool, int) or (kind is float and math.isfinite(value)):
         return repr(value)
-    if kind in (str, bytes) and len(value) <= _MOST_READ:
+    if kind in (str, bytes) and len(value) <= _MOST_READ and value not in os.environ.values():
         return repr(value)
     if kind in (torch.dtype, torch.memory_format, torch.layout):
         return repr(value)
