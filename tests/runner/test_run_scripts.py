@@ -1,15 +1,20 @@
 """Scripts in forks of a process that has imported torch: they end as they would alone, and reach nothing beyond."""
 
+import ast
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from repro_kit.model.failure.failure import Kind
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
+from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.verdicts.eager_run import PROBE
 from repro_kit.session.verdicts.script_verdict import verdict_of
+from repro_kit.source import SourceProgram
+from repro_kit.source.recording import instrumented, read_recorded, without_reads
 from repro_kit.trace import summarise
 from repro_kit.trace.symptom_causes import causes
 
@@ -41,7 +46,16 @@ def run(
     directory.mkdir(exist_ok=True)
     mode = "observe" if options is None else "override"
     (end,) = oracle.run_scripts(
-        [{"text": text, "directory": str(directory), "mode": mode, "options": options or {}, "env": {}}],
+        [
+            {
+                "text": text,
+                "directory": str(directory),
+                "mode": mode,
+                "options": options or {},
+                "env": {},
+                "recording": None,
+            }
+        ],
         timeout=timeout,
     )
     return end
@@ -131,3 +145,52 @@ def test_the_compiler_may_write_its_caches_and_start_its_tools(oracle: ProgramOr
     assert end.run.ok and not end.refused, (tmp_path / "run" / "stderr.txt").read_text()
     assert (tmp_path / "run" / "stdout.txt").read_text() == "8.0\n"
     assert not read_findings(tmp_path / "run" / "probe").problems
+
+
+READS = """
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+def load(path):
+    with open(path) as file:
+        return json.load(file)
+
+settings = load("settings.json")
+text = Path(__file__).with_name("notes.txt").read_text()
+state = torch.load("weights.pt")
+for batch in [torch.zeros(2, 3).t(), 7]:
+    shape = settings["shape"]
+"""
+
+
+def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: ProgramOracle, tmp_path: Path) -> None:
+    import torch
+
+    user, scratch = tmp_path / "user", tmp_path / "scratch"
+    user.mkdir()
+    scratch.mkdir()
+    (user / "settings.json").write_text('{"shape": [2, 3]}')
+    (user / "notes.txt").write_text("a note")
+    torch.save({"w": torch.ones(2, 3, dtype=torch.float16), "n": torch.tensor([1, 2])}, user / "weights.pt")
+    program = SourceProgram.of(ast.parse(READS))
+    order: ScriptOrder = {
+        "text": instrumented(program),
+        "directory": str(scratch),
+        "mode": "override",
+        "options": cast(ProbeOptions, PROBE),
+        "env": {},
+        "recording": {"cwd": str(user), "main": str(user / "train.py"), "file": str(scratch / "recorded.json")},
+    }
+    (end,) = oracle.run_scripts([order], timeout=60)
+    assert end.run.ok, (scratch / "stderr.txt").read_text()
+    recorded = read_recorded((scratch / "recorded.json").read_bytes())
+    made = without_reads(program, recorded)[0]
+    assert "__import__('io').StringIO('{\"shape\": [2, 3]}')" in made.text and "text = 'a note'" in made.text
+    assert "{'w': torch.randn((2, 3), dtype=torch.float16), 'n': torch.tensor([1, 2], dtype=torch.int64)}" in made.text
+    texts = recorded.by_text(program)
+    assert ast.unparse(texts.values["settings['shape']"]) == "[2, 3]"
+    (item,) = texts.items.values()
+    assert ast.unparse(item) == "torch.randn(6).as_strided((3, 2), (1, 3))"

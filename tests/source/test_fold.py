@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from repro_kit.source import CannotFold, fold
-from repro_kit.source.fold import ModuleText
+from repro_kit.source import CannotFold, ModuleText, fold
 
 
 def folded(main: str, modules: dict[str, str] | None = None, arguments: tuple[str, ...] = (), package: str = "") -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
@@ -20,7 +21,14 @@ from repro_kit.source.tree import NumberedTree
 
 _MOST = 60  # removals to judge; a result with more is not called minimal
 
-#: The passes in order. Each list is repeated until it makes no progress, then both are.
+#: The passes that come once, before all others. Until the last one, every statement stays on its line.
+FIRST: tuple[Callable[[SourceSearch], None], ...] = (
+    structure.recorded,
+    structure.untyped,
+    structure.outside_slices,
+)
+
+#: The other passes in order. Each list is repeated until it makes no progress, then both are.
 STRUCTURE: tuple[Callable[[SourceSearch], None], ...] = (
     structure.unreachable,
     structure.drop,
@@ -44,6 +52,9 @@ def minify_source(
     oracle: CandidateOracle[SourceProgram],
     *,
     decisive: Sequence[str] = (),
+    failing_lines: Sequence[int] = (),
+    values: Mapping[str, ast.expr] = MappingProxyType({}),
+    items: Mapping[str, ast.expr] = MappingProxyType({}),
     journal: Journal | None = None,
     budget: int | None = None,
     deadline: float | None = None,
@@ -53,8 +64,9 @@ def minify_source(
     """The smallest source program found that fails like `program`, according to `oracle`.
 
     The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
-    text, that decide whether the script fails, and stay as they are. With the journal of a killed search, no finished
-    query is made again, and the result is the same. Raises CannotReduce when no first run of `program` fails alike.
+    text, that decide whether the script fails, and stay as they are. `failing_lines`: the lines of `program` where the
+    failure showed. `values` and `items`: see `SourceSearch`. With the journal of a killed search, no finished query is
+    made again, and the result is the same. Raises CannotReduce when no first run of `program` fails alike.
     """
     search = SourceSearch(
         NumberedTree(program),
@@ -63,6 +75,9 @@ def minify_source(
         SearchLimits(budget, deadline, clock),
         on_event,
         decisive=tuple(decisive),
+        failing_lines=tuple(failing_lines),
+        values=values,
+        items=items,
     )
     before, start = search.measure[0], clock()
     original: list[Answer] = []
@@ -82,6 +97,9 @@ def minify_source(
 
 def _reduce(search: SourceSearch) -> None:
     search.coarse = True
+    for pass_ in FIRST:
+        search.begin(pass_.__name__)
+        pass_(search)
     _fixpoint(search, STRUCTURE)
     search.coarse = False
     steps = -1

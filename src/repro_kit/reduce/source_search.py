@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -28,9 +28,14 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     """The search for the smallest script that fails alike.
 
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
+    `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
+    `values` and `items`: what expressions returned when the original ran, and the first items of loops, by their text.
     """
 
     decisive: tuple[str, ...] = ()
+    failing_lines: tuple[int, ...] = ()
+    values: Mapping[str, ast.expr] = field(default_factory=dict)
+    items: Mapping[str, ast.expr] = field(default_factory=dict)
     bound: bool = True  # candidates that read a name which nothing binds any more are not judged
     edits: Edits = field(default_factory=dict)
 

@@ -4,8 +4,9 @@
 changes that make a tree smaller, and `order` decides which of two trees is smaller. Nothing here runs code.
 """
 
-from repro_kit.source.fold import CannotFold, fold
+from repro_kit.source.fold import fold
+from repro_kit.source.modules import CannotFold, ModuleText
 from repro_kit.source.order import measure
 from repro_kit.source.tree import SourceProgram
 
-__all__ = ["CannotFold", "SourceProgram", "fold", "measure"]
+__all__ = ["CannotFold", "ModuleText", "SourceProgram", "fold", "measure"]

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
+from repro_kit.source import slices
 from repro_kit.source.proposals import expressions, structure
 from repro_kit.source.tree import Edits
+
+
+def recorded(search: SourceSearch) -> None:
+    """Put plain values in place of what computes them, but not of the calls that fail, nor of what decides."""
+    numbered = search.rebase()
+    places = {
+        number: edit
+        for number, edit in expressions.recorded(numbered, search.values).items()
+        if not structure.is_at(numbered, number, search.failing_lines, search.decisive)
+    }
+    passive = {number: edit for number, edit in places.items() if isinstance(numbered.nodes[number], ast.Attribute)}
+    outside = {number: edit for number, edit in passive.items() if not structure.in_class(numbered, number)}
+    search.first([places, passive, outside])
+
+
+def untyped(search: SourceSearch) -> None:
+    """Drop the annotations of all functions."""
+    search.first([dict.fromkeys(structure.type_hints(search.rebase()))])
+
+
+def outside_slices(search: SourceSearch) -> None:
+    """Drop at once the statements that the failure does not seem to depend on."""
+    numbered = search.rebase()
+    search.first(dict.fromkeys(numbers) for numbers in slices.outside_slices(numbered, search.failing_lines))
 
 
 def unreachable(search: SourceSearch) -> None:
@@ -44,12 +70,12 @@ def _without(numbers: Sequence[int]) -> Proposal:
 
 def unwrap(search: SourceSearch) -> None:
     """Take one branch, unroll a loop once, drop a context manager."""
-    each(search, structure.unwrapped(search.rebase()))
+    each(search, structure.unwrapped(search.rebase(), search.items))
 
 
 def simpler(search: SourceSearch) -> None:
     """Put an operand or a constant in place of an expression."""
-    each(search, expressions.simpler(search.rebase()))
+    each(search, expressions.simpler(search.rebase(), search.values))
 
 
 def literals(search: SourceSearch) -> None:

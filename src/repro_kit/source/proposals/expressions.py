@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from repro_kit.source.order import weight
 from repro_kit.source.proposals.structure import is_tolerance
-from repro_kit.source.tree import Edits, NumberedTree
+from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 #: The value of a literal that a candidate may have.
 Literal: TypeAlias = str | int | float | None
@@ -36,11 +36,26 @@ _OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
 }
 
 
-def simpler(numbered: NumberedTree) -> Iterator[list[Edits]]:
-    """For each expression, the outermost first: what may take its place."""
+def recorded(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> dict[int, Replacement]:
+    """For each expression that returned a number or a text: that. `values`: by the text of the expression."""
+    edits: dict[int, Replacement] = {}
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) and _may_change(numbered, node):
+            value = values.get(ast.unparse(node))
+            if isinstance(value, ast.Constant) and value.value is not None:
+                edits[number] = value
+    return edits
+
+
+def simpler(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> Iterator[list[Edits]]:
+    """For each expression, the outermost first: what may take its place. `values`: recorded ones, by text."""
     for number, node in enumerate(numbered.nodes):
         if isinstance(node, ast.expr) and _may_change(numbered, node):
-            edits: list[Edits] = [{number: operand} for operand in _operands(node)]
+            value = (
+                values.get(ast.unparse(node)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) else None
+            )
+            edits: list[Edits] = [] if value is None else [{number: value}]
+            edits += [{number: operand} for operand in _operands(node)]
             edits += [{number: ast.Constant(value)} for value in _constants(numbered, node)]
             if edits:
                 yield edits

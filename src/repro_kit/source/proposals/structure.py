@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from repro_kit.source.tree import Edits, NumberedTree, blocks
 
@@ -37,14 +37,16 @@ def levels(numbered: NumberedTree) -> Iterator[list[int]]:
             yield [numbered.number(item) for item in reversed(inner)]
 
 
-def unwrapped(numbered: NumberedTree) -> Iterator[list[Edits]]:
-    """For each compound statement: what may take its place, the smallest first."""
+def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator[list[Edits]]:
+    """For each compound statement: what may take its place, the smallest first. `items`: recorded ones, by text."""
     for number, node in enumerate(numbered.nodes):
         match node:
             case ast.If():
                 yield [{number: node.orelse}, {number: node.body}]
             case ast.For() | ast.AsyncFor():
-                yield [{number: [_first_item(node), *node.body]}, {number: node.body}]
+                item = items.get(ast.unparse(node.iter))
+                known = [] if item is None else [{number: [ast.Assign([node.target], item), *node.body]}]
+                yield [*known, {number: [_first_item(node), *node.body]}, {number: node.body}]
             case ast.While():
                 yield [{number: node.body}]
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
@@ -73,6 +75,33 @@ def _first_item(loop: ast.For | ast.AsyncFor) -> ast.stmt:
                 ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [loop.iter], [])], []
             )
     return ast.Assign([loop.target], first)
+
+
+def in_class(numbered: NumberedTree, number: int) -> bool:
+    """Whether the node is part of a class."""
+    node = numbered.parent(numbered.nodes[number])
+    while node is not None and not isinstance(node, ast.ClassDef):
+        node = numbered.parent(node)
+    return node is not None
+
+
+def is_at(numbered: NumberedTree, number: int, lines: Collection[int], texts: Collection[str]) -> bool:
+    """Whether the node is a call on one of `lines`, or part of a statement or a condition that is one of `texts`."""
+    node: ast.AST | None = numbered.nodes[number]
+    if isinstance(node, ast.Call) and node.lineno in lines:
+        return True
+    while texts and node is not None:
+        if ast.unparse(node) in texts:
+            return True
+        node = None if isinstance(node, ast.stmt) else numbered.parent(node)
+    return False
+
+
+def type_hints(numbered: NumberedTree) -> list[int]:
+    """The numbers of the annotations of parameters and results."""
+    owners = [node for node in numbered.nodes if isinstance(node, ast.arg | ast.FunctionDef | ast.AsyncFunctionDef)]
+    every = [node.annotation if isinstance(node, ast.arg) else node.returns for node in owners]
+    return [numbered.number(annotation) for annotation in every if annotation is not None]
 
 
 def unreachable(numbered: NumberedTree) -> list[int]:

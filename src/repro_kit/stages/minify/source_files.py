@@ -10,8 +10,7 @@ from pathlib import Path, PurePath
 from repro_kit.bundle.repro.source_files import find_sources, source_text
 from repro_kit.case.case import Case, Subject
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.source import CannotFold, SourceProgram, fold
-from repro_kit.source.fold import ModuleText
+from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
 
 _MAIN = "__main__"
 
@@ -34,6 +33,11 @@ def folded(case: Case) -> SourceProgram:
         return ModuleText(name, source_text(path), name if is_package else name.rpartition(".")[0])
 
     return fold(ModuleText(_MAIN, source_text(main), _package(subject, main)), find, arguments)
+
+
+def main_file(case: Case) -> Path:
+    """The file that is run as a script. Raises CannotFold."""
+    return _main(case.file.subject, read_findings(case.path / "observe" / "probe").module_files)[0]
 
 
 def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import cast
 
 import orjson
 
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
@@ -24,6 +24,8 @@ from repro_kit.runner.scratch import Scratch
 from repro_kit.session.verdicts import eager_run, symptoms
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram
+from repro_kit.source.recording import Recorded, instrumented, read_recorded
+from repro_kit.trace.reader import read
 from repro_kit.trace.symptom_causes import causes
 
 #: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.
@@ -44,10 +46,11 @@ class Expected:
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """One run of a source program: its verdict, and the causes of the symptom."""
+    """One run of a source program: its verdict, the causes of the symptom, and the lines of the calls that compiled."""
 
     verdict: Verdict
     causes: frozenset[str] = frozenset()
+    compiled_at: tuple[int, ...] = ()
 
 
 class SourceOracle:
@@ -113,6 +116,26 @@ class SourceOracle:
         (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
         return run.verdict
 
+    def record(self, program: SourceProgram, cwd: str, main: str) -> Recorded:
+        """Run the whole script in the user's directory without the compiler, and record what its expressions return."""
+        scratch = Scratch()
+        file = scratch.path / "recorded.json"
+        order: ScriptOrder = {
+            "text": instrumented(program),
+            "directory": str(scratch.path),
+            "mode": "override",
+            "options": cast(ProbeOptions, eager_run.PROBE),
+            "env": dict(eager_run.VARIABLES),
+            "recording": {"cwd": cwd, "main": main, "file": str(file)},
+        }
+        try:
+            for _ in self._oracle.run_scripts([order], timeout=self._timeout):
+                pass
+            return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
+        finally:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+            scratch.remove()
+
     def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
         scratch = Scratch()
         try:
@@ -127,6 +150,7 @@ class SourceOracle:
                         "mode": "override" if options else "observe",
                         "options": options,
                         "env": {} if compiled else dict(eager_run.VARIABLES),
+                        "recording": None,
                     }
                 )
             ends = self._oracle.run_scripts(orders, timeout=self._timeout)
@@ -157,10 +181,24 @@ class SourceOracle:
             expected.signature,
             passes_in_eager=compiled and is_check,
         )
-        return ScriptRun(verdict, causes(expected.signature.kind, directory / "trace") if compiled else frozenset())
+        if not compiled:
+            return ScriptRun(verdict)
+        trace = directory / "trace"
+        return ScriptRun(verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)))
 
 
-def failing_line(failure: Failure) -> int | None:
-    """The line of the script that raised, innermost; None where no frame of the script is known."""
-    frames = failure.exceptions[-1].frames if failure.exceptions else ()
-    return next((frame.line for frame in reversed(frames) if frame.file.endswith("script.py")), None)
+def _compile_stacks(trace: Path) -> Iterator[Frame]:
+    """The frames of the calls that began a compile."""
+    if trace.is_dir():
+        for record in read(trace):
+            if record.name == "dynamo_start":
+                yield from record.frames("stack")
+
+
+def raising_lines(failure: Failure) -> tuple[int, ...]:
+    """The lines of the script in the tracebacks of the failure, the root cause's last."""
+    return _script_lines([*failure.stack, *(frame for link in failure.exceptions for frame in link.frames)])
+
+
+def _script_lines(frames: Iterable[Frame]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(frame.line for frame in frames if PurePath(frame.file).name == "script.py"))

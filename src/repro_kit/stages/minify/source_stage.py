@@ -22,11 +22,12 @@ from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram
 from repro_kit.source.decisive import decisive
+from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.results import write_source
-from repro_kit.stages.minify.source_files import folded, third_party
-from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, failing_line
+from repro_kit.stages.minify.source_files import folded, main_file, third_party
+from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
 _DEADLINE = 300.0  # most seconds, unless the user gives a deadline
@@ -86,13 +87,16 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         attempt = _Attempt(oracle, signature, symptom, timeout)
-        start = attempt.first(program)
-        if start is None:
-            attempt = replace(attempt, oracle=afresh)  # it may fail only where nothing was imported before
-            start = attempt.first(program)
+        whole = SourceOracle(oracle, Expected(signature), timeout)
+        recorded = whole.record(program, case.file.subject.cwd, str(main_file(case)))
+        texts = recorded.by_text(program)
+        whole_program = program
+        attempt, program, start = _first(attempt, afresh, program, recorded)
         if start is None:
             raise _NotReduced("as one file, in an empty directory, the script does not fail alike")
-        result = attempt.search(program, start, case, options, on_event)
+        if program != whole_program:
+            ui.note("What the script read from files or the network is written into it; look at the result.")
+        result = attempt.search(program, start, texts, case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout)
         return result, _failure_afresh(judge, result, start.expected)
@@ -103,7 +107,7 @@ class _Start:
     """The failure of the script as one file, in the form that the search keeps."""
 
     expected: Expected
-    failure: Failure
+    failing_lines: tuple[int, ...]
     seconds: float
 
 
@@ -128,7 +132,7 @@ class _Attempt:
                 failure = focused(failure, self.signature)
                 return _Start(
                     replace(expected, signature=signature_of(failure), causes=seen.causes),
-                    failure,
+                    raising_lines(failure) or seen.compiled_at,
                     seen.verdict.seconds,
                 )
         return None
@@ -137,6 +141,7 @@ class _Attempt:
         self,
         program: SourceProgram,
         start: _Start,
+        texts: RecordedTexts,
         case: Case,
         options: MinifyOptions,
         on_event: Callable[[Event], None],
@@ -144,18 +149,34 @@ class _Attempt:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
         judge = SourceOracle(self.oracle, start.expected, limit)
-        line = failing_line(start.failure) if start.expected.signature.kind is Kind.ACCURACY else None
+        is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
         return minify_source(
             program,
             judge,
-            decisive=decisive(program, line) if line is not None else (),
+            decisive=decisive(program, start.failing_lines[-1]) if is_check else (),
+            failing_lines=start.failing_lines,
+            values=texts.values,
+            items=texts.items,
             journal=Journal(directory / "journal-source.jsonl", about=judge.about),
             budget=options.budget,
             deadline=options.deadline,
             on_event=on_event,
         )
+
+
+def _first(
+    attempt: _Attempt, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
+) -> tuple[_Attempt, SourceProgram, _Start | None]:
+    """The script without reads of data, else as it is; it may fail only where nothing was imported before."""
+    programs = [*without_reads(program, recorded), program]
+    for way in (attempt, replace(attempt, oracle=afresh)):
+        for form in programs:
+            start = way.first(form)
+            if start is not None:
+                return way, form, start
+    return attempt, program, None
 
 
 def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:

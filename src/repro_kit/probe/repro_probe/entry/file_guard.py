@@ -53,8 +53,7 @@ class FileGuard:
             path, mode, flags = arguments
             if isinstance(path, int):
                 return  # a descriptor that is open already
-            writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
-            reaches = writes and self._is_elsewhere(path)
+            reaches = is_writing(mode, flags) and self._is_elsewhere(path)
         elif event in _CHANGES_PATHS:
             reaches = any(
                 self._is_elsewhere(arguments[path], arguments[at] if 0 < at < len(arguments) else -1)
@@ -86,6 +85,11 @@ class FileGuard:
                 return True
             frame = frame.f_back
         return False
+
+
+def is_writing(mode: Any, flags: Any) -> bool:
+    """Whether an event "open" with this mode, or these flags where it has no mode, may change the file."""
+    return any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
 
 
 def _audit_writers(torch: Any) -> None:

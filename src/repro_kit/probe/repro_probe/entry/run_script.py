@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from repro_probe.entry import boot
 from repro_probe.entry.file_guard import FileGuard
+from repro_probe.entry.record_expressions import ExpressionRecorder
 from repro_probe.protocol.orders import Orders
-from repro_probe.protocol.queries import Query, QueryAnswer
+from repro_probe.protocol.queries import Query, QueryAnswer, Recording
 
 _NAME = "script.py"
 
@@ -23,7 +24,8 @@ _NAME = "script.py"
 def run(request: Query, threads: int | None = None) -> QueryAnswer:
     """Run the script of `request` to its end; the findings, the trace and the output go to its directory.
 
-    The script works in the query's scratch directory, and the guard refuses everything that would reach beyond it.
+    The script works in the query's scratch directory, and the guard refuses everything that would reach beyond it. Only
+    a recording runs the whole script, as the user did, and without the guard.
     `threads` is the machine's default number of threads, for a process that has changed its own number.
     """
     import torch
@@ -42,12 +44,27 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
     path = os.path.join(scratch, _NAME)
     with open(path, "w", encoding="utf-8") as file:
         file.write(order["text"])
-    guard.install(path)
-    status = _run_as_main(path, order["text"])
+    recording = order["recording"]
+    if recording is not None:
+        status = _record(recording, order["text"])
+    else:
+        guard.install(path)
+        status = _run_as_main(path, order["text"])
     with contextlib.suppress(Exception):
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     return {"status": "pass", "phase": "exit", "exit_status": status, "refused": guard.refused}
+
+
+def _record(recording: Recording, text: str) -> int:
+    """Run a script in the user's directory and under its own name, and write what its expressions returned."""
+    os.chdir(recording["cwd"])
+    recorder = ExpressionRecorder()
+    recorder.install()
+    try:
+        return _run_as_main(recording["main"], text)
+    finally:
+        recorder.write(recording["file"])
 
 
 def _orders(request: Query) -> Orders:

@@ -25,14 +25,23 @@ class Request(TypedDict):
     memory: int | None  # bytes that the query may map beyond what torch has mapped
 
 
+class Recording(TypedDict):
+    """Where an instrumented script runs, under which name, and the file for what its expressions returned."""
+
+    cwd: str
+    main: str
+    file: str
+
+
 class ScriptOrder(TypedDict):
-    """A script to run like ``python script.py``, in mode ``script``."""
+    """A script to run like ``python script.py``, in mode ``script``; with `recording`, in the user's directory."""
 
     text: str
     directory: str  # for `probe/` (the findings), `trace/`, stdout.txt and stderr.txt
     mode: RunMode
     options: ProbeOptions
     env: dict[str, str]  # further variables
+    recording: Recording | None
 
 
 class Query(Request, total=False):

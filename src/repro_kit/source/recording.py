@@ -1,0 +1,139 @@
+"""Have a script record what its expressions return, and put these values in their places.
+
+The probe's `record_expressions` holds the functions that the instrumented script calls, and writes values as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from repro_kit.source.tree import NumberedTree, SourceProgram
+
+_Values = Mapping[int, str | None]
+_WORD = 20  # characters of a text that may take the place of an expression
+_DEPTHS = (1, 2, 4)  # how many of the innermost calls may go
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The values of expressions, and the first items of loops, by the number of the expression; None: no one text.
+
+    `reads`: for each read of data, the calls that ran then, outermost first.
+    """
+
+    values: _Values = field(default_factory=dict)
+    items: _Values = field(default_factory=dict)
+    reads: tuple[tuple[int, ...], ...] = ()
+
+    def by_text(self, program: SourceProgram) -> RecordedTexts:
+        """The values in the form that stays right while the script changes; `program`: the one that ran."""
+        numbered = NumberedTree(program)
+        return RecordedTexts(_only(numbered, self.values), _only(numbered, self.items))
+
+
+@dataclass(frozen=True)
+class RecordedTexts:
+    """The values of expressions, and the first items of loops, by the text of the expression."""
+
+    values: Mapping[str, ast.expr]
+    items: Mapping[str, ast.expr]
+
+
+def read_recorded(data: bytes) -> Recorded:
+    """What the probe has written; nothing where that is damaged."""
+    try:
+        written = orjson.loads(data)
+        values, items = ({int(key): text for key, text in written[name].items()} for name in ("values", "items"))
+        return Recorded(values, items, tuple(map(tuple, written["reads"])))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Recorded()
+
+
+def instrumented(program: SourceProgram) -> str:
+    """The script with a call around every expression whose value is recorded."""
+    numbered = NumberedTree(program)
+    edits: dict[int, ast.AST] = {}
+    for number, node in enumerate(numbered.nodes):
+        parent = numbered.parent(node)
+        is_loop = isinstance(parent, ast.For) and parent.iter is node
+        if _may_wrap(node, parent) and _is_value(numbered, node):
+            is_call = isinstance(node, ast.Call)
+            begun = _call("__begun__", ast.Constant(number)) if is_call else ast.Constant(number)
+            edits[number] = _call("__called__" if is_call else "__value__", begun, node)
+        if is_loop:
+            edits[number] = _call("__items__", ast.Constant(number), edits.get(number, node))
+    made = numbered.edited(edits)
+    return program.text if made is None else made.text
+
+
+def _may_wrap(node: ast.AST, parent: ast.AST | None) -> bool:
+    """Whether a call may stand around the expression, as far as its own form goes."""
+    match node:
+        case ast.Call(func=function):
+            return not (isinstance(function, ast.Name) and function.id == "super")
+        case ast.Attribute(ctx=ast.Load()) | ast.Subscript(ctx=ast.Load()):
+            is_called = isinstance(parent, ast.Call) and parent.func is node
+            return not is_called and not (isinstance(node, ast.Attribute) and isinstance(parent, ast.Attribute))
+    return False
+
+
+def _is_value(numbered: NumberedTree, node: ast.AST) -> bool:
+    """Whether the expression is evaluated where it stands: no pattern, decorator, base class or annotation."""
+    part, above = node, numbered.parent(node)
+    while isinstance(above, ast.expr | ast.keyword | ast.withitem | ast.comprehension):
+        part, above = above, numbered.parent(above)
+    if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or not isinstance(above, ast.stmt):
+        return False
+    return not (isinstance(above, ast.AnnAssign) and above.annotation is part)
+
+
+def _call(function: str, *arguments: ast.expr | ast.AST) -> ast.Call:
+    return ast.Call(ast.Name(function, ast.Load()), list(arguments), [])  # type: ignore[arg-type]
+
+
+def without_reads(program: SourceProgram, recorded: Recorded) -> list[SourceProgram]:
+    """The script with what it read from files and the network in place of the calls: the fewest calls first.
+
+    Of the calls that ran at a read, the innermost one whose value can be written goes. The outer calls may do more than
+    read, so the first form has them as they are. Empty where nothing was read.
+    """
+    numbered = NumberedTree(program)
+    forms: list[SourceProgram] = []
+    for depth in _DEPTHS:
+        edits: dict[int, ast.AST] = {}
+        for calls in recorded.reads:
+            inner = calls[::-1][:depth]
+            number = next((number for number in inner if recorded.values.get(number) not in (None, "None")), None)
+            if number is not None:
+                edits[number] = _expression(recorded.values[number])
+        form = numbered.edited(edits) if edits else None
+        if form is not None and form not in forms:
+            forms.append(form)
+    return forms
+
+
+def _only(numbered: NumberedTree, values: _Values) -> dict[str, ast.expr]:
+    """The values by the text of the expression, where this text has one value in the whole script."""
+    by_text: dict[str, set[str | None]] = {}
+    for number, value in values.items():
+        by_text.setdefault(ast.unparse(numbered.nodes[number]), set()).add(value)
+    only = {text: next(iter(values)) for text, values in by_text.items() if len(values) == 1}
+    written = {text: _expression(value) for text, value in only.items() if value is not None}
+    return {text: value for text, value in written.items() if not _may_be_private(value)}
+
+
+def _may_be_private(value: ast.expr) -> bool:
+    """Whether a value holds a text that is not just a short word: a path, a user's data, a token."""
+    texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    return any(
+        isinstance(text, bytes) or (isinstance(text, str) and (len(text) > _WORD or not text.isidentifier()))
+        for text in texts
+    )
+
+
+def _expression(text: str | None) -> ast.expr:
+    return ast.parse(text or "None", mode="eval").body
