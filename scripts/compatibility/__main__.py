@@ -69,7 +69,7 @@ def _try(wanted: Wanted, options: argparse.Namespace) -> dict[str, Any]:
     environment = environment_for(wanted, options.directory.absolute(), options.index)
     before = read_results().get(wanted.version, {})
     examples = dict(before.get("examples", {}))
-    tests = before.get("tests", "— not run")
+    tests = before.get("tests", "—")
     cases = options.directory.absolute() / "cases" / wanted.version
     cases.mkdir(parents=True, exist_ok=True)
     for name in options.example or (EXPECTED if options.all else FEW):

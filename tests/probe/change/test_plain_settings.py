@@ -62,5 +62,5 @@ def test_a_script_cannot_change_an_overridden_setting(config: PlainConfig, monke
     options: ProbeOptions = {"config": {"inductor.simdlen": 1}, "defaults": ["inductor.max_autotune"]}
     override.install(Findings(options), print, print)  # type: ignore[arg-type]
     config.simdlen = 8
-    config._config.update(max_autotune=True)  # as its `patch` does
+    vars(config)["_config"].update(max_autotune=True)  # as its `patch` does
     assert (config.simdlen, config.max_autotune) == (1, False)

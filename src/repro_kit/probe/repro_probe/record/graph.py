@@ -198,10 +198,13 @@ def backend_of(compiler_fn: Any) -> BackendData:
 
 
 def _innermost(compiler_fn: Any) -> Any:
-    from torch._dynamo import eval_frame
-
-    unwrap = getattr(eval_frame, "innermost_backend", None) or getattr(eval_frame, "innermost_fn", None)
-    return unwrap(compiler_fn) if unwrap is not None else compiler_fn
+    """Return the user's backend below torch's wrappers, which name what they wrap by one of two attributes."""
+    names = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable")  # the latter in torch before 2.8
+    while True:
+        inner = [getattr(compiler_fn, name) for name in names if hasattr(compiler_fn, name)]
+        if not inner:
+            return compiler_fn
+        compiler_fn = inner[0]
 
 
 def _mode_of(wrapper: Any) -> tuple[str | None, dict[str, Any]]:

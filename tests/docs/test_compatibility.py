@@ -1,0 +1,43 @@
+"""The page about versions of torch says what scripts/matrix saw."""
+
+from __future__ import annotations
+
+from compatibility.cells import EXPECTED
+from compatibility.page import PAGE, page, read_results
+
+
+def test_the_page_is_that_of_the_results() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(read_results())
+
+
+def test_an_example_fails_on_every_version() -> None:
+    results = read_results()
+    failing = {
+        version: [cells["result"] for cells in result["examples"].values()] for version, result in results.items()
+    }
+    assert [version for version, seen in failing.items() if "fails" not in seen] == []
+    assert {name for result in results.values() for name in result["examples"]} <= set(EXPECTED)
+
+
+def test_the_worst_cell_of_a_command_is_shown_with_its_reason() -> None:
+    examples = {
+        "a.py": {"result": "fails", "observe": "✓", "ablate": "✓"},
+        "b.py": {"result": "fails", "observe": "✗ it is late"},
+    }
+    lacks = ["torch._inductor.compiler_bisector:CompilerBisector"]
+    text = page(
+        {
+            "9.8.7": {
+                "torch": "9.8.7+cpu",
+                "python": "3.12.1",
+                "tests": "✓ 3 passed",
+                "lacks": lacks,
+                "examples": examples,
+            }
+        }
+    )
+    assert "| `observe` | ✗ |" in text
+    assert "| `ablate` | ◐ |" in text
+    assert "| `verify` | — |" in text
+    assert "- 9.8.7, `observe` ✗ `b.py`: it is late" in text
+    assert "- 9.8.7, `ablate` ◐ the layer is named" in text
