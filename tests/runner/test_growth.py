@@ -36,6 +36,10 @@ def test_a_cubic_pass_is_the_failure(oracle: ProgramOracle) -> None:
     assert exponent == pytest.approx(3.0, rel=0.1)
 
 
+def test_without_a_compiler_nothing_grows(oracle: ProgramOracle) -> None:
+    assert judge(oracle, program(STEP, INPUTS, backend="eager", growth=2.0)).status is Status.PASS
+
+
 def test_a_backend_of_linear_time_passes(oracle: ProgramOracle) -> None:
     plain = "def mine(gm, example_inputs):\n    return gm.forward\n"
     assert judge(oracle, program(STEP, INPUTS, plain, growth=2.0)).status is Status.PASS

@@ -17,6 +17,7 @@ from torch._inductor.async_compile import AsyncCompile
 
 TOO_LONG = 6.0  # CPU seconds after which one compile is given up
 ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
+LEAST = 0.005  # CPU seconds: the clock of some machines counts no less
 ASLEEP, MINUTE = 0.05, 60.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
@@ -84,7 +85,7 @@ def cpu_seconds(compile_repeated: Callable[[int], None], count: int) -> float:
     finally:
         for _, timer, _, _ in timers:
             signal.setitimer(timer, 0)
-    return time.process_time() - before
+    return max(time.process_time() - before, LEAST)
 
 
 def measure(compile_repeated: Callable[[int], None]) -> tuple[dict[int, float], int | None]:
