@@ -67,32 +67,89 @@ class Scaled(torch.nn.Module):
 """,
         needs=r"(?s)metaclass|\(type\)",
     ),
-    "descriptor": Buried(
+    "replaced_method": Buried(
         """
-class Rate:
-    value = 0.5
-
-    def __get__(self, instance, owner):
-        return Rate.value
-
-
-class Sampler:
-    rate = Rate()
+class Schedule:
+    def level(self):
+        return 1.0
 
 
 class Decayed(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, schedule):
         super().__init__()
-        self.sampler = Sampler()
+        self.linear = torch.nn.Linear(8, 8)
+        self.schedule = schedule
 
     def forward(self, x):
-        return x * self.sampler.rate + 1
+        return self.linear(x) * self.schedule.level()
+
+
+def halve(cls):
+    before = cls.level
+    cls.level = lambda self: before(self) / 2
 """,
         """
-    decayed = Decayed()
-    print(torch.compile(decayed, backend="eager")(x).sum())
+    decayed = Decayed(Schedule())
+    fast = torch.compile(decayed, backend="eager")
+    fast(x)
+    halve(Schedule)
+    difference = (decayed(x) - fast(x)).abs().max().item()
+    if difference > 1e-3:
+        raise RuntimeError(f"compiled and eager differ by {difference}")
 """,
-        needs=r"__get__",
+        needs=r"\w\.\w+ = ",
+    ),
+    "cleanup": Buried(
+        """
+class Pool:
+    def __init__(self):
+        self.free = 2
+
+    def borrow(self, x):
+        self.free -= 1
+        try:
+            for scale in (1, 2, 3):
+                yield x * scale
+        finally:
+            self.free += 1
+
+
+def first(x, pool):
+    for candidate in pool.borrow(x):
+        break
+    return candidate.relu() + pool.free
+""",
+        """
+    expected = first(x, Pool())
+    actual = torch.compile(first, backend="eager")(x, Pool())
+    torch.testing.assert_close(actual, expected)
+""",
+        needs=r"finally|yield",
+    ),
+    "context_manager": Buried(
+        """
+import contextlib
+
+
+class Guarded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def contexts(self):
+        yield torch.no_grad()
+        yield torch.autocast("cpu", enabled=False)
+
+    def forward(self, x):
+        with contextlib.ExitStack() as stack:
+            for context in self.contexts():
+                stack.enter_context(context)
+            return self.linear(x)
+""",
+        """
+    print(torch.compile(Guarded(), backend="eager", fullgraph=True)(x).shape)
+""",
+        needs=r"ExitStack|enter_context",
     ),
     "symbolic_pop": Buried(
         """

@@ -120,6 +120,24 @@ def test_every_form_of_python_is_taken_apart(text):
     assert result.neighbours.minimal and result.statements_after <= 4 and len(result.program.text) <= len(text)
 
 
+def test_what_the_failing_line_needs_is_tried_first():
+    lines = [*(f"a{number} = fine({number})" for number in range(40)), "b = fine(1)", "bug0(b)", "fine(a1)"]
+    program = program_of("\n".join(lines))
+    oracle = SyntheticScripts(["bug0"])
+    result = minify_source(program, oracle, failing_lines=[42])
+    assert result.history[0].program.text == "b = fine(1)\nbug0(b)\n"
+    assert oracle.seen.index(result.history[0].program) <= 3  # after the runs of the original
+
+
+def test_recorded_values_take_their_places_but_not_that_of_the_failing_call():
+    text = "settings = make()\nfor batch in load(settings.path):\n    x = bug0(settings.width, batch)\n"
+    values = {"settings.width": ast.Constant(8), "bug0(settings.width, batch)": ast.Constant(3)}
+    items = {"load(settings.path)": ast.Constant(5)}
+    result = minify_source(program_of(text), SyntheticScripts(["bug0"]), failing_lines=[3], values=values, items=items)
+    assert "bug0(8, batch)" in result.history[0].program.text
+    assert result.statements_after == 1
+
+
 def test_an_original_that_passes_is_not_reduced():
     with pytest.raises(CannotReduce):
         minify_source(program_of("fine()"), SyntheticScripts(["bug0"]))
