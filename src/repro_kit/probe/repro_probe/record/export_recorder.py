@@ -71,17 +71,33 @@ def _backend(entry: str, options: dict[str, Any] | None = None) -> BackendData:
 
 
 def _trace_by_dynamo(recorder: GraphRecorder, entry: str, given: dict[str, Any]) -> None:
-    """Let Dynamo trace the model of a failed export, so that the recorder sees a graph of torch's operators."""
+    """Let Dynamo trace the model of a failed export, so that the recorder sees a graph of torch's operators.
+
+    The model does not run, and the script's own tensors stay as they are.
+    """
     import torch
     import torch._dynamo
+    from torch.utils import _pytree
 
     with contextlib.suppress(Exception), _without_trace():  # a model that Dynamo cannot trace has no graph
         torch._dynamo.reset()
-        arguments, named = given["args"], given.get("kwargs") or {}
+        arguments, named = _pytree.tree_map(_copy, (given["args"], given.get("kwargs") or {}))
         _mark_dynamic(given["mod"], arguments, named, given.get("dynamic_shapes"))
         settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
         with torch._dynamo.config.patch(settings), recorder.of_entry(_backend(entry)):
-            torch._dynamo.optimize("eager", nopython=True)(given["mod"])(*arguments, **named)
+            torch._dynamo.optimize(_stop, nopython=True)(given["mod"])(*arguments, **named)
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy of a tensor that can be marked; any other value as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _stop(gm: Any, example_inputs: Any) -> Any:
+    """Be the backend of a model that is only traced."""
+    raise RuntimeError("the model is only traced")
 
 
 @contextlib.contextmanager
