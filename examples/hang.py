@@ -1,6 +1,6 @@
 """A recurrence over scalars whose backward takes Inductor for ever to compile.
 
-kind:   timeout
+kind:   compile-growth (seen first as a compile that does not end)
 layer:  inductor
 source: https://github.com/pytorch/pytorch/issues/148073 (compile time grows exponentially with the steps)
 run:    timeout 60 python examples/hang.py

@@ -32,7 +32,8 @@ from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
-_OF_HANGS = 40.0  # most seconds of the reduction of a hang, unless the user gives a deadline
+#: Most seconds of the reduction of a compile that does not end, unless the user gives a deadline.
+_OF_SLOW = {Kind.TIMEOUT: 40.0, Kind.COMPILE_GROWTH: 60.0}
 _CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
@@ -76,9 +77,12 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
 
 
 def _with_deadline(options: MinifyOptions, kind: Kind) -> MinifyOptions:
-    """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little."""
+    """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little.
+
+    So does compile time that grows too fast, since a query makes several compiles.
+    """
     is_default = options.deadline == MinifyOptions.deadline
-    return replace(options, deadline=_OF_HANGS) if is_default and kind is Kind.TIMEOUT else options
+    return replace(options, deadline=_OF_SLOW[kind]) if is_default and kind in _OF_SLOW else options
 
 
 @dataclass(frozen=True)

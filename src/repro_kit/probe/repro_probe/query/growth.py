@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._inductor.async_compile import AsyncCompile
 
-TOO_LONG = 6.0  # CPU seconds after which one compile is given up
+TOO_LONG = 4.0  # CPU seconds after which one compile is given up
 ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
 LEAST = 0.005  # CPU seconds: the clock of some machines counts no less
 ASLEEP, MINUTE = 0.05, 60.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
@@ -91,14 +91,17 @@ def cpu_seconds(compile_repeated: Callable[[int], None], count: int) -> float:
 def measure(compile_repeated: Callable[[int], None]) -> tuple[dict[int, float], int | None]:
     """Return ({repetitions: CPU seconds}, repetitions that took too long or None) of `compile_repeated(repetitions)`.
 
-    Each is the smaller of two: another process can make a compile slower, and the first one also loads the compiler.
+    Each is the smaller of two, as long as the compile is short: another process can make a compile slower, and the
+    first one also loads the compiler.
     """
     seconds: dict[int, float] = {}
     slow: list[int] = []
     count: int | None = 1
     while count is not None:
         try:
-            seconds[count] = min(cpu_seconds(compile_repeated, count), cpu_seconds(compile_repeated, count))
+            seconds[count] = cpu_seconds(compile_repeated, count)
+            if seconds[count] < ENOUGH / 2:
+                seconds[count] = min(seconds[count], cpu_seconds(compile_repeated, count))
         except TooLong:
             slow.append(count)
         count = following(seconds, slow)
