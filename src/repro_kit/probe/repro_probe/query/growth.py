@@ -18,7 +18,7 @@ from torch._inductor.async_compile import AsyncCompile
 TOO_LONG = 4.0  # CPU seconds after which one compile is given up
 ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
 LEAST = 0.005  # CPU seconds: the clock of some machines counts no less
-ASLEEP, MINUTE = 0.05, 60.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
+ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
 
@@ -76,7 +76,7 @@ def cpu_seconds(compile_repeated: Callable[[int], None], count: int) -> float:
         if seen - last < ASLEEP:
             raise TooLong
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, stop, TOO_LONG), (signal.SIGALRM, signal.ITIMER_REAL, look, MINUTE))
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, stop, TOO_LONG), (signal.SIGALRM, signal.ITIMER_REAL, look, WHILE))
     for number, timer, handler, first in timers:
         signal.signal(number, handler)
         signal.setitimer(timer, first, first)
