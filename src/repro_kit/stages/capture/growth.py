@@ -7,6 +7,7 @@ slow to be repeated is halved until its parts are quick enough.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,9 @@ from repro_kit.ui import Ui
 
 _OF_HANGS = 1.5  # the power above which the growth explains a compile that does not end
 _SMALLEST = 2  # statements of a part
+_POWER = re.compile(r"the power (\d[\d.]*) of")
+_SHARE = 0.75  # of the power that was measured: a reduced program must exceed it
+_STEEPEST = 6.0  # the highest power that query/growth.py fits: only what grows by a factor exceeds it
 
 
 def limit_of(case: Case, options: CaptureOptions) -> float | None:
@@ -57,7 +61,22 @@ def search(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraph
     ui.progress("measuring how compile time grows")
     graphs = GraphSearch(case, options, ui, None, Kind.COMPILE_GROWTH, recording.inputs)
     attempt, reasons = graphs.first(_attempts(case, graphs, recording, limit))
+    failure = graphs.latest.failure
+    if attempt is not None and failure is not None:
+        attempt = _with_limit(attempt, kept_limit(failure.text, limit))
     return Grown(graphs, attempt, reasons)
+
+
+def kept_limit(words: str, limit: float) -> float:
+    """The power that a reduced program must exceed to grow in the way that `words` tell of (query/growth.py)."""
+    power = _POWER.search(words)
+    return max(limit, round(_SHARE * float(power[1]), 1) if power else _STEEPEST)
+
+
+def _with_limit(attempt: Attempt, limit: float) -> Attempt:
+    program = parse(attempt.text)
+    recipe = program.recipe.with_(growth=limit)
+    return replace(attempt, text=render(program.with_(recipe=recipe)), recipe=recipe)
 
 
 def refuse(case: Case, ui: Ui, grown: Grown, graphs: int) -> None:

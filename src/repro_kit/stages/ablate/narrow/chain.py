@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
 from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
@@ -104,6 +105,8 @@ class _ChainParts:
 
 def _too_long(runner: Cells, step: Step) -> str:
     """Why a step that the user did not name takes too long; "" if it does not. A step may run the script many times."""
+    if runner.options.narrow is None and runner.target is not None and runner.target.kind is Kind.COMPILE_GROWTH:
+        return f"each run makes a dozen compiles; to run this step, use repro-kit ablate --narrow {step}"
     seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
     if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
         return ""
