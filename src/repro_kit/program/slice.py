@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from repro_kit.program.global_names import reads_of
-from repro_kit.program.source_text import text_of
+from repro_kit.program.python_code import reads_of, text_of
 
 #: Packages of torch that a statement must mention to be able to change the compiler, or to load operators in C++.
 COMPILER_NAMESPACES = (

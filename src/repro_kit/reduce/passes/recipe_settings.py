@@ -8,9 +8,8 @@ from dataclasses import fields
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import DynamicMark, Program
-from repro_kit.program.global_names import reads_of
 from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, SetRecipe
-from repro_kit.program.source_text import text_of
+from repro_kit.program.python_code import reads_of, text_of
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 

@@ -1,6 +1,6 @@
 import pytest
 
-from repro_kit.program.global_names import reads_of
+from repro_kit.program.python_code import reads_of
 
 
 @pytest.mark.parametrize(

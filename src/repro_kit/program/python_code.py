@@ -1,0 +1,36 @@
+"""Read pieces of Python code: the text of a statement, and the global names that code reads."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+import textwrap
+
+
+def text_of(source: str, node: ast.stmt) -> str:
+    """The lines of the statement with comments and decorators, dedented; only its own part of a shared line."""
+    first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
+    lines = source.splitlines()[first - 1 : node.end_lineno]
+    before = lines[0].encode()[: node.col_offset] if first == node.lineno else b""
+    after = lines[-1].encode()[node.end_col_offset or 0 :].lstrip()
+    if before.strip() or after.startswith(b";"):
+        return ast.get_source_segment(source, node) or ast.unparse(node)
+    return textwrap.dedent("\n".join(lines))
+
+
+def reads_of(code: str) -> set[str]:
+    """Global names that `code` (statements of a module) reads, in functions too. Parameters and locals do not count.
+
+    Raises SyntaxError when `code` is not Python.
+    """
+    return set(_referenced(symtable.symtable(code, "<code>", "exec"), top=True))
+
+
+def _referenced(table: symtable.SymbolTable, *, top: bool) -> list[str]:
+    symbols = table.get_symbols()
+    own = [
+        symbol.get_name()
+        for symbol in symbols
+        if symbol.is_declared_global() or (symbol.is_referenced() and (top or symbol.is_global()))
+    ]
+    return own + [name for child in table.get_children() for name in _referenced(child, top=False)]
