@@ -42,6 +42,10 @@ SAME = [
         "TypeError: f() got args (FakeTensor(..., size=(1,), dtype=torch.float16), 2)",
     ),
     ("RuntimeError: expected type Float but found Half", "RuntimeError: expected type Double but found BFloat16"),
+    (
+        "RuntimeError: Could not guard on data-dependent expression u3 > 8 (unhinted: u3 > 8).",
+        "RuntimeError: Could not guard on data-dependent expression zuf0 > 0.0 (unhinted: zuf0 > 0.0).",
+    ),
     ("AssertionError: buf12 has size [8, s77, 3*s0]", "AssertionError: buf0 has size [1]"),
     ("KeyError: 'arg3_1'", "KeyError: 'arg0_1'"),
     ("RuntimeError: bad at 0x7ffe12 in /tmp/me/ab/cabc.py:12", "RuntimeError: bad at 0x55 in /tmp/x/y.py:9"),
@@ -65,6 +69,9 @@ def test_one_bug_stays_one(one, other, strength):
     assert signature(other, *STORE).matches(signature(one, *STORE), strength)
 
 
+GUARD = (
+    "GuardOnDataDependentSymNode: Could not guard on data-dependent expression {0} (unhinted: {0}).  (Size-like: none)"
+)
 LOWERING = "LoweringException: {}: cannot lower this operator for these inputs\n  target: {}\n  args[0]: x"
 DIFFERENT = [
     # Other op and exception, all other words equal (text similarity 0.94); other op only.
@@ -75,6 +82,8 @@ DIFFERENT = [
     ("KeyError: 'arg3_1'", "KeyError: 'workspace'"),
     ("AssertionError: ", "AssertionError: now with a message"),
     ("TypeError: no", "ValueError: no"),
+    (GUARD.format("zuf0 > 0.0"), GUARD.format("Eq(u0, 1)")),
+    (GUARD.format("u0 < 4"), GUARD.format("u0 >= 4")),
 ]
 
 

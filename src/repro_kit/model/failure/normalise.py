@@ -47,7 +47,10 @@ _BRACKET = re.compile(r"[\[({]([^\[\](){}]*)[\])}]")
 _VALUE = re.compile(r"[,=#…]|\.\.\.|^(?:None|True|False|<dtype>)$")
 _RUN = re.compile(r"[#…](?:(?:, ?| x | ?[-+*/] ?)[#…])+")
 _TEMPLATE = re.compile(r"<[^<>]*>")
-_KEY = re.compile(r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)")
+_KEY = re.compile(
+    r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)"
+    r"|(?: ([<>]=?|==|!=) |\b(Eq|Ne)[…(])"  # the relation of a symbolic expression
+)
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _LIMIT = 300
 _LONGEST = 4000  # characters that are read; a message may include the text of a whole graph
@@ -107,7 +110,7 @@ def same_message(first: str, second: str, *, likeness: float, keys: bool = True)
     """Whether two normalised messages name the same fault.
 
     Equal texts do. Otherwise the share of common words (Dice's coefficient, 0 to 1) must reach `likeness`, and with
-    `keys` the quoted words and the operators must be equal, because these name the fault.
+    `keys` the quoted words, the operators and the relations must be equal, because these name the fault.
     """
     if first == second:
         return True
@@ -119,4 +122,4 @@ def same_message(first: str, second: str, *, likeness: float, keys: bool = True)
 
 
 def _keys(text: str) -> set[str]:
-    return {quoted or op for quoted, op in _KEY.findall(text)}
+    return {"".join(alternatives) for alternatives in _KEY.findall(text)}

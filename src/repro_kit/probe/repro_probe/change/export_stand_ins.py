@@ -56,7 +56,10 @@ def wrap(module: str, name: str, make: Callable[[Call], Call]) -> None:
 
         @functools.wraps(original)
         def call(*positional: Any, **named: Any) -> Any:
-            chosen = changed if is_users(sys._getframe(1)) else original
+            caller = sys._getframe(1)
+            # A stand-in that exports in another way calls torch's own functions.
+            stands_in = caller.f_globals.get("__name__") == __name__
+            chosen = changed if is_users(caller) and not stands_in else original
             return chosen(*positional, **named)
 
         setattr(imported, name, call)
