@@ -36,7 +36,7 @@ def command(
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted
-    run.
+    run. SCRIPT may also be a .pt2 file of torch.export.save, which is compiled with AOTInductor.
 
     \b
     repro-kit collect train.py --epochs 1

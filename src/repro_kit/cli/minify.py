@@ -30,7 +30,8 @@ def command(
     r"""Reduce the captured program to a smaller one that fails with the same signature.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
-    minifier, or a TORCH_TRACE log or directory. Earlier stages run first where their results are missing.
+    minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first where their
+    results are missing.
 
     Where no graph fails alike, and with --source, the script and the modules that it imports are reduced instead.
 

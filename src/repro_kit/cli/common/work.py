@@ -48,7 +48,8 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
         if not is_case(Path(words[0])):
             return _watched(ctx, Path(words[0]))
         return existing_case(ctx, Path(words[0]))
-    return _subject(ctx, values, form_of(ctx), words)
+    exported = _exported(ctx, values, Path(words[0])) if form_of(ctx) == "script" and len(words) == 1 else None
+    return exported or _subject(ctx, values, form_of(ctx), words)
 
 
 def existing_case(ctx: click.Context, path: Path) -> Job:
@@ -106,6 +107,31 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
         return now
     given = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return kept.with_(**{name: value for name, value in now.flat().items() if name in (*given, "jobs")})
+
+
+def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | None:
+    """The job on the exported program that `path` names, compiled by a script in the case; None for any other file."""
+    from repro_kit.commands.intake.exported_file import SCRIPT_NAME, exported_file
+    from repro_kit.files import write_atomic
+    from repro_kit.session.case_paths import bundle_path, open_case, program_case_path
+    from repro_kit.session.kept_options import write_options
+    from repro_kit.session.script.subject_check import exported_subject
+    from repro_kit.session.strangers.trust import agree
+
+    exported = exported_file(path)
+    if exported is None:
+        return None
+    options = make_options(values)
+    output, failure = options.bundle.output, options.observe.failure
+    directory = program_case_path(path, output)
+    script = directory.absolute() / SCRIPT_NAME
+    subject = exported_subject(script, exported.path, Path.cwd(), values["python"], os.environ)
+    case, resumed = ctx.with_resource(open_case(directory, subject, failure, fresh=values["fresh"]))
+    ui = make_ui(values)
+    agree(case, ui)
+    write_atomic(script, exported.script.encode())
+    write_options(case, options, yes=ui.yes)
+    return Job(case, options.with_(output=str(bundle_path(directory, output))), ui, resumed)
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:

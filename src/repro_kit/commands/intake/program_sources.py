@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from repro_kit.trace import TraceSummary, summarise
 _HEAD = 20_000  # characters that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
+_REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 _TRACE = "dedicated_log_torch_trace_*.log"
 
 
@@ -34,7 +36,7 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
     if path.suffix == ".py":
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
             return lambda path, _: [parse(read_text(path))]
-        if "class Repro(torch.nn.Module)" in read_plain(path, _LARGEST).decode("utf-8", "replace"):
+        if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
             return lambda path, _: [_from_runnable(path)]
     return _from_trace if path.match(_TRACE) else None
 

@@ -87,6 +87,13 @@ def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str,
     return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
 
 
+def exported_subject(script: Path, program: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
+    """The subject of a case that was made from an exported program: a script that compiles the file `program`."""
+    interpreter = interpreter_of(python, cwd, env)
+    check_interpreter(interpreter, cwd, env)
+    return Subject("script", (str(script), str(program)), str(cwd), interpreter)
+
+
 def is_program_alone(case: Case) -> bool:
     """Whether the case was made from a program, without a script of the user's."""
     return case.file.subject.argv == (str(case.path.absolute() / "capture" / "program.py"),)

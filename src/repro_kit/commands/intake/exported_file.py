@@ -1,0 +1,110 @@
+"""Make a script of an exported program: the `.pt2` file of `torch.export.save`, or a script of AOTInductor's minifier.
+
+Sources of the formats: torch/export/pt2_archive/constants.py, and torch/_dynamo/repro/aoti.py for the minifier's
+scripts, which load a `.pt2` file and call `run_repro`.
+"""
+
+from __future__ import annotations
+
+import ast
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repro_kit.errors import UsageError
+from repro_kit.files import read_text
+
+SCRIPT_NAME = "compile_exported.py"  # in the folder of the case
+_MINIFIERS = "torch._dynamo.repro.aoti"
+_LARGEST = 4 << 20  # bytes of a minifier's script
+_OF_FILES = "aot_inductor."  # settings of how AOTInductor writes its files
+_COMPILED = "data/aotinductor/"  # where an archive holds compiled code
+
+_SCRIPT = '''\
+"""Compile an exported program with AOTInductor, run it, and compare its results with the program's own."""
+import sys
+
+import torch
+import torch._inductor
+import torch._inductor.inductor_prims  # registers operators that a program may call
+{settings}
+exported = torch.export.load(sys.argv[1])
+if exported.example_inputs is None:
+    sys.exit("The exported program holds no example inputs; save it as torch.export.export returns it.")
+arguments, named = exported.example_inputs
+with torch.no_grad():
+    wanted = exported.module()(*arguments, **named)
+    package = torch._inductor.aoti_compile_and_package(exported, inductor_configs={options!r})
+    results = torch._inductor.aoti_load_package(package)(*arguments, **named)
+torch.testing.assert_close(results, wanted, equal_nan=True)
+'''
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """An exported program on disk, Inductor's options for it, and the lines of Python that set torch's settings."""
+
+    path: Path
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+
+    @property
+    def script(self) -> str:
+        """A script that compiles and checks the program in the file that its first argument names."""
+        return _SCRIPT.format(options=self.options, settings="".join(f"{line}\n" for line in self.settings))
+
+
+def exported_file(path: Path) -> ExportedFile | None:
+    """Return the exported program that `path` names; None for any other file.
+
+    Raises UsageError when the file is there, but its program cannot be read or is compiled already.
+    """
+    if not path.is_file():
+        return None
+    if path.suffix == ".pt2":
+        return _checked(ExportedFile(path.absolute()), path)
+    if path.suffix != ".py" or path.stat().st_size > _LARGEST:
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return _checked(_of_minifier(path), path) if _MINIFIERS in text and "torch.export.load(" in text else None
+
+
+def _of_minifier(path: Path) -> ExportedFile:
+    """Read the script of AOTInductor's minifier. It names the file of the program as seen from where it was written."""
+    try:
+        tree = ast.parse(read_text(path))
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        program = next(call.args[0] for call in calls if ast.unparse(call.func) == "torch.export.load")
+        named = Path(ast.literal_eval(program))
+        assigned = {ast.unparse(node.targets[0]): node for node in tree.body if isinstance(node, ast.Assign)}
+        patches = assigned.get("config_patches")
+        options = (ast.literal_eval(patches.value) if patches else None) or {}
+    except (SyntaxError, ValueError, IndexError, TypeError, StopIteration) as error:
+        raise UsageError(f"{path} is no script of AOTInductor's minifier that repro-kit can read: {error}.") from None
+    beside = path.absolute().parent / named.name
+    return ExportedFile(
+        beside if beside.is_file() else named.absolute(),
+        {name: value for name, value in options.items() if not name.startswith(_OF_FILES)},
+        tuple(ast.unparse(node) for name, node in assigned.items() if _is_setting(name)),
+    )
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith("torch.") and ".config." in name and _OF_FILES not in name
+
+
+def _checked(exported: ExportedFile, shown: Path) -> ExportedFile:
+    where = "" if exported.path.name == shown.name else f", which {shown} loads,"
+    try:
+        with zipfile.ZipFile(exported.path) as archive:
+            names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        raise UsageError(f"{exported.path}{where} is no file of torch.export.save; save the program again.") from None
+    programs = [name for name in names if "/models/" in f"/{name}" or name.endswith("serialized_exported_program.json")]
+    if not programs and any(_COMPILED in name for name in names):
+        raise UsageError(
+            f"{exported.path}{where} holds compiled code, and no program; give the file of torch.export.save, or the"
+            " script that compiles the package."
+        )
+    return exported
