@@ -10,7 +10,7 @@ from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
-from repro_kit.model.failure.signature import Signature
+from repro_kit.model.failure.signature import Signature, in_words
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")
@@ -37,7 +37,7 @@ class Facts:
     @property
     def title(self) -> str:
         """The failure in one line."""
-        return self.signature.summary()
+        return in_words(self.signature, self.failure)
 
     @property
     def expected(self) -> str:
@@ -82,7 +82,7 @@ def expected_line(signature: Signature, failure: Failure | None) -> str:
     if signature.kind is Kind.CRASH:
         return f"the process dies of {(failure and failure.signal) or signature.signal}"
     if signature.kind in COMPARED:
-        return signature.summary()
+        return in_words(signature, failure)
     if failure and failure.exceptions:
         root = failure.exceptions[-1]
         return f"{root.type.rsplit('.', 1)[-1]}: {telling_line(root.message)}"[:_LINE].rstrip(": ")

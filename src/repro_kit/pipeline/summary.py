@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from repro_kit.case.case import Case, ResultFile, StageRecord
 from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING, SOURCE_REDUCTION
-from repro_kit.case.stage_results import BundleResult, ObservedFailure, Reduction
+from repro_kit.case.stage_results import BundleResult, Capture, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.failure.signature import Signature
+from repro_kit.model.failure.signature import Signature, in_words
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def case_summary(
         error=error,
         case=str(case.path),
         failure=_kind(signature, exit_code),
-        signature=_words(signature, reduction) if signature else None,
+        signature=_words(signature, chosen, capture, reduction) if signature else None,
         layer=str(layer) if layer else None,
         sentence=(ablation.sentence or None) if ablation else None,
         statements=reduction.statements_after if reduction else captured,
@@ -123,10 +123,14 @@ def _kind(signature: Signature | None, exit_code: Exit) -> str | None:
     return str(signature.kind) if signature else None
 
 
-def _words(signature: Signature, reduction: Reduction | None) -> str:
+def _words(
+    signature: Signature, chosen: ObservedFailure | None, capture: Capture | None, reduction: Reduction | None
+) -> str:
     """The signature on one line; of a compile time that grows, that of the reduced program, if it was measured."""
-    grown = reduction.growth if reduction else ""
-    return replace(signature, message=grown).summary() if grown else signature.summary()
+    if reduction and reduction.growth:
+        return replace(signature, message=reduction.growth).summary()
+    alone = capture.verdict.failure if capture and capture.verdict else None
+    return in_words(signature, alone, chosen.failure if chosen else None)
 
 
 def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:

@@ -14,7 +14,7 @@ from repro_kit.model.failure.classify import (
 )
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.normalise import normalise
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import Signature, Strength, focused, in_words, signature_of
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.trace import summarise
 from root import ROOT
@@ -308,3 +308,19 @@ def test_threads_that_die_together_may_leave_no_words():
     assert signature_of(alone).matches(signature_of(told))
     assert signature_of(told).matches(signature_of(alone))
     assert not signature_of(told).matches(signature_of(other))
+
+
+def test_people_read_the_message_as_it_was_printed():
+    message = "mat1 and mat2 must have the same dtype, but got Half and Float\n\nfrom user code:\n x"
+    failure = failure_from_exceptions([ExceptionLink("builtins.RuntimeError", message, ())])
+    signature = signature_of(failure)
+    assert "<dtype>" in signature.summary()
+    assert (
+        in_words(signature, failure) == "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float"
+    )
+
+
+def test_words_of_another_failure_are_not_taken():
+    other = failure_from_exceptions([ExceptionLink("builtins.RuntimeError", "no kernel for 3", ())])
+    mine = signature_of(failure_from_exceptions([ExceptionLink("builtins.RuntimeError", "bad at 3", ())]))
+    assert in_words(mine, other) == in_words(mine, None) == mine.summary()

@@ -54,6 +54,7 @@ class Story:
     error: str  # the failure in the words of the run
     environment: Environment
     level: str  # "program" or "script"
+    words: str = ""  # the signature in the words of the run
     repro: str = ""  # text of repro.py
     sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
     named: tuple[str, ...] = ()  # the source files that the command names
@@ -94,7 +95,7 @@ class Story:
     @property
     def title(self) -> str:
         """The failure in one line."""
-        return self.signature.summary()
+        return self.words or self.signature.summary()
 
     @property
     def seen_with(self) -> str:

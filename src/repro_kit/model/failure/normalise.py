@@ -58,26 +58,38 @@ _LONGEST = 4000  # characters that are read; a message may include the text of a
 
 def normalise(message: str) -> str:
     """The part of `message` that names the fault, without what varies between runs (see the module docstring)."""
-    if "\nOutput:\n" in message or re.search(r": (?:fatal )?error: ", message):
-        return _native(message)
+    text = fault_line(message)
+    return _clean(_without_types(text) if _is_native(message) else text)
+
+
+def fault_line(message: str) -> str:
+    """The part of `message` that names the fault, as it was written, on one line.
+
+    Of a native compiler, or of its linker, that is the first ``error:`` line.
+    """
+    if _is_native(message):
+        error_line = _ERROR_LINE.search(message.partition("\nOutput:\n")[2] or message)
+        return (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
     if _TRITON.match(message):
         message = message.rstrip().rsplit("\n", 1)[-1]
     explanation = _EXPLANATION.search(message)
     head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
     if explanation:
         head = f"{head.partition(chr(10))[0]}: {explanation['text']}"
-    return _clean(head)
+    return " ".join(head.replace("\0", "").translate(_QUOTES).split())
 
 
-def _native(message: str) -> str:
-    """The first ``error:`` line of a native compiler, or of its linker."""
-    error_line = _ERROR_LINE.search(message.partition("\nOutput:\n")[2] or message)
-    text = (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
+def _is_native(message: str) -> bool:
+    return "\nOutput:\n" in message or re.search(r": (?:fatal )?error: ", message) is not None
+
+
+def _without_types(text: str) -> str:
+    """`text` of a native compiler without template arguments, parameters and dtypes."""
     while _TEMPLATE.search(text):
         text = _TEMPLATE.sub("", text)
     text = re.sub(r"\([^()']*\)(?: const)?(?=')|\[with [^\]]*\]", "", text)
     text = _DTYPE_PREFIX.sub("", text)
-    return _clean(re.sub(rf"\b{_DTYPES}", "dtype", text))
+    return re.sub(rf"\b{_DTYPES}", "dtype", text)
 
 
 def _clean(text: str) -> str:

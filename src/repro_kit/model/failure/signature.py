@@ -10,7 +10,7 @@ from enum import StrEnum
 from repro_kit.model.failure import native
 from repro_kit.model.failure.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch
-from repro_kit.model.failure.normalise import normalise, same_message
+from repro_kit.model.failure.normalise import fault_line, normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
 from repro_kit.model.failure.tracebacks import is_final, short, unwrap
 
@@ -194,6 +194,15 @@ def signature_of(failure: Failure) -> Signature:
         magnitude=_magnitude(difference),
         rounding=failure.rounding,
     )
+
+
+def in_words(signature: Signature, *failures: Failure | None) -> str:
+    """`signature.summary()` with the message as it was printed by the first of `failures` that has this message."""
+    for failure in failures:
+        message = chain[-1].message if failure and (chain := unwrap(failure.exceptions)) else ""
+        if message and normalise(message) == signature.message:
+            return replace(signature, message=fault_line(message)).summary()
+    return signature.summary()
 
 
 def _magnitude(difference: Difference | None) -> float:

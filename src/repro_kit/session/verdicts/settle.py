@@ -9,7 +9,7 @@ from repro_kit.case.handles import FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.model.failure.signature import in_words, signature_of
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, observed_failures
@@ -55,7 +55,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
         raise Stop(
             Exit.USER_BUG,
             "The program fails without torch.compile too, so the compiler is not to blame: "
-            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
+            f"{in_words(chosen.signature, chosen.failure)}\n{observed_failures.excerpt(chosen.failure)}",
         )
     case.update(signature=signature_of(judged.lost) if judged.lost is not None else chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:

@@ -178,6 +178,7 @@ def story_of(
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=form.level,
+        words=facts.title,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),

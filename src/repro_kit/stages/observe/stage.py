@@ -14,6 +14,7 @@ from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
+from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
 from repro_kit.runner.launch import Run, exit_name
@@ -255,16 +256,16 @@ def _conclude(
         raise Stop(
             Exit.USER_BUG,
             "The program fails without torch.compile too, so the compiler is not to blame: "
-            f"{chosen.signature.summary()}\n{observed_failures.excerpt(chosen.failure)}",
+            f"{in_words(chosen.signature, chosen.failure)}\n{observed_failures.excerpt(chosen.failure)}",
         )
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)
-    ui.done(f"{chosen.failure.kind}: {chosen.signature.summary()}")
+    ui.done(f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}")
     for entry in _entries(case):
         ui.note(f"The model is compiled by {CALLS[entry]}.")
     for number, failure in enumerate(failures):
         if number != index:
-            ui.note(f"Also failed: {failure.signature.summary()} (choose it with --failure {number})")
+            ui.note(f"Also failed: {in_words(failure.signature, failure.failure)} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
