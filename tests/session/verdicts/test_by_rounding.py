@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.failure import Difference, Failure, Kind
 from repro_kit.model.failure.rounding import ResultErrors, Rounding, SettingTried
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts.by_rounding import conclude
+from repro_kit.session.verdicts.by_rounding import conclude, is_as_large
 from repro_kit.ui import SilentUi
 
 WRONG = Failure(Kind.ACCURACY, text="not close")
@@ -69,3 +70,25 @@ def test_without_a_failure_or_a_verdict_the_work_goes_on(tmp_path: Path) -> None
     healthy.store(ROUNDING, VERDICT)  # what --check accuracy saw of calls that are right
     conclude(healthy, SilentUi(), "rounding")
     assert healthy.file.signature is None
+
+
+def wrong_by(kind: str, max_abs: float, max_rel: float) -> ObservedFailure:
+    difference = Difference(kind, "output 0", max_abs=max_abs, max_rel=max_rel)
+    failure = Failure(Kind.ACCURACY, difference=difference)
+    return ObservedFailure(failure, signature_of(failure))
+
+
+@pytest.mark.parametrize(
+    ("compiled", "disturbed", "answer"),
+    [
+        (wrong_by("value", 1e-3, 1e-3), wrong_by("value", 1e-4, 1e-4), True),
+        (wrong_by("value", 1.0, 1.0), wrong_by("value", 1e-4, 1e-4), False),
+        (wrong_by("value", math.inf, math.inf), wrong_by("value", 6e7, 1.7), True),  # a singular matrix's condition
+        (wrong_by("value", math.inf, math.inf), wrong_by("value", 1e-4, 1e-4), False),
+        (wrong_by("nan", math.inf, math.inf), wrong_by("value", 6e7, 1.7), False),
+    ],
+)
+def test_the_script_differs_about_as_much_as_rounding_makes_it(
+    compiled: ObservedFailure, disturbed: ObservedFailure, answer: bool
+) -> None:
+    assert is_as_large(compiled, disturbed, all_compared=True) is answer

@@ -59,7 +59,9 @@ def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledC
     if not any(call.compared for call in calls) or not clean:
         return None
     nudged = _when_nudged(runs, chosen)
-    if nudged is None or not _as_large(chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)):
+    if nudged is None or not is_as_large(
+        chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)
+    ):
         return None
     of_script = (
         "in eager, with the results of the compiled functions nudged by about their rounding error, "
@@ -119,15 +121,18 @@ def told(rounding: Rounding) -> str:
     return "\n".join([*lines, *(f"- {sentence}" for sentence in rounding.accounts)])
 
 
-def _as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
+def is_as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
     """Whether rounding makes the script differ about as much as compiling does, as far as its check says how much.
 
     A check that says nothing needs all calls compared: a call that was not may be the one that is wrong. A script that
-    disturbed rounding takes to infinity or NaN differs without bound.
+    disturbed rounding takes to infinity or NaN differs without bound. Where disturbed rounding changes a result by more
+    than its own size, as with the condition number of a singular matrix, the compiled one may be infinite.
     """
     compiled, disturbed = chosen.failure.difference, nudged.failure.difference
     if compiled is None or disturbed is None:
         return all_compared
+    if all_compared and compiled.kind == "value" and disturbed.max_rel >= 1:
+        return True
     return _is_bounded(compiled) and (not _is_bounded(disturbed) or compiled.max_abs <= _ROOM * disturbed.max_abs)
 
 
