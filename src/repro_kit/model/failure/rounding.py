@@ -21,6 +21,9 @@ class ResultErrors:
     size: float = 0.0  # the root of the mean square of eager's result
 
 
+_UNBOUNDED = 1e308  # the largest number, which stands for infinity in JSON
+
+
 @dataclass(frozen=True)
 class SettingTried:
     """The captured graph, compiled anew under one setting: whether its results agree with eager's then."""
@@ -34,6 +37,8 @@ class SettingTried:
         """How the compiled graph compares with eager under the setting."""
         if not self.gap:
             return "gives eager's results bit for bit"
+        if self.gap >= _UNBOUNDED:
+            return "gives infinite results where eager's are finite, or finite ones where eager's are infinite"
         return f"differs from eager by {self.gap:.2g} at most{', which agrees' if self.agrees else ''}"
 
 
