@@ -47,6 +47,16 @@ step(x)
 assert len(seen) == 2 + torch.compiler.is_compiling(), "wrong count"
 assert torch.equal(torch.ones(1), torch.ones(1) * (1 + bool(torch._dynamo.utils.counters["stats"]))), "not equal"
 """
+#: Eager and the compiled graph draw other numbers from the same seed.
+DROPOUT = """
+import torch
+m = torch.nn.Dropout(0.5)
+x = torch.ones(64)
+torch.manual_seed(1)
+want = m(x)
+torch.manual_seed(1)
+assert torch.equal(want, torch.compile(m)(x)), "other results"
+"""
 WRONG_RELU = "import torch._inductor.config\ntorch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = 'accuracy'\n"
 WRONG = WRONG_RELU + HALF.replace("torch.tanh(b) * a", "torch.relu(b) * a")
 
@@ -58,6 +68,13 @@ def collected(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
     summary: dict[str, Any] = json.loads(ran.stdout)
     assert summary["exit"] == ran.returncode
     return summary
+
+
+def test_other_random_numbers_are_no_bug(tmp_path: Path) -> None:
+    summary = collected(tmp_path, DROPOUT)
+    assert (summary["exit"], summary["bundle"]) == (6, None)
+    assert summary["rounding"]["random"]
+    assert summary["rounding"]["restored_by"] == "inductor.fallback_random=True"
 
 
 def test_a_half_precision_check_that_fails_by_rounding_is_no_bug(tmp_path: Path) -> None:

@@ -53,10 +53,18 @@ class Rounding:
     growth: float = 0.0  # how many times larger one rounding error is at the end; 0: unknown
     restored_by: str = ""  # the setting that restores eager's rounding; empty: none of `tried` does
     tried: tuple[SettingTried, ...] = ()
+    random: bool = False  # other random numbers explain the difference, and not rounding
+
+    @property
+    def cause(self) -> str:
+        """The cause of the difference, as a title."""
+        return "Random numbers" if self.random else "Rounding"
 
     @property
     def sentence(self) -> str:
         """What was found, in one line."""
+        if self.random:
+            return f"{self.why}; {self.restored_by} makes them the same"
         restored = f"; {self.restored_by} restores eager's rounding" if self.restored_by else ""
         return f"eager's own rounding explains the difference{': ' + self.why if self.why else ''}{restored}"
 

@@ -32,6 +32,7 @@ class CompiledCall:
     note: str = ""
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
+    random: bool = False  # the results agree once eager and compiled draw the same random numbers
     raised: str = ""  # says that only one of eager and compiled raises
     both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
     lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none

@@ -21,7 +21,7 @@ from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import by_rounding, observed_failures
+from repro_kit.session.verdicts import by_random, by_rounding, observed_failures
 from repro_kit.session.verdicts.by_rounding import Reruns
 from repro_kit.session.verdicts.eager_run import EagerRun, run_eager
 from repro_kit.trace import summarise
@@ -120,7 +120,8 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
             return Blame(Status.PASS, wrong, lost=lost)
         if wrong_result(calls) is not None or any(call.raised for call in calls):
             return Blame(Status.PASS, wrong)
-        rounding = by_rounding.explanation(runs, chosen, calls) if checked else None
+        explain = by_random.explanation if any(call.random for call in calls) else by_rounding.explanation
+        rounding = explain(runs, chosen, calls) if checked else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
     if chosen.source == "trace":  # the script caught it, perhaps because it expects it

@@ -96,11 +96,11 @@ def conclude(case: Case, ui: Ui, treat_as: str) -> None:
     if treat_as == AS_FAILURE:
         if case.file.signature is not None:
             case.update(signature=replace(case.file.signature, rounding=True))
-        ui.note(f"This is rounding ({rounding.sentence}); it counts as a failure, as asked.")
+        ui.note(f"This is no bug by itself ({rounding.sentence}); it counts as a failure, as asked.")
         return
     raise Stop(
         Exit.ROUNDING,
-        f"Rounding, not a bug: {rounding.sentence}.\n{told(rounding)}\n"
+        f"{rounding.cause}, not a bug: {rounding.sentence}.\n{told(rounding)}\n"
         "To reduce and report it all the same: --treat-rounding-as failure",
     )
 

@@ -43,7 +43,7 @@ def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> 
 
     `alone`: the graph itself is the verdict, since it fails under the tolerance that it is held to.
     """
-    if not search.rounded or not (alone or case.holds(ROUNDING)):
+    if not search.rounded or not (alone or (case.holds(ROUNDING) and not case.load(ROUNDING).random)):
         return
     attempt = search.rounded[-1 if alone else 0]
     ui.progress(f"looking why graph {attempt.graph.compile_id} rounds otherwise than eager")

@@ -31,7 +31,8 @@ def reconsider(
 
     ``tolerance`` is (rtol, atol) for a plain comparison, where the usual tolerance is not enough. ``fallback_random``
     says that the difference shows with eager's random numbers. ``rounding`` says that eager's own rounding explains
-    every difference: those of a right result, and those beyond a stated tolerance. With `with_errors`, ``errors`` has
+    every difference: those of a right result, and those beyond a stated tolerance. ``random`` says that a right result
+    differs because it depends on random numbers. With `with_errors`, ``errors`` has
     the results that differ, and ``rounding`` is judged by them.
 
     `with_eager_random` compiles and runs the program again with eager's random numbers. Without these, a result that
@@ -51,7 +52,7 @@ def reconsider(
     apart = _look(program, eager, compiled, others, chance)
     if apart.differences:
         return _reply(apart, others)
-    return _reply(judged, [*notes, "a bug in Inductor's own random numbers would not show"])
+    return {**_reply(judged, [*notes, "a bug in Inductor's own random numbers would not show"]), "random": True}
 
 
 def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:

@@ -69,3 +69,4 @@ class ComparisonData(TypedDict, total=False):
     fallback_random: bool
     errors: list[ErrorRow]  # the results whose values differ, where that was asked for
     rounding: bool  # eager's own rounding explains every difference
+    random: bool  # the results agree once eager and compiled draw the same random numbers

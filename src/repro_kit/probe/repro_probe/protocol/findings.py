@@ -85,6 +85,7 @@ class CompiledCallData(CompiledCallBase, total=False):
     fallback_random: bool
     errors: list[ErrorRow]
     rounding: bool
+    random: bool
     raised: str
     both: str
     lost: list[LinkData]
