@@ -93,8 +93,9 @@ def describe(
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if form.program is not None:
         contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
-    # A memory limit would apply to the whole test suite, and a test says nothing about times.
-    if form.program is not None and form.recipe.memory is None and form.recipe.growth is None:
+    # A memory limit or a process group would apply to the whole test suite, and a test says nothing about times.
+    recipe = form.recipe
+    if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)
         test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")

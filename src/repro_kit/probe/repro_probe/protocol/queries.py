@@ -53,6 +53,7 @@ class Query(Request, total=False):
     save: str | None
     switch: Switch | None
     script: ScriptOrder  # mode ``script``
+    rank: int  # set in the processes of the ranks that are not judged
     scratch: str
     ends: float  # seconds since the epoch
 
