@@ -81,6 +81,9 @@ def _join_group(request: Query, recipe: RecipeData, threads: int | None) -> None
     """Make the process group that the program needs. The other ranks of a real group answer the request too."""
     group = recipe["group"]
     real = process_group.is_real(group) and request["mode"] in _OF_ALL_RANKS
+    early = process_group.read_too_early(request["text"]) if process_group.is_real(group) else None
+    if early is not None:
+        raise ValueError(f"{early} is read before wait_tensor")
     if group is not None and real and "rank" not in request:
         process_group.start_peers(group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads))
     elif group is not None and real:

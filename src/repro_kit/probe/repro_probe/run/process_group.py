@@ -6,7 +6,9 @@ over the loopback interface.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import cast
@@ -15,6 +17,9 @@ from repro_probe.protocol.recipe_data import FAKE, GROUP_DEFAULTS, GroupData, Re
 
 #: The network interface of the machine itself, by platform.
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+#: The operators whose results may be read only after `wait_tensor`: until then another thread writes them.
+_COLLECTIVE = re.compile(r"torch\.ops\._c10d_functional(?:_autograd)?\.(?!wait_tensor)")
+_WAIT = "torch.ops._c10d_functional.wait_tensor"
 _MEETING = "ranks"  # the file through which the ranks meet
 
 
@@ -65,3 +70,41 @@ def join(recipe: RecipeData, *, fake: bool = False) -> None:
         dist.init_process_group(group["backend"], init_method=meeting, rank=rank, world_size=size)
     for ranks in group["subgroups"]:
         dist.new_group(list(ranks))
+
+
+def read_too_early(text: str) -> str | None:
+    """Return the name of a collective's result that the program `text` reads before it waits for it, or None.
+
+    Such a program has a race: its values differ from run to run.
+    """
+    for function in ast.parse(text).body:
+        if isinstance(function, ast.FunctionDef):
+            pending: set[str] = set()
+            for statement in function.body:
+                reads = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name)} & pending
+                if reads and not _passes_on(statement):
+                    return min(reads)
+                if isinstance(statement, ast.Assign) and (reads or _is_collective(statement.value)):
+                    pending |= set() if _is_wait(statement.value) else _targets(statement)
+    return None
+
+
+def _passes_on(statement: ast.stmt) -> bool:
+    """Whether the statement waits for a pending result, or only takes one out of a list."""
+    if not isinstance(statement, (ast.Assign, ast.Expr)):
+        return False
+    return _is_wait(statement.value) or (
+        isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
+    )
+
+
+def _is_wait(value: ast.expr) -> bool:
+    return ast.unparse(value).startswith(_WAIT)
+
+
+def _is_collective(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and bool(_COLLECTIVE.match(ast.unparse(value.func)))
+
+
+def _targets(statement: ast.Assign) -> set[str]:
+    return {target.id for target in statement.targets if isinstance(target, ast.Name)}
