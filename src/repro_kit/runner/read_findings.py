@@ -54,22 +54,34 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class CompileTime:
+    """A time in which a rank was compiling, in seconds since the epoch."""
+
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
 class RankState:
     """What a rank did last (`RankStateData` of the probe's protocol); `pid` is its process."""
 
     rank: int
     size: int
     time: float
-    cpu: float
     doing: Doing
     line: str = ""
     collectives: tuple[Collective, ...] = ()
+    compiles: tuple[CompileTime, ...] = ()
     pid: int = 0
 
     @property
     def last(self) -> Collective | None:
         """The last collective that the rank began."""
         return self.collectives[-1] if self.collectives else None
+
+    def compiled_between(self, start: float, end: float) -> float:
+        """The seconds between two times in which the rank was compiling."""
+        return sum(max(0.0, min(end, span.ended) - max(start, span.began)) for span in self.compiles)
 
     @property
     def waits(self) -> Collective | None:

@@ -53,9 +53,9 @@ def _last(state: RankState) -> str:
     return f"last collective {_named(state.last)}" if state.last is not None else "no collective"
 
 
-def _named(collective: Collective) -> str:
+def _named(collective: Collective, sizes: str = "") -> str:
     place = f" at {_short(collective.line)}" if collective.line else ""
-    return f"{collective.name}{place}"
+    return f"{collective.name}{sizes}{place}"
 
 
 def _counted(number: int) -> str:
@@ -76,8 +76,9 @@ def cause_sentences(findings: Findings) -> Iterator[str]:
     if differing:
         yield f"The ranks call different collectives: {differing}"
         return
+    raised = {uncaught.pid for uncaught in findings.exceptions}
     for state in states:
-        if state.waits is not None:
+        if state.waits is not None and (state.pid not in findings.ended or state.pid in raised):
             yield from _missing(state.waits, state, states, findings)
             return
 
@@ -104,7 +105,7 @@ def differing_collectives(states: Sequence[RankState]) -> str:
             by_number.setdefault((collective.group, collective.number), {})[state.rank] = collective
     for (group, number), calls in sorted(by_number.items(), key=lambda item: min(c.began for c in item[1].values())):
         if len({_kind(collective) for collective in calls.values()}) > 1:
-            words = " and ".join(f"{_named(call)}{_sizes(call)} on rank {rank}" for rank, call in calls.items())
+            words = " and ".join(f"{_named(call, _sizes(call))} on rank {rank}" for rank, call in calls.items())
             return f"number {number} of group {group} is {words}."
     return ""
 
@@ -146,7 +147,10 @@ def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
     for gap, rank, collective in sorted(gaps, key=lambda entry: -entry[0])[:1]:
         if gap < _LATE:
             return
-        yield f"Rank {rank} came {gap:.0f} s later than the others to {_named(collective)}."
+        late = next(state for state in states if state.rank == rank)
+        compiled = late.compiled_between(collective.began - gap, collective.began)
+        why = f": it was compiling for {compiled:.0f} s of them, which is no hang" if compiled >= gap / 2 else ""
+        yield f"Rank {rank} came {gap:.0f} s later than the others to {_named(collective)}{why}."
 
 
 def deadlock(states: Sequence[RankState], alive: frozenset[int]) -> str:

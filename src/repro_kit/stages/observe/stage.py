@@ -64,7 +64,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
     if failures:
-        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
+        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=not seen.deadlock)
     remarks = filter(None, [seen.ended_early, blamed.nobody])
     ranks = rank_report(case.path / "observe" / "trace", findings)
     for sentence in ranks.sentences:
@@ -97,6 +97,7 @@ class _ObservedRun:
     findings: Findings
     summary: TraceSummary
     ended_early: str = ""
+    deadlock: bool = False  # the ranks wait for each other, which no graph does alone
 
 
 def _observe_once(
@@ -134,7 +135,9 @@ def _observe_once(
     if reason:
         ui.warn(reason)
     users_logs.give_back(directory, ui)
-    return _ObservedRun(observed, read_findings(directory / "probe"), summarise(directory / "trace"), reason)
+    return _ObservedRun(
+        observed, read_findings(directory / "probe"), summarise(directory / "trace"), reason, bool(deadlock.reason)
+    )
 
 
 def _probed(symptom: Symptom | None) -> dict[str, Any]:

@@ -48,16 +48,23 @@ class CollectiveData(TypedDict):
     done: bool
 
 
+class CompileSpan(TypedDict):
+    """A time in which a rank was compiling, as a watch from outside saw it, in seconds since the epoch."""
+
+    began: float
+    ended: float
+
+
 class RankStateData(TypedDict):
     """What a rank did last. `line` is where its main thread was in the user's code."""
 
     rank: int
     size: int
     time: float
-    cpu: float  # seconds
     doing: Doing
     line: str
     collectives: list[CollectiveData]
+    compiles: list[CompileSpan]
 
 
 class Settings(TypedDict):

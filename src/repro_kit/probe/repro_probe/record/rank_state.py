@@ -6,6 +6,7 @@ compiled code too. A rank may be killed at any time, so the last state on disk i
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -16,10 +17,10 @@ from typing import Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.protocol.findings import RANK, CollectiveData, Doing, RankStateData
+from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doing, RankStateData
 
-_EVERY = 1.0  # seconds
-_MOST = 200  # collectives that are kept
+_EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread
+_MOST, _SPANS = 200, 50  # collectives and compiles that are kept
 #: Files of torch, and their functions, that run only while something is compiled.
 _COMPILES = (("torch/_dynamo/convert_frame.py", "_compile"), ("torch/_inductor/compile_fx.py", "_compile_fx_inner"))
 _GENERATED = ("torchinductor_", "/inductor/")
@@ -27,37 +28,61 @@ _GENERATED = ("torchinductor_", "/inductor/")
 
 def install(findings: FindingsDirectory) -> None:
     """Watch this process from the time when it imports `torch.distributed`."""
-    when_imported("torch.distributed.distributed_c10d", lambda module: watch(findings, module))
+    when_imported("torch.distributed.distributed_c10d", lambda module: RankWatch(findings, module).start())
 
 
-def watch(findings: FindingsDirectory, distributed: Any) -> None:
-    """Start the thread that writes the state."""
-    main = threading.main_thread().ident
-    threading.Thread(target=_write_states, args=(findings, distributed, main), daemon=True).start()
+class RankWatch:
+    """Looks at the main thread of this process, and writes its state, from a thread of its own and at the end."""
 
+    def __init__(self, findings: FindingsDirectory, distributed: Any) -> None:
+        self._findings, self._distributed = findings, distributed
+        self._main = threading.main_thread().ident or 0
+        self._rank: tuple[int, int] | None = None  # and the size of the world; stays when the group is gone
+        self._compiles: list[CompileSpan] = []
+        self._was_compiling = False
 
-def _write_states(findings: FindingsDirectory, distributed: Any, main: int | None) -> None:
-    while True:
-        time.sleep(_EVERY)
-        with contextlib.suppress(Exception):  # at the end of the process, torch and its groups are half gone
-            if distributed.is_initialized():
-                findings.write(RANK, _state(distributed, sys._current_frames().get(main or 0)))
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        atexit.register(self._write, None)
 
+    def _watch(self) -> None:
+        while True:
+            until = time.monotonic() + _EVERY
+            while time.monotonic() < until:
+                time.sleep(_LOOK)
+                self._look(sys._current_frames().get(self._main))
+            self._write(sys._current_frames().get(self._main))
 
-def _state(distributed: Any, frame: FrameType | None) -> RankStateData:
-    collectives = _collectives()
-    doing: Doing = "compiling" if _compiles(frame) else "python"
-    if doing == "python" and collectives and not collectives[-1]["done"]:
-        doing = "collective"
-    return {
-        "rank": distributed.get_rank(),
-        "size": distributed.get_world_size(),
-        "time": time.time(),
-        "cpu": time.process_time(),
-        "doing": doing,
-        "line": _line(_users(frame)),
-        "collectives": collectives,
-    }
+    def _look(self, frame: FrameType | None) -> None:
+        if self._rank is None and self._distributed.is_initialized():
+            self._rank = (self._distributed.get_rank(), self._distributed.get_world_size())
+        now, compiling = time.time(), _compiles(frame)
+        if compiling and self._was_compiling:
+            self._compiles[-1]["ended"] = now
+        elif compiling:
+            self._compiles = [*self._compiles[-_SPANS:], {"began": now, "ended": now}]
+        self._was_compiling = compiling
+
+    def _write(self, frame: FrameType | None) -> None:
+        if self._rank is not None:
+            with contextlib.suppress(Exception):  # at the end of the process, torch is half gone
+                self._findings.write(RANK, self._state(self._rank, frame))
+
+    def _state(self, rank: tuple[int, int], frame: FrameType | None) -> RankStateData:
+        collectives = _collectives()
+        doing: Doing = "compiling" if _compiles(frame) else "python"
+        if doing == "python" and collectives and not collectives[-1]["done"]:
+            doing = "collective"
+        return {
+            "rank": rank[0],
+            "size": rank[1],
+            "time": time.time(),
+            "doing": doing,
+            "line": _line(_users(frame)),
+            "collectives": collectives,
+            "compiles": self._compiles,
+        }
 
 
 def _compiles(frame: FrameType | None) -> bool:
