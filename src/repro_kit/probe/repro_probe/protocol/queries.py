@@ -42,6 +42,7 @@ class ScriptOrder(TypedDict):
     options: ProbeOptions
     env: dict[str, str]  # further variables
     recording: Recording | None
+    ranks: int  # processes that run the script, as torchrun starts them
 
 
 class Query(Request, total=False):
