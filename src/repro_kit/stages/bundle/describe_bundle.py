@@ -200,6 +200,7 @@ def story_of(
         reduction=facts.reduction if form.reduced else None,
         twin=_twin(case, form, facts),
         bisected=bisected(case),
+        ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
         program=text,
         original=read_text(case.path / "capture/program.py") if captured and code else "",
@@ -211,6 +212,10 @@ def story_of(
         files=_listed(contents),
         left_out=remarks.left_out,
     )
+
+
+#: The place in the user's code, in the line of a rank.
+_PLACE = re.compile(r" at [^;]+?:\d+")
 
 
 def _command(case: Case, contents: Contents, *, code: bool) -> str:
