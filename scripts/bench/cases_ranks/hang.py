@@ -1,4 +1,4 @@
-"""A branch that depends on the rank: the ranks compile different graphs, and rank 1 waits for a collective of its own."""
+"""A branch that depends on the rank: the ranks compile different graphs, and wait for different collectives."""
 
 import torch
 import torch.distributed as dist
