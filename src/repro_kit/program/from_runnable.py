@@ -221,7 +221,7 @@ class _Reader:
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
-            case "const":
+            case "const" | "opaque":  # a device mesh, say: a graph can only pass it on
                 self.scalars.append(ScalarInput(param, None))
             case kind:
                 raise StageError(f"Input {param} of the artifact is of kind {kind}, which a program cannot hold.")
