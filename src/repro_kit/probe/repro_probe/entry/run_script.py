@@ -23,7 +23,6 @@ from repro_probe.protocol.queries import Query, QueryAnswer, Recording, ScriptOr
 
 _NAME = "script.py"
 _PATIENCE = 3.0  # seconds that the other ranks have to end, once the first has failed
-_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def run(request: Query, threads: int | None = None) -> QueryAnswer:
@@ -78,12 +77,12 @@ def _leave(peers: list[int] | None, status: int) -> int:
     if peers is None:
         os._exit(status)
     if status:
-        until = time.monotonic() + _PATIENCE
-        while time.monotonic() < until and any(os.waitid(os.P_PID, pid, _LOOK) is None for pid in peers):
+        until, left = time.monotonic() + _PATIENCE, list(peers)
+        while left and time.monotonic() < until:
             time.sleep(0.05)
-        for pid in peers:
+            left = [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
+        for pid in left:
             os.kill(pid, signal.SIGKILL)
-        for pid in peers:
             os.waitpid(pid, 0)
         return status
     ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in peers]
