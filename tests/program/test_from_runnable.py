@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import parse, render, size
 from repro_kit.program.from_runnable import from_runnable
 
@@ -78,6 +78,17 @@ def test_what_an_artifact_means():
         "constant_tensor_constant0 = torch.randn(2, dtype=torch.float32)",
     ]
     assert parse(render(program)) == program
+
+
+def test_the_process_group_and_device_meshes_of_an_artifact():
+    text = ARTIFACT.replace("reader.const('primals_2')", "reader.opaque('torch.distributed.device_mesh.DeviceMesh')")
+    text = text.replace("return (where", "t = torch.ops._c10d_functional.wait_tensor.default(where)\n        return (t")
+    text = text.replace("where.self(le, view, inf)", "_c10d_functional.all_reduce.default(view, 'sum', '3')")
+    text = text.replace("torch.ops.aten._c10d", "torch.ops._c10d")
+    program = from_runnable(text + "    setup_fake_process_groups({'3': {'size': 4, 'rank': 1}})\n")
+    assert program.recipe.group == ProcessGroup(4, rank=1)
+    assert "all_reduce.default(view, 'sum', '0')" in render(program)
+    assert "primals_2 = None" in [input_.line for input_ in program.inputs]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Outputs
@@ -223,12 +223,23 @@ def test_other_failures_are_kept_aside():
     assert [note for note, _ in result.others] == ["ValueError in x.py"]
 
 
+def test_the_fewest_ranks_in_one_process_are_kept_that_fail():
+    class NeedsRanks(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and program.recipe.group is not None and program.recipe.group.size >= 2
+
+    program = planted([3], 10).with_(recipe=Recipe(group=ProcessGroup(8, backend="gloo", rank=5)))
+    result = minify(program, NeedsRanks(["bug0"]))
+    assert result.program.recipe == Recipe(group=ProcessGroup(2, rank=1))
+
+
 def test_settings_and_inputs_become_plain():
     recipe = Recipe(
         mode="max-autotune",
         dynamic=True,
         backward="sum",
         autocast=Autocast(),
+        group=ProcessGroup(4, backend="gloo"),
         config={"inductor.a": 1, "inductor.b": 2},
     )
     program = planted([10]).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")

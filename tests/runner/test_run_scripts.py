@@ -41,7 +41,12 @@ for name in ("a", "bb", "ccc"):
 
 
 def run(
-    oracle: ProgramOracle, text: str, directory: Path, options: ProbeOptions | None = None, timeout: float = 60
+    oracle: ProgramOracle,
+    text: str,
+    directory: Path,
+    options: ProbeOptions | None = None,
+    timeout: float = 60,
+    ranks: int = 1,
 ) -> ScriptEnd:
     directory.mkdir(exist_ok=True)
     mode = "observe" if options is None else "override"
@@ -54,6 +59,7 @@ def run(
                 "options": options or {},
                 "env": {},
                 "recording": None,
+                "ranks": ranks,
             }
         ],
         timeout=timeout,
@@ -183,6 +189,7 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
         "options": cast(ProbeOptions, PROBE),
         "env": {},
         "recording": {"cwd": str(user), "main": str(user / "train.py"), "file": str(scratch / "recorded.json")},
+        "ranks": 1,
     }
     (end,) = oracle.run_scripts([order], timeout=60)
     assert end.run.ok, (scratch / "stderr.txt").read_text()
@@ -194,3 +201,22 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
     assert ast.unparse(texts.values["settings['shape']"]) == "[2, 3]"
     (item,) = texts.items.values()
     assert ast.unparse(item) == "torch.randn(6).as_strided((3, 2), (1, 3))"
+
+
+RANKS = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.full((2,), dist.get_rank() + 1.0)
+dist.all_reduce(x)
+assert x.tolist() == [3.0, 3.0]
+if dist.get_rank() == 1:
+    raise ValueError("only here")
+dist.barrier()
+"""
+
+
+def test_every_rank_runs_the_script_and_one_that_fails_ends_all(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, RANKS, tmp_path / "ranks", ranks=2)
+    assert end.run.exit_status == 1 and not end.run.timed_out
+    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert verdict.failure is not None and verdict.failure.exceptions[-1].message == "only here"

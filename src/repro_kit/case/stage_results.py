@@ -79,6 +79,7 @@ class Observation:
     last_step: str | None = None  # the compile step that began and did not end
     eager: Status | None = None  # the same command's verdict under TORCH_COMPILE_DISABLE=1; None: not run
     warnings: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()  # a line for each rank of a distributed run
     settled: bool = True  # False: whether the compiler is to blame was left to a graph that fails alone, or to `settle`
     recorded: bool = False  # the graphs were recorded in this run, below `observe/probe`
     compared: int = 0  # compiled calls that were held against eager in this run, and agreed with it

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
-from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, Backward, GradMode
+from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, FAKE, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS as DEFAULTS
 
 #: Backends of torch in an order where each adds one layer. Any other backend is the user's own.
@@ -32,6 +32,24 @@ class Autocast:
 
 
 @dataclass(frozen=True)
+class ProcessGroup:
+    """The process group that a program's collectives name.
+
+    The world has the name "0", and the subgroups "1", "2", … in their order, as `torch.distributed` names them.
+    """
+
+    size: int  # ranks of the world
+    backend: str = FAKE  # "fake": one process makes up every collective; "gloo": one process for each rank
+    rank: int = 0  # the rank that is judged
+    subgroups: tuple[tuple[int, ...], ...] = ()  # the ranks of each
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether one process stands for all ranks."""
+        return self.backend == FAKE
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything besides the program's text that decides how the program is compiled, run and judged.
 
@@ -49,6 +67,7 @@ class Recipe:
     grad_mode: GradMode = DEFAULTS["grad_mode"]
     autocast: Autocast | None = None
     contexts: tuple[str, ...] = ()  # further ``with`` items around each call and its backward; Python expressions
+    group: ProcessGroup | None = None  # what the collectives need
     compiled_autograd: bool = DEFAULTS["compiled_autograd"]  # compiled autograd compiles the backward
     seed: int = DEFAULTS["seed"]
     threads: int | None = DEFAULTS["threads"]  # torch.set_num_threads

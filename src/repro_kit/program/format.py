@@ -53,6 +53,14 @@ FOOTER = """if __name__ == "__main__":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (get("memory"), get("memory")))
+    if get("group"):
+        import torch.distributed as dist
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        group = get("group")  # a fake one, whatever its backend: a single process runs here
+        dist.init_process_group("fake", store=FakeStore(), rank=group.get("rank", 0), world_size=group["size"])
+        for ranks in group.get("subgroups", []):
+            dist.new_group(list(ranks))
     if get("threads"):
         torch.set_num_threads(get("threads"))
     if get("default_dtype"):

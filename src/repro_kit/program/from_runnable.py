@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from repro_kit.errors import StageError
-from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
 from repro_kit.program.arithmetic import evaluate
+from repro_kit.program.collectives import group_of, with_names
 from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
@@ -36,6 +37,8 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
         tree = ast.parse(text)
     except SyntaxError as error:
         raise StageError(f"The artifact is not valid Python (line {error.lineno}).") from None
+    group, names = _group(tree, text)
+    tree = ast.parse(with_names(text, names))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "Repro" not in classes or "load_args" not in functions:
@@ -53,7 +56,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
         bodies=bodies(classes, "Repro"),
         inputs=(*reader.lines, *constants),
         calls=((*reader.arguments, *(constant.line.split(" = ")[0] for constant in constants)),),
-        recipe=_recipe(tree, reader),
+        recipe=_recipe(tree, reader).with_(group=group),
         imports=_imports(tree.body, graph),
     )
 
@@ -77,6 +80,22 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
         backward="sum" if trains else "none",
         autocast=Autocast() if settings.get("autocast") else None,
     )
+
+
+def _group(tree: ast.Module, text: str) -> tuple[ProcessGroup | None, dict[str, str]]:
+    """The process group that the script sets up, and the names that replace the names of its groups.
+
+    The script knows the size and the own rank of each group, but no other member. So the members of a group become
+    neighbours.
+    """
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("setup_fake_process_groups"):
+            groups = ast.literal_eval(call.args[0]).items()
+            own = max((group["rank"] for _, group in groups), default=0)
+            starts = {name: (own - group["rank"], group["size"]) for name, group in groups}
+            members = {name: range(start, start + size) for name, (start, size) in starts.items()}
+            return group_of([text], max((ranks.stop for ranks in members.values()), default=1), own, members)
+    return None, {}
 
 
 def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tuple[Function, list[Input]]:
@@ -202,7 +221,7 @@ class _Reader:
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
-            case "const":
+            case "const" | "opaque":  # a device mesh, say: a graph can only pass it on
                 self.scalars.append(ScalarInput(param, None))
             case kind:
                 raise StageError(f"Input {param} of the artifact is of kind {kind}, which a program cannot hold.")

@@ -13,7 +13,7 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     """The criteria, most important first; tuples compare lexicographically, and smaller is better.
 
     Compute statements, calls, inputs, outputs; number of stored inputs; elements of inputs; special properties of
-    inputs (strides, aliasing, gradients, marks); recipe settings; threads; literals; length of `text`.
+    inputs (strides, aliasing, gradients, marks); recipe settings; ranks; threads; literals; length of `text`.
     """
     functions = list(program.functions())
     lines = [input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)]
@@ -26,6 +26,7 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
         sum(_elements(line, metadata) for line in lines),
         sum(map(_special, program.inputs)),
         settings(program.recipe),
+        program.recipe.group.size if program.recipe.group else 0,
         program.recipe.threads or 0,
         sum(statement.constants for function in functions for statement in (*function.statements, function.returns)),
         len(text),

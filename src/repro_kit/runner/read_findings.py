@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +17,10 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     HELLO,
     MEASURED,
     PROBE_ERROR,
+    RANK,
     STACK,
     THREAD_EXCEPTION,
+    Doing,
     finding,
 )
 from repro_kit.probe.repro_probe.protocol.queries import Application
@@ -35,6 +37,56 @@ class TorchProcess:
     torch: str
     time: float  # seconds since the epoch
     rank: str | None = None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective that a rank began (`CollectiveData` of the probe's protocol)."""
+
+    name: str
+    group: str
+    number: int
+    sizes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    line: str = ""
+    began: float = 0.0
+    done: bool = True
+
+
+@dataclass(frozen=True)
+class CompileTime:
+    """A time in which a rank was compiling, in seconds since the epoch."""
+
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class RankState:
+    """What a rank did last (`RankStateData` of the probe's protocol); `pid` is its process."""
+
+    rank: int
+    size: int
+    time: float
+    doing: Doing
+    line: str = ""
+    collectives: tuple[Collective, ...] = ()
+    compiles: tuple[CompileTime, ...] = ()
+    pid: int = 0
+
+    @property
+    def last(self) -> Collective | None:
+        """The last collective that the rank began."""
+        return self.collectives[-1] if self.collectives else None
+
+    def compiled_between(self, start: float, end: float) -> float:
+        """The seconds between two times in which the rank was compiling."""
+        return sum(max(0.0, min(end, span.ended) - max(start, span.began)) for span in self.compiles)
+
+    @property
+    def waits(self) -> Collective | None:
+        """The collective that the rank waits in."""
+        return self.last if self.doing == "collective" else None
 
 
 @dataclass(frozen=True)
@@ -69,6 +121,8 @@ class Findings:
     peak_memory: int = 0  # bytes, of the process that used most
     graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
     problems: tuple[str, ...] = ()  # failures of the probe, and damaged files
+    ranks: tuple[RankState, ...] = ()  # of a distributed run
+    ended: frozenset[int] = frozenset()  # the processes that ended normally, or by an exception
 
 
 def probe_failure(directory: Path) -> str:
@@ -132,7 +186,15 @@ def read_findings(directory: Path) -> Findings:
             len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
         ),
         problems=tuple(problems),
+        ranks=read_ranks(directory, problems),
+        ended=frozenset(process_of(path) for path in directory.glob(finding(GOODBYE, "*"))),
     )
+
+
+def read_ranks(directory: Path, problems: list[str]) -> tuple[RankState, ...]:
+    """Return the last state of each rank of a distributed run, in order. What is damaged is added to `problems`."""
+    states = [replace(state, pid=process_of(path)) for path, state in read_files(directory, RANK, RankState, problems)]
+    return tuple(sorted(states, key=lambda state: (state.rank, state.time)))
 
 
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtException]:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.read_findings import Findings, TorchProcess
-from repro_kit.session.verdicts.ranks import rank_sentences
+from repro_kit.session.verdicts.ranks import RankReport, rank_report
 
 LOG = (Path(__file__).parents[2] / "trace/fixtures/insights/size_one.log").read_text()
 TWO_RANKS = Findings(processes=tuple(TorchProcess(9, "python", "3.11", "2.13.0", 1.0, rank) for rank in ("0", "1")))
@@ -24,11 +24,18 @@ def write(trace: Path, rank: int, text: str) -> None:
 def test_the_first_compile_in_which_ranks_differ_is_named(tmp_path: Path, other: str, words: str | None) -> None:
     write(tmp_path, 0, LOG)
     write(tmp_path, 1, other)
-    sentences = list(rank_sentences(tmp_path, TWO_RANKS))
-    assert len(sentences) == (words is not None)
+    sentences = rank_report(tmp_path, TWO_RANKS).sentences
+    assert bool(sentences) == (words is not None)
     assert words is None or words in sentences[0]
+
+
+def test_the_guard_is_named_that_made_only_one_rank_compile_again(tmp_path: Path) -> None:
+    write(tmp_path, 0, LOG)
+    write(tmp_path, 1, LOG.replace('"frame_id": 0', '"frame_id": 7'))
+    words = "Rank 1 compiled <lambda> again because of the guard tensor 'x' size mismatch at index 0."
+    assert rank_report(tmp_path, TWO_RANKS).sentences[1].startswith(words)
 
 
 def test_a_run_of_one_rank_has_no_differences(tmp_path: Path) -> None:
     write(tmp_path, 0, LOG)
-    assert list(rank_sentences(tmp_path, Findings(processes=TWO_RANKS.processes[:1]))) == []
+    assert rank_report(tmp_path, Findings(processes=TWO_RANKS.processes[:1])) == RankReport()

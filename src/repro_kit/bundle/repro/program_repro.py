@@ -96,7 +96,8 @@ def _numbers(program: Program) -> dict[str, str]:
 def render_program(source: ProgramSource, facts: Facts) -> str:
     """The text of `repro.py` for `source`; docs/explanation/program-format.md says how it runs."""
     recipe = source.recipe
-    child = facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
+    ranks = recipe.group is not None and not recipe.group.is_fake
+    child = ranks or facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
     preamble = _close_up(source.preamble.strip("\n"))
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
     values = dict(
@@ -160,7 +161,10 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "warm": recipe.warm_caches,
         "backward": recipe.backward,
         "complex": bool(re.search(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b", source.text)),
-        "seed": recipe.seed,
+        "seed": recipe_code.seed(recipe),
+        "group": recipe_code.group_lines(recipe),
+        "ranks": 0 if recipe.group is None or recipe.group.is_fake else recipe.group.size,
+        "judged": recipe.group.rank if recipe.group is not None else 0,
         "compared": _compared(source, facts),
         "validation": recipe.validation,
         "growth": _growth_code(recipe),
@@ -211,6 +215,8 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     modules = {"sys"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
+    if recipe.group is not None and not recipe.group.is_fake:
+        modules |= {"os", "tempfile"}
     if recipe.growth is not None:
         modules |= {"math", "signal", "time"}
     if recipe.env or recipe.fullgraph or is_entry(recipe):
@@ -230,7 +236,7 @@ def _imports(source: ProgramSource) -> list[str]:
         lines.append("from torch._inductor.async_compile import AsyncCompile")
     if provided:
         lines.append(f"from torch import {', '.join(provided)}")
-    return [*lines, *source.imports]
+    return [*lines, *recipe_code.group_imports(source.recipe), *source.imports]
 
 
 def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:

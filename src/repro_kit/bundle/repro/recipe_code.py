@@ -70,6 +70,37 @@ def process_lines(recipe: Recipe) -> list[str]:
     return lines
 
 
+def group_imports(recipe: Recipe) -> list[str]:
+    """The import lines for `group_lines`."""
+    if recipe.group is None:
+        return []
+    fake = ["from torch.testing._internal.distributed.fake_pg import FakeStore"] if recipe.group.is_fake else []
+    return ["import torch.distributed as dist", *fake]
+
+
+def group_lines(recipe: Recipe) -> list[str]:
+    """The statements that make the process group. Each rank of a real group has its number as first argument."""
+    group = recipe.group
+    if group is None:
+        return []
+    ranks = f"rank={group.rank if group.is_fake else 'int(sys.argv[1])'}, world_size={group.size}"
+    ways = "store=FakeStore()" if group.is_fake else "init_method=sys.argv[2]"
+    made = [f"dist.init_process_group({quoted(group.backend)}, {ways}, {ranks})"]
+    loopback = 'os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"'
+    return [
+        *([] if group.is_fake else [loopback]),
+        *made,
+        *(f"dist.new_group({literal(list(ranks))})" for ranks in group.subgroups),
+    ]
+
+
+def seed(recipe: Recipe) -> str:
+    """The seed as an expression: another one for each rank of a real process group."""
+    if recipe.group is None or recipe.group.is_fake:
+        return str(recipe.seed)
+    return f"{recipe.seed} + dist.get_rank()" if recipe.seed else "dist.get_rank()"
+
+
 def compile_call(recipe: Recipe, function: str, defined: Collection[str]) -> str:
     """The call of ``torch.compile``. `defined`: names of the preamble, one of which may be the backend."""
     arguments = [function]

@@ -44,8 +44,11 @@ def render_script(
     traced: bool,
     env: Mapping[str, str] | None = None,
     reduced: str = "",
+    ranks: int = 0,
 ) -> str:
     """The text of `repro.py`.
+
+    `ranks`: the processes that it starts for the command, as torchrun does; 0 for a command that torchrun does not run.
 
     `why` says why there is no minimal program. `limit`: seconds. `traced`: the failure shows only in torch's trace,
     because the user's command continues after it. `env`: variables for the command. `reduced`: the reduction of the
@@ -70,6 +73,7 @@ def render_script(
         eager_runner=_eager_runner(subject, sources),
         exports=_mention(sources, _EXPORTS),
         skipped=2 if subject.form == "module" else 1,
+        ranks=ranks,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
 

@@ -75,6 +75,7 @@ class Story:
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
+    ranks: tuple[str, ...] = ()  # a line for each rank of a distributed run
     insights: tuple[str, ...] = ()  # findings of the trace; only if the user's code may be shown
     bisected: str = ""  # which build broke it, as Markdown
     program: str = ""  # the reduced graph, in repro-kit's own format

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 
 from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.recipe_data import FAKE
 from repro_kit.program import DynamicMark, Program
-from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, SetRecipe
+from repro_kit.program.collectives import with_ranks
+from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, Rewrite, SetRecipe
 from repro_kit.program.python_code import reads_of, text_of
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
@@ -44,9 +47,23 @@ def calls(search: Search) -> None:
 def recipe(search: Search) -> None:
     """Reset every setting to its default, and drop every entry of options, config, environment and contexts."""
     threads(search)
+    group(search)
     sweep(search, special(search), reset)
     for name in (*_DICTS, "contexts"):
         _entries(search, name)
+
+
+def group(search: Search) -> None:
+    """No process group, else one process instead of one for each rank, and as few ranks as possible."""
+    process_group = search.program.recipe.group
+    if process_group is None:
+        return
+    if search.first([reset(["group"])]) is not None:
+        return
+    if not process_group.is_fake:
+        search.first([[SetRecipe("group", replace(process_group, backend=FAKE))]])
+    search.first([Rewrite(partial(with_ranks, size=size))] for size in range(1, process_group.size))
+    search.rebase()
 
 
 def threads(search: Search) -> None:
@@ -68,7 +85,7 @@ def special(search: Search) -> list[str]:
     """The settings that are not at their default, dicts last."""
     recipe = search.program.recipe
     names = [field.name for field in fields(Recipe) if field.name not in (*_KEPT, *_DICTS)]
-    kept = ("threads",) if recipe.threads != 1 else ()
+    kept = ("group", "threads") if recipe.threads != 1 else ("group",)
     return [name for name in (*names, *_DICTS) if getattr(recipe, name) != getattr(_DEFAULT, name) and name not in kept]
 
 

@@ -57,13 +57,15 @@ def begin(
     failures: list[ObservedFailure],
     observed: Run,
     copy_of: Path | None = None,
+    *,
+    of_a_graph: bool = True,
 ) -> Blame:
     """Judge the failure of the case by the observed run; run eager only if no graph can settle it.
 
-    `copy_of`: the compiler cache without which the subject does not fail.
+    `copy_of`: the compiler cache without which the subject does not fail. `of_a_graph`: one graph may fail alike.
     """
     chosen = failures[observed_failures.index_of(options.failure, failures)]
-    if copy_of is None and _a_graph_may_tell(chosen):
+    if copy_of is None and of_a_graph and _a_graph_may_tell(chosen):
         return Blame(None, tuple(failures), settled=False)
     runs = Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
     eager = _eager(runs)

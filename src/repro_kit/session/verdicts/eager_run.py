@@ -12,6 +12,7 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import probe_failure, read_findings
+from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
@@ -41,7 +42,12 @@ class EagerRun:
 def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
     """Run the subject without torch.compile; its files go to `directory`."""
     shutil.rmtree(directory / "probe", ignore_errors=True)
-    unseen = ProcessesWithoutProbe()
+    unseen, deadlock = ProcessesWithoutProbe(), DeadlockWatch(directory / "probe")
+
+    def tick(seconds: float) -> None:
+        unseen.look(seconds)
+        deadlock.look(seconds)
+
     ended = run_subject(
         case,
         directory,
@@ -50,7 +56,7 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
         mode="override",
         probe=PROBE,
         env=VARIABLES,
-        on_tick=unseen.look,
+        on_tick=tick,
     )
     failures = found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
     return EagerRun(ended, tuple(failures), doubt(directory / "probe", unseen))

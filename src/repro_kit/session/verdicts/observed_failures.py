@@ -75,9 +75,14 @@ def _of_exit(failure: Failure) -> ObservedFailure:
     return ObservedFailure(failure, signature_of(failure), source="exit", nature=nature_of(failure))
 
 
-def _seen(uncaught: UncaughtException) -> ObservedFailure:
+def failure_of(uncaught: UncaughtException) -> Failure:
+    """The failure that an uncaught exception is."""
     failure = failure_from_exceptions(uncaught.links)
-    failure = replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
+    return replace(failure, tolerance=uncaught.tolerance or failure.tolerance)
+
+
+def _seen(uncaught: UncaughtException) -> ObservedFailure:
+    failure = failure_of(uncaught)
     nature = nature_of(failure, machine=uncaught.machine, compares=uncaught.compares, clock=uncaught.clock)
     return ObservedFailure(failure, signature_of(failure), nature=nature)
 

@@ -1,31 +1,75 @@
-"""Say where the ranks of a distributed run compiled different code: a common cause of hangs in collectives."""
+"""Say where the ranks of a distributed run part: in what they compile, and in the collectives that they call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.runner.read_findings import Findings
-from repro_kit.trace.insights.gather import gather
+from repro_kit.session.verdicts.rank_states import cause_sentences, late_ranks, latest, rank_lines
+from repro_kit.trace.insights.gather import Insights, gather
 from repro_kit.trace.insights.ranks import Divergence
+from repro_kit.trace.places import CompileRef
 
 _SHOWN = ("compiles", "graph")
 
 
-def rank_sentences(trace: Path, findings: Findings) -> Iterator[str]:
-    """The first compile in which the ranks differ; nothing for one rank, or where all ranks agree.
+@dataclass(frozen=True)
+class RankReport:
+    """The ranks of a run: a line for each, and sentences that say where they part. Both are empty for one rank."""
 
-    `trace`: the directory of the run's logs.
-    """
-    if len({process.rank for process in findings.processes if process.rank is not None}) < 2:
-        return
-    divergences = [divergence for divergence in gather(trace).ranks.divergences if divergence.what in _SHOWN]
+    lines: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+def rank_report(trace: Path, findings: Findings) -> RankReport:
+    """Compare the ranks of a run. `trace`: the directory of the run's logs."""
+    ranks = {process.rank for process in findings.processes if process.rank is not None}
+    if len(ranks) < 2 and not latest(findings):
+        return RankReport()
+    insights = gather(trace)
+    sentences = [*_divergences(insights), *cause_sentences(findings), *late_ranks(latest(findings))]
+    return RankReport(rank_lines(findings, insights.ranks.compiles), tuple(sentences))
+
+
+def _divergences(insights: Insights) -> Iterator[str]:
+    """The first compile in which the ranks differ, with the user's code, and the guards that made only some compile."""
+    divergences = [divergence for divergence in insights.ranks.divergences if divergence.what in _SHOWN]
     if divergences:
         more = f", and {len(divergences) - 1} more differ" if len(divergences) > 1 else ""
         yield (
-            f"The ranks differ: {_in_words(divergences[0])}{more}. A rank that runs other collectives than the others"
+            f"The ranks differ: {_in_words(divergences[0])}{_place(insights, divergences[0])}{more}. "
+            "A rank that runs other collectives than the others"
             " makes them wait. `repro-kit explain CASE --section ranks` lists the differences."
         )
+        yield from _guards(insights, divergences)
+
+
+def _place(insights: Insights, divergence: Divergence) -> str:
+    """The user's function that the compile is of."""
+    for function in insights.recompiles:
+        if function.code is not None and any(ref.compile_id == divergence.compile_id for ref in function.compiles):
+            return f" ({function.name}, {function.code.file.rpartition('/')[2]}:{function.code.line})"
+    return ""
+
+
+def _guards(insights: Insights, divergences: list[Divergence]) -> Iterator[str]:
+    only = {
+        (divergence.compile_id, rank)
+        for divergence in divergences
+        if divergence.what == "compiles"
+        for text, ranks in divergence.groups
+        if text == "compiled"
+        for rank in ranks
+    }
+    for function in insights.recompiles:
+        for reason in function.reasons:
+            refs: list[CompileRef] = [ref for ref in reason.compiles if (ref.compile_id, ref.rank) in only]
+            if refs:
+                ranks = ", ".join(sorted({str(ref.rank) for ref in refs}))
+                yield f"Rank {ranks} compiled {function.name} again because of the guard {reason.guard.text}."
+                return
 
 
 def _in_words(divergence: Divergence) -> str:

@@ -113,10 +113,12 @@ def compare_with_eager(
     failures: list[ObservedFailure],
     observed: Run,
     copy_of: Path | None = None,
+    *,
+    of_a_graph: bool = True,
 ) -> Blame:
     """Like `blame.begin`, but a failure that an oracle found is checked by asking the oracle about eager."""
     if failures[0].failure.kind is not Kind.ORACLE:
-        return blame.begin(case, options, ui, failures, observed, copy_of)
+        return blame.begin(case, options, ui, failures, observed, copy_of, of_a_graph=of_a_graph)
     directory = case.path / "observe" / "eager"
     unseen = ProcessesWithoutProbe()
     verdict = user_oracle.ask(

@@ -93,8 +93,9 @@ def describe(
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if form.program is not None:
         contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
-    # A memory limit would apply to the whole test suite, and a test says nothing about times.
-    if form.program is not None and form.recipe.memory is None and form.recipe.growth is None:
+    # A memory limit or a process group would apply to the whole test suite, and a test says nothing about times.
+    recipe = form.recipe
+    if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)
         test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
@@ -200,6 +201,7 @@ def story_of(
         reduction=facts.reduction if form.reduced else None,
         twin=_twin(case, form, facts),
         bisected=bisected(case),
+        ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
         program=text,
         original=read_text(case.path / "capture/program.py") if captured and code else "",
@@ -211,6 +213,10 @@ def story_of(
         files=_listed(contents),
         left_out=remarks.left_out,
     )
+
+
+#: The place in the user's code, in the line of a rank.
+_PLACE = re.compile(r" at [^;]+?:\d+")
 
 
 def _command(case: Case, contents: Contents, *, code: bool) -> str:

@@ -28,6 +28,7 @@ from repro_kit.files import read_text
 from repro_kit.model.failure.failure import MEASURED, Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.torchrun import launch_of
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.read_findings import read_findings
@@ -253,14 +254,16 @@ def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, 
 
 def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents) -> list[str]:
     sources = sources_of(case, form)
+    launch = launch_of(case.file.subject.argv) if case.file.subject.form == "command" else None
     for name in sources.files:
         contents.redactor.learn_file(name)
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
     traced = results.observed is not None and results.observed.source == "trace"
+    is_script = launch is not None or not form.is_users_script
     text = render_script(
-        case.file.subject if form.is_users_script else replace(case.file.subject, form="script", argv=sources.argv),
+        replace(case.file.subject, form="script", argv=sources.argv) if is_script else case.file.subject,
         replace(sources, argv=(sources.argv[0], *words)),
         without_private(form.facts, contents.redactor),
         why=_sentence(form.note),
@@ -268,6 +271,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         traced=traced,
         env=form.env,
         reduced=form.minimized,
+        ranks=launch.ranks if launch is not None else 0,
     )
     contents.add_text("repro.py", text, "repro")
     if not form.is_users_script:
@@ -289,7 +293,12 @@ def sources_of(case: Case, form: ReproForm) -> SourceFiles:
     if form.path is not None:
         return SourceFiles({REDUCED: form.path}, (REDUCED,))
     findings = read_findings(case.path / "observe" / "probe")
-    return find_sources(case.file.subject, findings.modules)
+    subject = case.file.subject
+    launch = launch_of(subject.argv) if subject.form == "command" else None
+    if launch is None:
+        return find_sources(subject, findings.modules)
+    script = replace(subject, form="script", argv=(launch.script, *launch.arguments))
+    return find_sources(script, [path for path in findings.modules if path != subject.argv[0]])  # not the launcher
 
 
 def _sentence(text: str) -> str:

@@ -14,11 +14,12 @@ import psutil
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.model.recipe import LADDER, Autocast, Recipe
+from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
 from repro_kit.program import parse, render
+from repro_kit.program.collectives import group_of, with_names
 from repro_kit.program.from_graph import Variant, build_program
 from repro_kit.program.graph_record import GraphRecord, InputRecord
 from repro_kit.program.slice import customisations, definitions
@@ -68,6 +69,8 @@ class Variants:
         preambles = [(needed, changes)] if needed else [("", ""), *([(self.extras, changes)] if self.extras else [])]
         shapes = list(self._shapes(graph))
         yield from _written(graph, shapes, preambles)
+        if self.kind is Kind.ACCURACY:  # a fake group's values are the same for some wrong gradients
+            yield from _written(graph, list(_on_real_ranks(shapes[:1])), preambles)
         contexts, preamble = self._surroundings(graph)
         if contexts:
             shapes = [
@@ -155,6 +158,7 @@ class Variants:
             grad_mode="no_grad" if backend.name == AOT_INDUCTOR else recorded.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
             contexts=(f"torch.device({recorded['device']!r})",) if recorded.get("device") else (),
+            group=_group(graph)[0],
             compiled_autograd=self._compiles_autograd(graph),
             threads=threads,
             memory=self._memory(graph),
@@ -229,10 +233,29 @@ def _written(
 ) -> Iterator[Attempt]:
     """Each shape with each preamble, preceded by the settings of the whole process."""
     switches = "\n".join(graph.recipe.get("switches", ()))
+    _, names = _group(graph)
+    codes = {path: with_names(code, names) for path, code in graph.modules.items()}
+    graph = replace(graph, code=with_names(graph.code, names), modules=codes)
     for recipe, variant, how in shapes:
         for preamble, words in preambles:
             full = replace(variant, preamble="\n\n".join(filter(None, [switches, preamble])))
             yield Attempt(render(parse(build_program(graph, recipe, full))), recipe, graph, _words(how, words))
+
+
+def _group(graph: GraphRecord) -> tuple[ProcessGroup | None, dict[str, str]]:
+    """The process group that the graph's collectives need, and the names that replace the names of its groups."""
+    world = graph.recipe.get("world")
+    if world is None:
+        return None, {}
+    return group_of([*graph.modules.values(), graph.code], world["size"], world["rank"], world["groups"])
+
+
+def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tuple[Recipe, Variant, str]]:
+    """Each shape with a real process for each rank, where all ranks can run the same program."""
+    for recipe, variant, how in shapes:
+        if recipe.group is not None and not recipe.group.subgroups:
+            group = replace(recipe.group, backend="gloo")
+            yield recipe.with_(group=group), variant, _words(how, f"{group.size} ranks")
 
 
 def _words(*parts: str) -> str:

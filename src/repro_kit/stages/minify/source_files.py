@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from repro_kit.bundle.repro.source_files import find_sources, source_text
 from repro_kit.case.case import Case, Subject
+from repro_kit.model.torchrun import launch_of
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
 
@@ -40,10 +41,19 @@ def main_file(case: Case) -> Path:
     return _main(case.file.subject, read_findings(case.path / "observe" / "probe").module_files)[0]
 
 
+def ranks_of(subject: Subject) -> int:
+    """The number of processes that run the script: more than one where torchrun starts them."""
+    launch = launch_of(subject.argv) if subject.form == "command" else None
+    return launch.ranks if launch is not None else 1
+
+
 def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
     """The file that is run as a script, and the words after it."""
     cwd = Path(subject.cwd)
     words = list(subject.argv)
+    launch = launch_of(words) if subject.form == "command" else None
+    if launch is not None:  # the file that was run first is the launcher's
+        files, words = {}, ["python", launch.script, *launch.arguments]
     if subject.form == "command":
         is_python = re.fullmatch(r"python[\d.]*", PurePath(words[0]).name)
         if not is_python or len(words) < 2 or not words[1].endswith(".py"):

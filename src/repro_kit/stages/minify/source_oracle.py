@@ -56,7 +56,9 @@ class ScriptRun:
 class SourceOracle:
     """Runs source programs in a server that has imported torch, and holds them against the expected failure."""
 
-    def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float) -> None:
+    def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float, ranks: int = 1) -> None:
+        """`ranks`: the processes that run each script, as torchrun starts them; `timeout` in seconds."""
+        self._ranks = ranks
         self.jobs = oracle.jobs
         self._oracle = oracle
         self._expected = expected
@@ -73,6 +75,7 @@ class SourceOracle:
             expected.same_random,
             self._timeout,
             self._oracle.python,
+            *([self._ranks] if self._ranks > 1 else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
@@ -127,6 +130,7 @@ class SourceOracle:
             "options": cast(ProbeOptions, eager_run.PROBE),
             "env": dict(eager_run.VARIABLES),
             "recording": {"cwd": cwd, "main": main, "file": str(file)},
+            "ranks": self._ranks,
         }
         try:
             for _ in self._oracle.run_scripts([order], timeout=self._timeout):
@@ -151,6 +155,7 @@ class SourceOracle:
                         "options": options,
                         "env": {} if compiled else dict(eager_run.VARIABLES),
                         "recording": None,
+                        "ranks": self._ranks,
                     }
                 )
             ends = self._oracle.run_scripts(orders, timeout=self._timeout)

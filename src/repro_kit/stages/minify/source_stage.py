@@ -26,7 +26,7 @@ from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.results import write_source
-from repro_kit.stages.minify.source_files import folded, main_file, third_party
+from repro_kit.stages.minify.source_files import folded, main_file, ranks_of, third_party
 from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
@@ -86,8 +86,9 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
         ui.progress("running the script as one file")
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
-        attempt = _Attempt(oracle, signature, symptom, timeout)
-        whole = SourceOracle(oracle, Expected(signature), timeout)
+        ranks = ranks_of(case.file.subject)
+        attempt = _Attempt(oracle, signature, symptom, timeout, ranks)
+        whole = SourceOracle(oracle, Expected(signature), timeout, ranks)
         recorded = whole.record(program, case.file.subject.cwd, str(main_file(case)))
         texts = recorded.by_text(program)
         whole_program = program
@@ -98,7 +99,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
             ui.note("What the script read from files or the network is written into it; look at the result.")
         result = attempt.search(program, start, texts, case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
-        judge = SourceOracle(afresh, start.expected, timeout)
+        judge = SourceOracle(afresh, start.expected, timeout, ranks)
         return result, _failure_afresh(judge, result, start.expected)
 
 
@@ -119,12 +120,13 @@ class _Attempt:
     signature: Signature
     symptom: Symptom | None
     timeout: float
+    ranks: int
 
     def first(self, program: SourceProgram) -> _Start | None:
         """Run the whole script; None if it does not fail alike with the compiler, and pass without it."""
         for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
             expected = Expected(self.signature, self.symptom, same_random=same_random)
-            judge = SourceOracle(self.oracle, expected, self.timeout)
+            judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
             (seen,) = judge.compiled([program])
             failure = seen.verdict.failure
             alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
@@ -148,7 +150,7 @@ class _Attempt:
     ) -> Result[SourceProgram]:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
-        judge = SourceOracle(self.oracle, start.expected, limit)
+        judge = SourceOracle(self.oracle, start.expected, limit, self.ranks)
         is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)

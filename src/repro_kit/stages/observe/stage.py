@@ -23,13 +23,14 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
+from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.interpreter_environment import begin_environment, environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
-from repro_kit.session.verdicts.ranks import rank_sentences
+from repro_kit.session.verdicts.ranks import RankReport, rank_report
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -64,13 +65,15 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
     if failures:
-        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache)
+        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=not seen.deadlock)
     remarks = filter(None, [seen.ended_early, blamed.nobody])
-    differences = list(rank_sentences(case.path / "observe" / "trace", findings)) if failures else []
-    for sentence in differences:
+    ranks = rank_report(case.path / "observe" / "trace", findings)
+    for sentence in ranks.sentences:
         ui.warn(sentence)
-    warnings = [*_warnings(case, findings), *differences, *leftover_sentences, *blamed.warnings, *remarks]
-    _write(case, observed, findings, summary, blamed, warnings, described)
+    for line in ranks.lines:
+        ui.note(line)
+    warnings = [*_warnings(case, findings), *ranks.sentences, *leftover_sentences, *blamed.warnings, *remarks]
+    _write(case, observed, findings, summary, blamed, warnings, ranks, described)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
@@ -95,6 +98,7 @@ class _ObservedRun:
     findings: Findings
     summary: TraceSummary
     ended_early: str = ""
+    deadlock: bool = False  # the ranks wait for each other, which no graph does alone
 
 
 def _observe_once(
@@ -110,6 +114,13 @@ def _observe_once(
     for name in ("trace", "logs"):
         (directory / name).mkdir(parents=True)
     watch = CompileWatch(directory, ui, decides=not options.patient)
+    deadlock = DeadlockWatch(directory / "probe")
+
+    def tick(seconds: float) -> None:
+        watch.tick(seconds)
+        if not options.patient:
+            deadlock.look(seconds)
+
     observed = run_subject(
         case,
         directory,
@@ -118,13 +129,16 @@ def _observe_once(
         **_probed(symptom),
         env=_logging(directory),
         copy_of=copy_of,
-        on_tick=watch.tick,
+        on_tick=tick,
         on_interrupt=watch.interrupted,
     )
-    if watch.reason:
-        ui.warn(watch.reason)
+    reason = watch.reason or deadlock.reason
+    if reason:
+        ui.warn(reason)
     users_logs.give_back(directory, ui)
-    return _ObservedRun(observed, read_findings(directory / "probe"), summarise(directory / "trace"), watch.reason)
+    return _ObservedRun(
+        observed, read_findings(directory / "probe"), summarise(directory / "trace"), reason, bool(deadlock.reason)
+    )
 
 
 def _probed(symptom: Symptom | None) -> dict[str, Any]:
@@ -180,6 +194,7 @@ def _write(
     summary: TraceSummary,
     blamed: Blame,
     warnings: list[str],
+    ranks: RankReport,
     described: Callable[[], Environment],
 ) -> None:
     first = next(iter(findings.processes), None)
@@ -202,6 +217,7 @@ def _write(
         last_step=summary.open_step,
         eager=blamed.eager,
         warnings=tuple(warnings),
+        ranks=ranks.lines,
         settled=blamed.settled,
         recorded=any((case.path / "observe" / "probe").glob("events-*.jsonl")),
         compared=sum(call.compared for call in findings.compiled),

@@ -52,6 +52,10 @@ def start(orders: Orders) -> None:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
         _install_mode(orders["mode"], findings)
+        if orders["mode"] != "override" or orders["options"].get("eager"):
+            from repro_probe.record import rank_state
+
+            rank_state.install(findings)
     except Exception:
         _complain(findings)
 

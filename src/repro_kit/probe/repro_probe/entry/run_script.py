@@ -7,8 +7,11 @@ import contextlib
 import importlib
 import logging
 import os
+import signal
+import socket
 import sys
 import threading
+import time
 import types
 from typing import Any, cast
 
@@ -16,9 +19,10 @@ from repro_probe.entry import boot
 from repro_probe.entry.file_guard import FileGuard
 from repro_probe.entry.record_expressions import ExpressionRecorder
 from repro_probe.protocol.orders import Orders
-from repro_probe.protocol.queries import Query, QueryAnswer, Recording
+from repro_probe.protocol.queries import Query, QueryAnswer, Recording, ScriptOrder
 
 _NAME = "script.py"
+_PATIENCE = 3.0  # seconds that the other ranks have to end, once the first has failed
 
 
 def run(request: Query, threads: int | None = None) -> QueryAnswer:
@@ -31,19 +35,72 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
     import torch
 
     order = request["script"]
-    directory, scratch = order["directory"], request["scratch"]
-    _redirect(directory)
+    _redirect(order["directory"])
     if threads is not None:
         torch.set_num_threads(threads)
     os.environ.update(order["env"])
+    peers = _start_peers(order)
+    try:
+        answer = _run_rank(request)
+    except BaseException:
+        _leave(peers, 1)
+        raise
+    answer["exit_status"] = _leave(peers, answer["exit_status"])
+    return answer
+
+
+def _start_peers(order: ScriptOrder) -> list[int] | None:
+    """Fork the other ranks, and return their process ids: None in a rank that is no query's own process."""
+    if order["ranks"] < 2:
+        return []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(order["ranks"]))
+    os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
+    peers: list[int] = []
+    for rank in range(order["ranks"]):
+        os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+        pid = os.fork() if rank else 0
+        if rank and not pid:
+            return None
+        peers += [pid] if rank else []
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0"
+    return peers
+
+
+def _leave(peers: list[int] | None, status: int) -> int:
+    """End this rank where it is another's peer. Else wait for the peers, and return the first status that is not 0.
+
+    Peers of a rank that failed may wait for it for ever. They are killed after a few seconds, as torchrun does.
+    """
+    if peers is None:
+        os._exit(status)
+    if status:
+        until, left = time.monotonic() + _PATIENCE, list(peers)
+        while left and time.monotonic() < until:
+            time.sleep(0.05)
+            left = [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        return status
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in peers]
+    return next((end for end in (status, *ends) if end), 0)
+
+
+def _run_rank(request: Query) -> QueryAnswer:
+    order = request["script"]
+    directory, scratch = order["directory"], request["scratch"]
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path + str(os.getpid()), "w", encoding="utf-8") as file:  # every rank writes the same script
         file.write(order["text"])
+    os.replace(file.name, path)
     recording = order["recording"]
     if recording is not None:
         status = _record(recording, order["text"])
@@ -64,7 +121,8 @@ def _record(recording: Recording, text: str) -> int:
     try:
         return _run_as_main(recording["main"], text)
     finally:
-        recorder.write(recording["file"])
+        if os.environ.get("RANK", "0") == "0":
+            recorder.write(recording["file"])
 
 
 def _orders(request: Query) -> Orders:

@@ -55,6 +55,20 @@ def reconsider(
     return {**_reply(judged, [*notes, "a bug in Inductor's own random numbers would not show"]), "random": True}
 
 
+def compare_ranks(program: RunnableCalls, eager: Outcome, compiled: Outcome) -> ComparisonData:
+    """Return the difference on this rank of a process group, judged by a run in double precision.
+
+    All ranks must make the same runs, whatever they find. So rounding is not followed any further, and results that
+    depend on random numbers are not compared.
+    """
+    best = reference.in_double(program)
+    if eager.random:
+        return {"note": "results that depend on random numbers are not compared on several ranks"}
+    stated = Tolerance(program.recipe)
+    tolerance = stated if best or stated.stated else Tolerance(program.recipe, factor=WITHOUT_REFERENCE)
+    return _reply(_Judged(compare_outputs.kinds_of_difference(eager, compiled, tolerance, Evidence(best))), [])
+
+
 def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:
     return {
         "difference": next(iter(judged.differences), None),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from .failure_data import DifferenceData, ErrorRow, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
+RANK = "rank"  # what the process does as one rank of several
 EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # files with a line for each event
 STACK, PROBE_ERROR = "stack", "probe-error"  # texts
 INPUTS = "inputs"  # the directory of stored values
@@ -29,6 +30,41 @@ class Hello(TypedDict):
     torch: str
     time: float  # seconds since the epoch
     rank: str | None
+
+
+Doing = Literal["compiling", "collective", "python"]
+
+
+class CollectiveData(TypedDict):
+    """One collective that a rank began."""
+
+    name: str
+    group: str
+    number: int  # of the group's collectives, from 1
+    sizes: list[list[int]]
+    dtypes: list[str]
+    line: str  # of the user's code, ``file:line``; empty where it is unknown
+    began: float  # seconds since the epoch
+    done: bool
+
+
+class CompileSpan(TypedDict):
+    """A time in which a rank was compiling, as a watch from outside saw it, in seconds since the epoch."""
+
+    began: float
+    ended: float
+
+
+class RankStateData(TypedDict):
+    """What a rank did last. `line` is where its main thread was in the user's code."""
+
+    rank: int
+    size: int
+    time: float
+    doing: Doing
+    line: str
+    collectives: list[CollectiveData]
+    compiles: list[CompileSpan]
 
 
 class Settings(TypedDict):

@@ -130,6 +130,14 @@ class Region(TypedDict):
     names: dict[str, str]
 
 
+class WorldData(TypedDict):
+    """The process groups of `torch.distributed`, and the rank of this process. Ranks are those of the world."""
+
+    size: int
+    rank: int
+    groups: dict[str, list[int]]  # the ranks of each group that this process is in, by the group's name
+
+
 class GraphSettings(Settings):
     """How a graph was compiled and called."""
 
@@ -140,6 +148,7 @@ class GraphSettings(Settings):
     regions: list[Region]
     switches: list[str]
     compiled_autograd: bool
+    world: WorldData | None
 
 
 class GraphBase(TypedDict):

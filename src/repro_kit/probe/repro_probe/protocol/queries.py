@@ -42,6 +42,7 @@ class ScriptOrder(TypedDict):
     options: ProbeOptions
     env: dict[str, str]  # further variables
     recording: Recording | None
+    ranks: int  # processes that run the script, as torchrun starts them
 
 
 class Query(Request, total=False):
@@ -53,6 +54,7 @@ class Query(Request, total=False):
     save: str | None
     switch: Switch | None
     script: ScriptOrder  # mode ``script``
+    rank: int  # set in the processes of the ranks that are not judged
     scratch: str
     ends: float  # seconds since the epoch
 

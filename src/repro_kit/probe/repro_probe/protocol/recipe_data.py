@@ -16,6 +16,15 @@ class AutocastData(TypedDict, total=False):
     cache_enabled: bool
 
 
+class GroupData(TypedDict, total=False):
+    """The process group that a program's collectives name."""
+
+    backend: str
+    size: int
+    rank: int
+    subgroups: list[list[int]]
+
+
 class RecipeData(TypedDict):
     """All fields of a recipe (repro_kit/model/recipe.py documents them)."""
 
@@ -28,6 +37,7 @@ class RecipeData(TypedDict):
     grad_mode: GradMode
     autocast: AutocastData | None
     contexts: list[str]
+    group: GroupData | None
     compiled_autograd: bool
     seed: int
     threads: int | None
@@ -48,6 +58,12 @@ class RecipeData(TypedDict):
 #: The values of the fields that the autocast region of a RECIPE leaves out.
 AUTOCAST_DEFAULTS: AutocastData = {"device": "cpu", "dtype": "bfloat16", "cache_enabled": True}
 
+#: The backend of torch.distributed in which every collective is made up by one process, from its own values.
+FAKE = "fake"
+
+#: The values of the fields that the process group of a RECIPE leaves out. Its size is always written.
+GROUP_DEFAULTS: GroupData = {"backend": FAKE, "rank": 0, "subgroups": []}
+
 #: The values of the fields that a program's RECIPE leaves out.
 RECIPE_DEFAULTS: RecipeData = {
     "backend": "inductor",
@@ -59,6 +75,7 @@ RECIPE_DEFAULTS: RecipeData = {
     "grad_mode": "enabled",
     "autocast": None,
     "contexts": [],
+    "group": None,
     "compiled_autograd": False,
     "seed": 0,
     "threads": None,

@@ -19,12 +19,18 @@ from repro_probe.common.stacks import dump_at
 from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
+from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.origins import origins
+from repro_probe.run import process_group
 from repro_probe.run.load_program import LoadedProgram, apply, limit_memory, load, set_config
 
 if TYPE_CHECKING:
     from repro_probe.run import outputs
     from repro_probe.run.outputs import Outcome  # this module imports torch
+
+
+#: The modes in which every rank of a real process group runs the program. The others need no right values.
+_OF_ALL_RANKS = ("check", "eager", "diverge")
 
 
 class Invalid(Exception):
@@ -59,11 +65,30 @@ class _PhaseReporter:
 
 def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedProgram:
     step("load")
+
+    def prepare(recipe: RecipeData) -> None:
+        _join_group(request, recipe, threads)
+        apply(recipe, threads)
+
     try:
         text, inputs = request["text"], request.get("inputs")
-        return load(text, inputs, lambda recipe: apply(recipe, threads))
+        return load(text, inputs, prepare)
     except (Exception, SystemExit) as error:
         raise Invalid from error
+
+
+def _join_group(request: Query, recipe: RecipeData, threads: int | None) -> None:
+    """Make the process group that the program needs. The other ranks of a real group answer the request too."""
+    group = recipe["group"]
+    real = process_group.is_real(group) and request["mode"] in _OF_ALL_RANKS
+    early = process_group.read_too_early(request["text"]) if process_group.is_real(group) else None
+    if early is not None:
+        raise ValueError(f"{early} is read before wait_tensor")
+    if group is not None and real and "rank" not in request:
+        process_group.start_peers(group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads))
+    elif group is not None and real:
+        group["rank"] = request["rank"]
+    process_group.join(recipe, fake=not real)
 
 
 def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
@@ -220,6 +245,8 @@ def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> Compa
     from repro_probe.judge import compare_outputs, recheck
     from repro_probe.judge.comparison_tolerance import Tolerance
 
+    if process_group.is_real(program.recipe["group"]):
+        return recheck.compare_ranks(program, eager, compiled)
     if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
         return {}
     with_eager_random = functools.partial(_with_eager_random, program)

@@ -6,6 +6,8 @@ import logging
 
 from repro_probe.common.describe_exception import describe_exception
 from repro_probe.protocol.failure_data import LinkData
+from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.run import process_group
 from repro_probe.run.load_program import LoadedProgram, load, seed
 
 #: Exceptions with which FakeTensor says that it cannot tell: the result depends on data, or an operator lacks support.
@@ -29,7 +31,7 @@ def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
     `first` says that this process has loaded no other program.
     """
     try:
-        program = load(text, inputs)
+        program = load(text, inputs, _join_group)
     except (SyntaxError, NameError):
         return False
     except Exception:  # an operator can be defined only once, so the definition of a later program may fail
@@ -39,6 +41,11 @@ def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
     except Exception as error:
         return None if _cannot_tell(describe_exception(error)) else False
     return True
+
+
+def _join_group(recipe: RecipeData) -> None:
+    """Make the process group of the first program with one, which serves the others too: no value is computed."""
+    process_group.join(recipe, fake=True)
 
 
 def _propagate(program: LoadedProgram) -> None:

@@ -145,6 +145,7 @@ def _recipe() -> GraphSettings:
         "regions": surroundings.regions(sys._getframe(1)),
         "switches": surroundings.switches(),
         "compiled_autograd": surroundings.compiles_autograd(),
+        "world": surroundings.world(),
         "threads": settings["threads"],
         "memory": settings["memory"],
         "default_dtype": settings["default_dtype"],

@@ -14,7 +14,7 @@ from types import FrameType
 import torch
 
 from repro_probe.change.override import is_users
-from repro_probe.protocol.graph_data import Region
+from repro_probe.protocol.graph_data import Region, WorldData
 
 #: Contexts whose effect is read from torch's own state.
 _KNOWN = (
@@ -173,6 +173,16 @@ def default_device() -> str | None:
     devices = [mode.device for mode in getattr(aside, "stack", ()) if type(mode).__name__ == "DeviceContext"]
     device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
     return None if device is None else str(device)
+
+
+def world() -> WorldData | None:
+    """Return the process groups of this process, or None when it is in none."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    names = dist.distributed_c10d._world.pg_names
+    groups = {str(name): list(map(int, dist.get_process_group_ranks(group))) for group, name in names.items()}
+    return {"size": dist.get_world_size(), "rank": dist.get_rank(), "groups": groups}
 
 
 def compiles_autograd() -> bool:

@@ -1,0 +1,139 @@
+"""Write down, every second, what this process does as one rank of several: its collectives, and its own place.
+
+The collectives come from torch's flight recorder (torch/csrc/distributed/c10d/FlightRecorder.hpp), which knows those of
+compiled code too. A rank may be killed at any time, so the last state on disk is at most a second old.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.imports import when_imported
+from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doing, RankStateData
+
+_EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread
+_MOST, _SPANS = 200, 50  # collectives and compiles that are kept
+#: Files of torch, and their functions, that run only while something is compiled.
+_COMPILES = (("torch/_dynamo/convert_frame.py", "_compile"), ("torch/_inductor/compile_fx.py", "_compile_fx_inner"))
+_GENERATED = ("torchinductor_", "/inductor/")
+
+
+def install(findings: FindingsDirectory) -> None:
+    """Watch this process from the time when it imports `torch.distributed`."""
+    when_imported("torch.distributed.distributed_c10d", lambda module: RankWatch(findings, module).start())
+
+
+class RankWatch:
+    """Looks at the main thread of this process, and writes its state, from a thread of its own and at the end."""
+
+    def __init__(self, findings: FindingsDirectory, distributed: Any) -> None:
+        self._findings, self._distributed = findings, distributed
+        self._main = threading.main_thread().ident or 0
+        self._rank: tuple[int, int] | None = None  # and the size of the world; stays when the group is gone
+        self._compiles: list[CompileSpan] = []
+        self._was_compiling = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        atexit.register(self._write, None)
+
+    def _watch(self) -> None:
+        while True:
+            until = time.monotonic() + _EVERY
+            while time.monotonic() < until:
+                time.sleep(_LOOK)
+                self._look(sys._current_frames().get(self._main))
+            self._write(sys._current_frames().get(self._main))
+
+    def _look(self, frame: FrameType | None) -> None:
+        if self._rank is None and self._distributed.is_initialized():
+            self._rank = (self._distributed.get_rank(), self._distributed.get_world_size())
+        now, compiling = time.time(), _compiles(frame)
+        if compiling and self._was_compiling:
+            self._compiles[-1]["ended"] = now
+        elif compiling:
+            self._compiles = [*self._compiles[-_SPANS:], {"began": now, "ended": now}]
+        self._was_compiling = compiling
+
+    def _write(self, frame: FrameType | None) -> None:
+        if self._rank is not None:
+            with contextlib.suppress(Exception):  # at the end of the process, torch is half gone
+                self._findings.write(RANK, self._state(self._rank, frame))
+
+    def _state(self, rank: tuple[int, int], frame: FrameType | None) -> RankStateData:
+        collectives = _collectives()
+        doing: Doing = "compiling" if _compiles(frame) else "python"
+        if doing == "python" and collectives and not collectives[-1]["done"]:
+            doing = "collective"
+        return {
+            "rank": rank[0],
+            "size": rank[1],
+            "time": time.time(),
+            "doing": doing,
+            "line": _line(_users(frame)),
+            "collectives": collectives,
+            "compiles": self._compiles,
+        }
+
+
+def _compiles(frame: FrameType | None) -> bool:
+    while frame is not None:
+        file = frame.f_code.co_filename.replace(os.sep, "/")
+        if any(file.endswith(home) and frame.f_code.co_name == name for home, name in _COMPILES):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _users(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _line(frame: FrameType | None) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def _is_users(file: str) -> bool:
+    torch = os.path.dirname(sys.modules["torch"].__file__ or "")
+    parts = (torch, os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    return not file.startswith(("<", *parts)) and not any(mark in file for mark in _GENERATED)
+
+
+def _collectives() -> list[CollectiveData]:
+    """Return the last collectives, oldest first; none where torch records none."""
+    import pickle
+
+    dump = getattr(sys.modules["torch"]._C._distributed_c10d, "_dump_fr_trace", None)
+    if dump is None:
+        return []
+    entries = pickle.loads(dump())["entries"][-_MOST:]  # from this process's own memory
+    return [
+        {
+            "name": str(entry["profiling_name"]).rpartition(":")[2],
+            "group": str(entry["process_group"][0]),
+            "number": int(entry["collective_seq_id"]),
+            "sizes": entry["input_sizes"],
+            "dtypes": entry["input_dtypes"],
+            "line": _first_line(entry.get("frames") or []),
+            "began": entry["time_created_ns"] / 1e9,
+            "done": bool(entry["retired"]),
+        }
+        for entry in entries
+        if not entry["is_p2p"]
+    ]
+
+
+def _first_line(frames: list[dict[str, Any]]) -> str:
+    places = [f"{frame['filename']}:{frame['line']}" for frame in frames if _is_users(frame["filename"])]
+    return places[0] if places else ""

@@ -1,0 +1,110 @@
+"""Join the process group that a program's collectives name: a fake one, or one of several real processes.
+
+Every rank of a real group runs the same program, with random values of its own. The ranks meet through a file, and talk
+over the loopback interface.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import cast
+
+from repro_probe.protocol.recipe_data import FAKE, GROUP_DEFAULTS, GroupData, RecipeData
+
+#: The network interface of the machine itself, by platform.
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+#: The operators whose results may be read only after `wait_tensor`: until then another thread writes them.
+_COLLECTIVE = re.compile(r"torch\.ops\._c10d_functional(?:_autograd)?\.(?!wait_tensor)")
+_WAIT = "torch.ops._c10d_functional.wait_tensor"
+_MEETING = "ranks"  # the file through which the ranks meet
+
+
+def whole(group: GroupData) -> GroupData:
+    """Return `group` with all its fields."""
+    return cast(GroupData, {**GROUP_DEFAULTS, **group})
+
+
+def is_real(group: GroupData | None) -> bool:
+    """Whether each rank of `group` is a process of its own."""
+    return group is not None and whole(group)["backend"] != FAKE
+
+
+def start_peers(group: GroupData, run: Callable[[int], object]) -> None:
+    """Fork a process for each rank of `group` but the judged one, which calls `run` with its rank, and ends.
+
+    This process becomes the judged rank. It must have started no thread.
+    """
+    for rank in range(group["size"]):
+        if rank != whole(group)["rank"] and os.fork() == 0:
+            try:
+                run(rank)
+            finally:
+                os._exit(0)
+
+
+def join(recipe: RecipeData, *, fake: bool = False) -> None:
+    """Make the process group of `recipe` in this process, with its subgroups. With `fake`, whatever its backend is.
+
+    In a real group the seed of `recipe` becomes another one for each rank. A process that is in a group stays in it.
+    """
+    if recipe["group"] is None:
+        return
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    if dist.is_initialized():
+        return
+    group = whole(recipe["group"])
+    rank, size = group["rank"], group["size"]
+    if fake or group["backend"] == FAKE:
+        dist.init_process_group(FAKE, store=FakeStore(), rank=rank, world_size=size)
+    else:
+        recipe["seed"] += rank
+        if sys.platform in _LOOPBACK:
+            os.environ["GLOO_SOCKET_IFNAME"] = _LOOPBACK[sys.platform]
+        meeting = f"file://{os.path.abspath(_MEETING)}"
+        dist.init_process_group(group["backend"], init_method=meeting, rank=rank, world_size=size)
+    for ranks in group["subgroups"]:
+        dist.new_group(list(ranks))
+
+
+def read_too_early(text: str) -> str | None:
+    """Return the name of a collective's result that the program `text` reads before it waits for it, or None.
+
+    Such a program has a race: its values differ from run to run.
+    """
+    for function in ast.parse(text).body:
+        if isinstance(function, ast.FunctionDef):
+            pending: set[str] = set()
+            for statement in function.body:
+                reads = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name)} & pending
+                if reads and not _passes_on(statement):
+                    return min(reads)
+                if isinstance(statement, ast.Assign) and (reads or _is_collective(statement.value)):
+                    pending |= set() if _is_wait(statement.value) else _targets(statement)
+    return None
+
+
+def _passes_on(statement: ast.stmt) -> bool:
+    """Whether the statement waits for a pending result, or only takes one out of a list."""
+    if not isinstance(statement, (ast.Assign, ast.Expr)):
+        return False
+    return _is_wait(statement.value) or (
+        isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
+    )
+
+
+def _is_wait(value: ast.expr) -> bool:
+    return ast.unparse(value).startswith(_WAIT)
+
+
+def _is_collective(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and bool(_COLLECTIVE.match(ast.unparse(value.func)))
+
+
+def _targets(statement: ast.Assign) -> set[str]:
+    return {target.id for target in statement.targets if isinstance(target, ast.Name)}

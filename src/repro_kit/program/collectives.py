@@ -1,0 +1,91 @@
+"""The collectives of a program: the process groups that they name, and the number of ranks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from repro_kit.model.recipe import ProcessGroup
+from repro_kit.program.program import Function, Program
+from repro_kit.program.statement import Statement
+
+#: Torch's operators over several ranks, as `torch.ops` names their namespaces.
+_OF_RANKS = re.compile(r"torch\.ops\.(?:_?c10d|_dtensor|symm_mem|fsdp)\w*\.")
+
+
+def group_of(
+    codes: Sequence[str], size: int, rank: int, groups: Mapping[str, Sequence[int]]
+) -> tuple[ProcessGroup | None, dict[str, str]]:
+    """The process group that the collectives in `codes` need, and the names that replace the names of its groups.
+
+    `groups` has the ranks of each recorded group, by its name. A single group that is used becomes the world of the
+    program. The result is None where the code names no operator over ranks.
+    """
+    if not any(_OF_RANKS.search(code) for code in codes):
+        return None, {}
+    used = {name: tuple(groups[name]) for code in codes for name in _group_names(code, groups)}
+    distinct = list(dict.fromkeys(used.values()))
+    if len(distinct) == 1 and rank in distinct[0]:
+        (ranks,) = distinct
+        return ProcessGroup(len(ranks), rank=ranks.index(rank)), dict.fromkeys(used, "0")
+    whole = tuple(range(size))
+    subgroups = tuple(ranks for ranks in distinct if ranks != whole)
+    numbers = {whole: "0", **{ranks: str(number) for number, ranks in enumerate(subgroups, 1)}}
+    return ProcessGroup(size, rank=rank, subgroups=subgroups), {name: numbers[ranks] for name, ranks in used.items()}
+
+
+def _group_names(code: str, groups: Mapping[str, Sequence[int]]) -> list[str]:
+    """The names of `groups` that are arguments of operators over ranks in `code`."""
+    calls = [node for node in ast.walk(ast.parse(code.strip() + "\n")) if _is_collective(node)]
+    return [
+        argument.value
+        for call in calls
+        for argument in ast.walk(call)
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and argument.value in groups
+    ]
+
+
+def with_names(code: str, names: Mapping[str, str]) -> str:
+    """`code` with the groups of its collectives renamed."""
+    if all(old == new for old, new in names.items()):
+        return code
+    tree = ast.parse(code.strip() + "\n")
+    for call in filter(_is_collective, ast.walk(tree)):
+        for argument in ast.walk(call):
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                argument.value = names.get(argument.value, argument.value)
+    return ast.unparse(tree)
+
+
+def with_ranks(program: Program, size: int) -> Program | None:
+    """`program` for a world of `size` ranks; None where its groups do not allow that.
+
+    Numbers of ranks among the arguments of collectives are replaced. The result may be invalid: the caller must try it.
+    """
+    group = program.recipe.group
+    if group is None or group.subgroups:
+        return None
+    smaller = replace(group, size=size, rank=min(group.rank, size - 1))
+    functions = [_with_ranks(function, group.size, size) for function in (*program.bodies, program.graph)]
+    recipe = program.recipe.with_(group=smaller)
+    return program.with_(recipe=recipe, bodies=tuple(functions[:-1]), graph=functions[-1])
+
+
+def _with_ranks(function: Function, old: int, new: int) -> Function:
+    return function.with_(statements=tuple(_resized(statement, old, new) for statement in function.statements))
+
+
+def _resized(statement: Statement, old: int, new: int) -> Statement:
+    call = ast.parse(statement.text).body[0]
+    if not (isinstance(call, ast.Expr) and isinstance(call.value, ast.Call) and _is_collective(call.value)):
+        return statement
+    for argument in call.value.args:
+        if isinstance(argument, ast.Constant) and type(argument.value) is int and argument.value == old:
+            argument.value = new
+    return Statement(statement.target, ast.unparse(call))
+
+
+def _is_collective(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and bool(_OF_RANKS.match(ast.unparse(node.func)))

@@ -1,0 +1,45 @@
+"""What a rank writes down of itself, in a process of its own: the watch ends with the process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import PROBE
+from repro_kit.runner.read_findings import read_ranks
+
+pytestmark = pytest.mark.torch
+
+SCRIPT = """
+import pathlib, sys, time
+sys.path.insert(0, sys.argv[1])
+from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.record import rank_state
+
+place = pathlib.Path(sys.argv[2])
+rank_state.install(FindingsDirectory(str(place), {}))
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", init_method=f"file://{place}/meeting", rank=0, world_size=1)
+while not list(place.glob("rank-*.json")):
+    time.sleep(0.1)
+x = torch.ones(3)
+dist.all_reduce(x)  # here
+torch.ops._c10d_functional.wait_tensor(torch.ops._c10d_functional.all_gather_into_tensor(x, 1, "0"))
+dist.destroy_process_group()
+"""
+
+
+def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    subprocess.run([sys.executable, script, PROBE, tmp_path], check=True, timeout=120)
+    problems: list[str] = []
+    (state,) = read_ranks(tmp_path, problems)
+    assert not problems and (state.rank, state.size) == (0, 1)
+    here = SCRIPT.splitlines().index("dist.all_reduce(x)  # here") + 1
+    first, second = state.collectives
+    assert (first.name, first.number, first.sizes, first.line) == ("all_reduce", 1, ((3,),), f"{script}:{here}")
+    assert second.name == "all_gather" and second.done and state.waits is None

@@ -1,0 +1,43 @@
+from repro_kit.model.recipe import ProcessGroup, Recipe
+from repro_kit.program import parse
+from repro_kit.program.collectives import group_of, with_names, with_ranks
+
+REDUCE = "def forward(self, x):\n    y = torch.ops._c10d_functional.all_reduce(x, 'sum', '{}')\n    return (y,)"
+GATHER = """# repro-kit program 1
+import torch
+RECIPE = {'group': {'size': 4, 'rank': 3}}
+def graph(x):
+    y = torch.ops._c10d_functional.all_gather_into_tensor(x, 4, '0')
+    z = torch.ops._c10d_functional.wait_tensor(y)
+    w = z + 4
+    return (w,)
+def calls():
+    x = torch.ones(2)
+    return [(x,)]
+"""
+
+
+def test_a_graph_without_collectives_needs_no_group() -> None:
+    assert group_of(["def forward(self, x):\n    return (x + 1,)"], 2, 0, {"0": [0, 1]}) == (None, {})
+
+
+def test_the_only_group_that_a_graph_uses_becomes_the_world() -> None:
+    group, names = group_of([REDUCE.format("5")], 4, 3, {"0": [0, 1, 2, 3], "5": [1, 3]})
+    assert group == ProcessGroup(2, rank=1) and names == {"5": "0"}
+    assert "'sum', '0'" in with_names(REDUCE.format("5"), names)
+
+
+def test_several_groups_are_numbered_as_torch_numbers_them() -> None:
+    codes = [REDUCE.format(name) for name in ("0", "7", "9")]
+    group, names = group_of(codes, 4, 0, {"0": [0, 1, 2, 3], "7": [0, 1], "9": [0, 2]})
+    assert group == ProcessGroup(4, subgroups=((0, 1), (0, 2))) and names == {"0": "0", "7": "1", "9": "2"}
+
+
+def test_fewer_ranks_change_the_arguments_of_collectives_only() -> None:
+    program = with_ranks(parse(GATHER), 2)
+    assert program is not None
+    assert program.recipe == Recipe(group=ProcessGroup(2, rank=1))
+    assert [statement.text for statement in program.graph.statements][::2] == [
+        "torch.ops._c10d_functional.all_gather_into_tensor(x, 2, '0')",
+        "z + 4",
+    ]

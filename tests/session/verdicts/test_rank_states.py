@@ -1,0 +1,78 @@
+"""What is said of ranks, from their last states."""
+
+from dataclasses import replace
+from typing import Any
+
+from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.runner.read_findings import Collective, CompileTime, Findings, RankState, UncaughtException
+from repro_kit.session.verdicts.rank_states import (
+    cause_sentences,
+    deadlock,
+    differing_collectives,
+    late_ranks,
+    rank_lines,
+)
+
+REDUCE = Collective("all_reduce", "0", 1, ((4,),), ("Float",), "/user/train.py:9", began=100.0, done=False)
+GATHER = replace(REDUCE, name="all_gather", line="/user/train.py:12")
+
+
+def state(rank: int, *collectives: Collective, **fields: Any) -> RankState:
+    named: dict[str, Any] = {"time": 130.0, "doing": "collective", "pid": 10 + rank, **fields}
+    return RankState(rank=rank, size=2, collectives=collectives, **named)
+
+
+def raised(rank: int, kind: str, message: str, at: float) -> UncaughtException:
+    return UncaughtException(10 + rank, at, (ExceptionLink(kind, message),))
+
+
+def test_collectives_in_another_order_are_named_with_both_lines() -> None:
+    words = differing_collectives([state(0, REDUCE), state(1, GATHER)])
+    first, second = "all_reduce of [4] at train.py:9 on rank 0", "all_gather of [4] at train.py:12 on rank 1"
+    assert words == f"number 1 of group 0 is {first} and {second}."
+
+
+def test_sizes_differ_only_where_a_collective_needs_one_size() -> None:
+    larger = replace(REDUCE, sizes=((8,),))
+    assert "[8]" in differing_collectives([state(0, REDUCE), state(1, larger)])
+    assert not differing_collectives([state(0, GATHER), state(1, replace(GATHER, sizes=((8,),)))])
+
+
+def test_ranks_in_different_collectives_wait_for_ever() -> None:
+    both = [state(0, REDUCE), state(1, GATHER)]
+    assert "rank 0 in all_reduce at train.py:9; rank 1 in all_gather" in deadlock(both, frozenset({10, 11}))
+
+
+def test_ranks_that_may_go_on_are_left_alone() -> None:
+    alive = frozenset({10, 11})
+    assert not deadlock([state(0, REDUCE), state(1, REDUCE)], alive), "one slow collective"
+    assert not deadlock([state(0, REDUCE), state(1, doing="compiling")], alive), "a slow compile"
+    assert not deadlock([state(0, REDUCE, time=105.0), state(1, GATHER, time=105.0)], alive), "too early to tell"
+
+
+def test_a_rank_that_waits_for_one_that_has_ended_waits_for_ever() -> None:
+    assert deadlock([state(0, REDUCE), state(1)], frozenset({10}))
+
+
+def test_a_rank_that_waits_points_to_the_one_that_does_not_come() -> None:
+    late = state(1, doing="compiling", line="/user/model.py:3")
+    (sentence,) = cause_sentences(Findings(ranks=(state(0, REDUCE), late)))
+    assert "rank 1 does not come: rank 1 was compiling at model.py:3. A slow compile is no hang" in sentence
+
+
+def test_the_first_failure_is_told_from_what_the_other_ranks_raise() -> None:
+    own = raised(1, "ValueError", "the loss is off", 5.0)
+    peer = raised(0, "RuntimeError", "Connection closed by peer [127.0.0.1]", 4.0)
+    findings = Findings(exceptions=(peer, own), ranks=(state(0, REDUCE), state(1)), ended=frozenset({10, 11}))
+    assert "Rank 1 failed first, with ValueError; what rank 0 raised follows from it." in cause_sentences(findings)
+    first, second = rank_lines(findings, {0: 2, 1: 1})
+    assert first.startswith("rank 0: RuntimeError: Connection closed by peer") and "because of another rank" in first
+    assert second == "rank 1: ValueError: the loss is off; no collective; 1 compile"
+
+
+def test_a_late_rank_that_was_compiling_did_not_hang() -> None:
+    quick = state(0, replace(REDUCE, began=100.0))
+    slow = state(1, replace(REDUCE, began=130.0), compiles=(CompileTime(99.0, 129.0),))
+    (sentence,) = late_ranks([quick, slow])
+    assert "Rank 1 came 30 s later" in sentence and "it was compiling for 29 s of them" in sentence
+    assert not list(late_ranks([quick, replace(slow, collectives=quick.collectives)]))
