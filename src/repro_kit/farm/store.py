@@ -18,10 +18,11 @@ from repro_kit.errors import UsageError
 from repro_kit.farm.facts import CaseFacts
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.unit import BuildVerdict, UnitResult, verdict_of
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import encoded, from_data, to_data
 
-SCHEMA = 1
+SCHEMA = 2
 _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
 
@@ -35,7 +36,7 @@ CREATE TABLE IF NOT EXISTS builds (
 CREATE TABLE IF NOT EXISTS units (
     case_number INTEGER NOT NULL, build_number INTEGER NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
     failed INTEGER NOT NULL, passed INTEGER NOT NULL, note TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL,
-    PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
+    failure TEXT NOT NULL DEFAULT '', PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS transitions (
     number INTEGER PRIMARY KEY, case_number INTEGER NOT NULL, at TEXT NOT NULL, before TEXT NOT NULL,
     after TEXT NOT NULL, evidence TEXT NOT NULL, command TEXT NOT NULL);
@@ -87,7 +88,8 @@ class FarmStore:
                 raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
             if version < SCHEMA:
                 self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.executescript(f"{_TABLES} PRAGMA user_version = {SCHEMA};")
+                added = "ALTER TABLE units ADD COLUMN failure TEXT NOT NULL DEFAULT '';" if version == 1 else ""
+                self._db.executescript(f"BEGIN; {_TABLES} {added} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
             raise UsageError(f"{path} cannot be used as the history of a farm: {error}.") from error
 
@@ -196,11 +198,12 @@ class FarmStore:
     def record(self, results: Iterable[UnitResult]) -> None:
         """Take up the results of units. One that is known already stays as it is."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ? FROM cases, builds "
+            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ?, ? FROM cases, builds "
             "WHERE cases.id = ? AND builds.line = ? AND builds.name = ?",
             [
                 (
                     *(unit.attempt, unit.outcome, unit.failed, unit.passed, unit.note, unit.seconds, unit.at),
+                    encoded(to_data(unit.failure)).decode() if unit.failure else "",
                     *(unit.case, unit.line, unit.build),
                 )
                 for unit in results
@@ -210,13 +213,16 @@ class FarmStore:
     def units(self, case: str) -> Iterator[UnitResult]:
         """The results of one case, by build."""
         rows = self._db.execute(
-            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at FROM units "
+            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at, failure FROM units "
             "JOIN builds ON builds.number = build_number "
             "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
             (case,),
         )
         for row in rows:
-            yield UnitResult(case, row[0], row[1], row[2], _OUTCOMES[row[3]], row[4], row[5], row[6], row[7], row[8])
+            failure = from_data(orjson.loads(row[9]), Signature) if row[9] else None
+            failed, passed, note, seconds, at = row[4:9]
+            outcome = _OUTCOMES[row[3]]
+            yield UnitResult(case, row[0], row[1], row[2], outcome, failed, passed, note, seconds, at, failure)
 
     def verdicts(self, case: str) -> dict[str, dict[str, BuildVerdict]]:
         """The verdicts of one case by line and build."""
