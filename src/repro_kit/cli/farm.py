@@ -58,7 +58,15 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
 @click.option("--python", metavar="PATH", help="Python to install builds for.  [default: the active environment's]")
 @click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
-@click.option("--workers", type=shared.COUNT, default=1, metavar="N", help="Cases that run at the same time.  [1]")
+@click.option(
+    "--executor",
+    default="local",
+    metavar="WHERE",
+    help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [local]",
+)
+@click.option(
+    "--workers", type=shared.COUNT, metavar="N", help="Cases that run at the same time.  [1; Slurm, Dask: all]"
+)
 @click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--retry", is_flag=True, help="Run again what could not run.")
@@ -84,6 +92,7 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     request = FarmRun(
         shared.build_choice(values),
         cases,
+        values["executor"],
         values["workers"],
         values["timeout"] or FarmRun.timeout,
         not values["no_bisect"],

@@ -44,7 +44,7 @@ from repro_kit.commands.bisect.loop import Bisection
 from repro_kit.commands.bisect.plan import SearchRequest, plan
 from repro_kit.commands.bisect.suspect_commits import with_commits
 from repro_kit.commands.farm.add import add_target
-from repro_kit.commands.farm.executor import LocalExecutor
+from repro_kit.commands.farm.executor import LocalExecutor, Workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.commands.farm.units import UnitRunner, take_up
@@ -190,7 +190,7 @@ class _Night:
         self._line = ""
         self._place = place
         self._memory = memory
-        self._runner = UnitRunner(place, store, LocalExecutor(1), request.timeout, ui)
+        self._runner = UnitRunner(place, store, Workers(LocalExecutor(), 1), request.timeout, ui)
         self._units: dict[str, list[UnitResult]] = {}  # of this night, by case
 
     def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, list[CaseRun]]:

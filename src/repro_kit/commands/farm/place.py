@@ -33,6 +33,11 @@ class FarmPlace:
         """The directory for the environments of builds."""
         return self.directory / "builds"
 
+    @property
+    def logs(self) -> Path:
+        """The directory for what executors write."""
+        return self.directory / "logs"
+
     def entry(self, id: str) -> Path:
         """The directory of a case's files."""
         return self.directory / "cases" / id[:2] / id

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from repro_kit.bisect import Build
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.commands.farm.executor import Executor, LocalExecutor
+from repro_kit.commands.farm.executor import Workers, open_workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.commands.farm.units import UnitRunner, take_up
@@ -35,14 +35,15 @@ class FarmRun:
 
     choice: BuildChoice
     cases: tuple[str, ...] = ()  # names or ids; none: all
-    workers: int = 1
+    executor: str = "local"
+    workers: int | None = None  # units at the same time; None: as the executor has it
     timeout: float = 600.0  # seconds for one run
     bisect: bool = True
     retry: bool = False
     shard: tuple[int, int] | None = None  # number and count
 
 
-def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = None) -> Exit:
+def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
     """Run what is due; FAILED when a case newly fails. Raises ReproKitError when nothing can be run."""
     with place.reading() as store:
         count = len(_selected(store, request))
@@ -50,14 +51,14 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = 
         raise UsageError(f"The farm {place.directory} has no case to run; `repro-kit farm add BUNDLE` adds one.")
     if not ui.confirm(f"Run the repro.py of {count} cases in {place.directory} on each build, with your rights?"):
         raise UsageError("Nothing was run; give --yes if you trust the cases of the farm.")
-    with place.writing() as store:
+    with place.writing() as store, open_workers(request.executor, request.workers, place.logs) as workers:
         take_up(place, store)
         shutil.rmtree(place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("builds"):
             lines = lines_of(request.choice, place.environments)
             ui.done("; ".join(f"{line.name}: {', '.join(build.shown for build in line.chosen)}" for line in lines))
         before = {case.id: case for case in store.cases()}
-        farm_run = _FarmRun(place, store, request, ui, executor or LocalExecutor(request.workers))
+        farm_run = _FarmRun(place, store, request, ui, workers)
         try:
             changes = farm_run.run(lines)
         except KeyboardInterrupt:
@@ -99,8 +100,8 @@ def _selected(store: FarmStore, request: FarmRun) -> list[FarmCase]:
 class _FarmRun:
     """One run over the lines."""
 
-    def __init__(self, place: FarmPlace, store: FarmStore, request: FarmRun, ui: Ui, executor: Executor) -> None:
-        self.runner = UnitRunner(place, store, executor, request.timeout, ui)
+    def __init__(self, place: FarmPlace, store: FarmStore, request: FarmRun, ui: Ui, workers: Workers) -> None:
+        self.runner = UnitRunner(place, store, workers, request.timeout, ui)
         self._place = place
         self._store = store
         self._request = request

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from repro_kit.bisect import Build
 from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.several import BuildLine
-from repro_kit.commands.farm.executor import Executor, Submitted
+from repro_kit.commands.farm.executor import Submitted, Workers
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import ReproKitError
 from repro_kit.farm.plan import DueUnit
@@ -22,8 +25,11 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps
 from repro_kit.session.strangers.build_unit import read_result, run_unit_file
 from repro_kit.ui import Ui
+from repro_kit.visible import one_line
 
+_TRIES = 3  # times that a unit is given to a worker: its worker may be lost
 _POLL = 0.1  # seconds between two looks at running units
+_LONGEST = 300  # characters of a note
 _MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 #: What the tables say of an outcome.
 WORDS = {
@@ -51,14 +57,23 @@ def take_up(place: FarmPlace, store: FarmStore) -> None:
     shutil.rmtree(place.orders, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class _Try:
+    """A unit that is given to a worker for the `number`-th time."""
+
+    order: UnitOrder
+    number: int = 1
+
+
 class UnitRunner:
     """Runs units, and counts them. `timeout`: seconds of one run of a case that asks for no more."""
 
-    def __init__(self, place: FarmPlace, store: FarmStore, executor: Executor, timeout: float, ui: Ui) -> None:
+    def __init__(self, place: FarmPlace, store: FarmStore, workers: Workers, timeout: float, ui: Ui) -> None:
         self.units = 0
         self._place = place
         self._store = store
-        self._executor = executor
+        self._workers = workers
+        self._token = secrets.token_hex(4)  # a worker that outlives a killed run must not write results of this run
         self._timeout = timeout
         self._ui = ui
 
@@ -80,37 +95,54 @@ class UnitRunner:
         self, line: BuildLine, build: Build, ready: Ready, due: Sequence[tuple[FarmCase, DueUnit]]
     ) -> list[UnitResult]:
         """Run units on a build that is ready; the results in the order in which they came."""
-        running: dict[Submitted, UnitOrder] = {}
         names = {case.id: case.name for case, _ in due}
-        for case, unit in due:
-            order = self._order(case, line, build, ready, unit)
-            path = self._place.orders / f"{order.name}.json"
-            write_atomic(path, dumps(order))
-            result = self._place.results / f"{order.name}.json"
-            running[self._executor.submit(run_unit_file, str(path), str(result))] = order
+        waiting = deque(_Try(self._order(case, line, build, ready, unit)) for case, unit in due)
+        running: list[tuple[Submitted, _Try]] = []
         results: list[UnitResult] = []
-        while running:
-            ended = [future for future in running if future.done()]
-            for future in ended:
-                results.append(self._ended(future, running.pop(future)))
-                ended_case = names[results[-1].case]
-                self._ui.detail(f"{ended_case} on {build.shown}: {results[-1].outcome} {results[-1].note}")
+        while waiting or running:
+            while waiting and len(running) < (self._workers.at_once or len(due)):
+                running.append((self._submit(waiting[0].order), waiting.popleft()))
+            ended = [(future, each) for future, each in running if future.done()]
+            running = [pair for pair in running if pair not in ended]
+            for future, each in ended:
+                result = self._ended(future, each)
+                if result is None:
+                    waiting.append(_Try(each.order, each.number + 1))
+                    continue
+                results.append(result)
+                self._ui.detail(f"{names[result.case]} on {build.shown}: {result.outcome} {result.note}")
             self._ui.progress(f"{line.name} {build.shown}: {len(results)} of {len(due)} cases")
             if not ended:
                 time.sleep(_POLL)
         return results
 
-    def _ended(self, future: Submitted, order: UnitOrder) -> UnitResult:
-        """Take up the result of a unit that has ended."""
-        path = self._place.results / f"{order.name}.json"
+    def _submit(self, order: UnitOrder) -> Submitted:
+        path, result = self._paths(order)
+        write_atomic(path, dumps(order))
+        return self._workers.executor.submit(run_unit_file, str(path), str(result))
+
+    def _paths(self, order: UnitOrder) -> tuple[Path, Path]:
+        name = f"{order.name}-{self._token}.json"
+        return self._place.orders / name, self._place.results / name
+
+    def _ended(self, future: Submitted, each: _Try) -> UnitResult | None:
+        """Take up the result of a unit that has ended; None when its worker was lost, and it is to be run again."""
+        order, (order_path, path) = each.order, self._paths(each.order)
         try:
             future.result()
             result = read_result(path)
         except ReproKitError as error:
             result = _not_run(order.case, order.line, order.build, order.attempt, str(error))
+        except Exception as error:  # of any executor: only its result file says that a unit has ended
+            reason = one_line(str(error)) or type(error).__name__
+            self._ui.warn(f"A unit on {order.build} was lost ({reason}).")
+            if each.number < _TRIES:
+                return None
+            note = f"its worker was lost {_TRIES} times: {reason}"[:_LONGEST]
+            result = _not_run(order.case, order.line, order.build, order.attempt, note)
         self._record([result])
         path.unlink(missing_ok=True)
-        (self._place.orders / f"{order.name}.json").unlink(missing_ok=True)
+        order_path.unlink(missing_ok=True)
         return result
 
     def _record(self, results: Sequence[UnitResult]) -> None:
