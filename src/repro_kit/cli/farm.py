@@ -133,6 +133,24 @@ def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     ctx.exit(report(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
 
 
+@command.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
+@_farm_option
+@click.option("--repo", metavar="OWNER/NAME", help="Repository on GitHub.  [pytorch/pytorch]")
+@click.option("--issue", metavar="LINK", help="The issue of the case: a link, or its number.  [as filed before]")
+@shared.interface_options
+@click.argument("case")
+@click.pass_context
+def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, **_: object) -> None:
+    """Prepare the issue of an open case, or the comment on the issue of a case that is fixed or that came back.
+
+    Shows the text, asks, and sends it with GitHub's `gh`. Without a yes, or without gh, it says how to send it.
+    """
+    from repro_kit.commands.farm.file import FileRequest, file_case
+
+    request = FileRequest(case, repo or FileRequest.repository, issue or "")
+    ctx.exit(file_case(_place(ctx), request, shared.make_ui(shared.merged(ctx))))
+
+
 @command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
 @_farm_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to this file.")

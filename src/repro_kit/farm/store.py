@@ -29,7 +29,8 @@ HISTORY = "history.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cases (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, source TEXT NOT NULL, added TEXT NOT NULL,
-    facts TEXT NOT NULL, state TEXT NOT NULL, since TEXT NOT NULL, evidence TEXT NOT NULL, original TEXT);
+    facts TEXT NOT NULL, state TEXT NOT NULL, since TEXT NOT NULL, evidence TEXT NOT NULL, original TEXT,
+    issue TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS builds (
     number INTEGER PRIMARY KEY, line TEXT NOT NULL, name TEXT NOT NULL, version TEXT, date TEXT, position INTEGER,
     UNIQUE (line, name));
@@ -42,6 +43,11 @@ CREATE TABLE IF NOT EXISTS transitions (
     after TEXT NOT NULL, evidence TEXT NOT NULL, command TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS transitions_of ON transitions (case_number);
 CREATE TABLE IF NOT EXISTS lines (name TEXT PRIMARY KEY, words TEXT NOT NULL, tracked INTEGER NOT NULL);
+"""
+#: Columns that schema 1 lacks.
+_ADDED = """
+ALTER TABLE units ADD COLUMN failure TEXT NOT NULL DEFAULT '';
+ALTER TABLE cases ADD COLUMN issue TEXT NOT NULL DEFAULT '';
 """
 
 
@@ -58,6 +64,7 @@ class FarmCase:
     since: str = ""  # when it came into this state, ISO 8601
     evidence: str = ""
     original: str | None = None  # id of the case that this one duplicates
+    issue: str = ""  # link to the issue that was filed
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class FarmStore:
                 raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
             if version < SCHEMA:
                 self._db.execute("PRAGMA journal_mode = WAL")
-                added = "ALTER TABLE units ADD COLUMN failure TEXT NOT NULL DEFAULT '';" if version == 1 else ""
+                added = _ADDED if version == 1 else ""
                 self._db.executescript(f"BEGIN; {_TABLES} {added} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
             raise UsageError(f"{path} cannot be used as the history of a farm: {error}.") from error
@@ -108,11 +115,11 @@ class FarmStore:
     def add(self, case: FarmCase) -> None:
         """Add a case that is not there yet."""
         self._db.execute(
-            "INSERT INTO cases (id, name, source, added, facts, state, since, evidence, original) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO cases (id, name, source, added, facts, state, since, evidence, original, issue) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(case.id, case.name, case.source, case.added, encoded(to_data(case.facts)).decode()),
-                *(case.state, case.since, case.evidence, case.original),
+                *(case.state, case.since, case.evidence, case.original, case.issue),
             ),
         )
 
@@ -143,6 +150,10 @@ class FarmStore:
     def set_evidence(self, case: str, evidence: str) -> None:
         """Renew the evidence of a case that stays in its state."""
         self._db.execute("UPDATE cases SET evidence = ? WHERE id = ?", (evidence, case))
+
+    def set_issue(self, case: str, link: str) -> None:
+        """Remember the issue of a case."""
+        self._db.execute("UPDATE cases SET issue = ? WHERE id = ?", (link, case))
 
     def transitions(self, case: str | None = None) -> list[Transition]:
         """The changes of one case or of all, oldest first."""
@@ -252,6 +263,7 @@ def _case(row: sqlite3.Row) -> FarmCase:
         row["since"],
         row["evidence"],
         row["original"],
+        row["issue"],
     )
 
 

@@ -72,6 +72,7 @@ SETTINGS: dict[str, OptionRule] = {
     "tlparse": _command(_RUNS),
     "open": _command(_SENDS),
     "gh": _command(_SENDS),
+    "issue": _command(_SENDS),
     "index-url": _command(_INSTALLS),
     "wheels": _command(_INSTALLS),
     "package": _command(_INSTALLS),
