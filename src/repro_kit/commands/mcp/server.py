@@ -14,7 +14,6 @@ import jsonschema
 import mcp_types as types
 from anyio.streams.text import TextReceiveStream
 from mcp import MCPError
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -39,9 +38,6 @@ _ABOUT = (
     "repro-kit turns a failing torch.compile program into a verified, minimal bug report. Tools that run code ask for "
     "consent first: show the user what would run."
 )
-
-Context = ServerRequestContext[Any]
-Result = types.CallToolResult | types.InputRequiredResult
 
 
 def make_server() -> Server[Any]:
@@ -69,7 +65,7 @@ def serve() -> None:
     anyio.run(run)
 
 
-async def _list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
+async def _list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
     return types.ListToolsResult(
         tools=[
             types.Tool(
@@ -84,7 +80,7 @@ async def _list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
     )
 
 
-async def _call_tool(ctx: Context, params: types.CallToolRequestParams) -> Result:
+async def _call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     try:
         tool = named_tool(params.name)
         arguments = _checked(tool, params.arguments or {})
@@ -117,7 +113,7 @@ def _checked(tool: CommandTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-async def _consent(ctx: Context, params: types.CallToolRequestParams, plan: Planned) -> Result | bool:
+async def _consent(ctx: Any, params: types.CallToolRequestParams, plan: Planned) -> Any:
     """Whether the user agrees. A client that can ask its user must; else the argument must name this very run."""
     if not _can_ask(ctx):
         return bool((params.arguments or {}).get(_KEY) == plan.digest)
@@ -130,7 +126,7 @@ async def _consent(ctx: Context, params: types.CallToolRequestParams, plan: Plan
     return types.InputRequiredResult(input_requests={_KEY: types.ElicitRequest(params=form)}, request_state=plan.digest)
 
 
-def _can_ask(ctx: Context) -> bool:
+def _can_ask(ctx: Any) -> bool:
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
@@ -144,7 +140,7 @@ def _agrees(answer: Any) -> bool:
     )
 
 
-async def _run(ctx: Context, tool: CommandTool, words: Sequence[str]) -> types.CallToolResult:
+async def _run(ctx: Any, tool: CommandTool, words: Sequence[str]) -> types.CallToolResult:
     """Run a command; what it prints for people is progress, and its JSON is the result."""
     out, lines = [], []
     command = [sys.executable, "-m", "repro_kit", *words]
@@ -190,7 +186,7 @@ def _said(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
-async def _list_resources(ctx: Context, params: Any) -> types.ListResourcesResult:
+async def _list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
     names = resources.bundles(Path.cwd())
     return types.ListResourcesResult(
         resources=[
@@ -200,14 +196,14 @@ async def _list_resources(ctx: Context, params: Any) -> types.ListResourcesResul
     )
 
 
-async def _list_templates(ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
+async def _list_templates(ctx: Any, params: Any) -> types.ListResourceTemplatesResult:
     template = types.ResourceTemplate(
         name="bundle", uri_template=resources.TEMPLATE, description="A bundle in the directory of the server."
     )
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
-async def _read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+async def _read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     try:
         files = resources.contents(str(params.uri), Path.cwd())
     except ReproKitError as error:
