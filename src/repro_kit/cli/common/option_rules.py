@@ -111,7 +111,7 @@ SETTINGS: dict[str, OptionRule] = {
             *("preset", "cross", "on", "repeat", "workarounds", "stop-early", "plan", "expect", "against", "markdown"),
             *("narrow", "no-narrow", "section", "list", "memory", "find-fix", "path", "all-parents", "on-timeout"),
             *("any-failure", "max-skips", "mark", "log", "repo", "offline", "no-bisect", "treat-rounding-as"),
-            *("workers", "retry", "shard", "state", "executor"),
+            *("workers", "retry", "shard", "state", "executor", "spread"),
         ),
         _command(),
     ),
