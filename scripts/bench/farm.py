@@ -234,9 +234,8 @@ def timed(words: Sequence[str], place: FarmPlace, repeat: int) -> None:
     seconds, cpu = min(runs)
     slowest = max(runs)[0]
     peak = after.ru_maxrss / 1024
-    load = os.getloadavg()[0]
-    print(f"farm {words[0]}: {seconds:.2f} s ({cpu:.2f} CPU s; the slowest of {repeat}: {slowest:.2f} s; load {load:.1f}), "
-          f"at most {peak:.0f} MB so far")  # fmt: skip
+    seen = f"{cpu:.2f} CPU s; the slowest of {repeat}: {slowest:.2f} s; load {os.getloadavg()[0]:.1f}"
+    print(f"farm {words[0]}: {seconds:.2f} s ({seen}), at most {peak:.0f} MB so far")
 
 
 def main() -> None:
