@@ -201,6 +201,7 @@ class _Night:
             package=request.package,
             python=request.python,
             selection=request.selection,
+            side="new",
         )
         shutil.rmtree(self._place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("build"), _no_alarm():
@@ -220,30 +221,27 @@ class _Night:
                 line.source.close()
 
     def _run_cases(self, cases: Mapping[str, FarmCase], line: BuildLine, build: Build, ready: Ready) -> list[CaseRun]:
-        by_id = {case.id: case for case in cases.values()}  # two names of the same files are one case
-        earlier = {
-            id: [unit for unit in self.store.units(id) if (unit.line, unit.build) == (line.name, build.name)]
-            for id in by_id
-        }
-        attempts = {id: len(units) for id, units in earlier.items()}
-        resumed = self._memory.build != build.name  # the results on this build are those of a run that was killed
-        self._units = earlier if resumed else {id: [] for id in by_id}
-        while True:
-            runs = {name: self._settled(name, case) for name, case in cases.items()}
-            pending = {cases[name].id: name for name, run in runs.items() if run is None}
-            if not pending:
-                break
-            due = []
-            for id, name in pending.items():
-                due.append((by_id[id], DueUnit(build.name, 1, 1, attempts[id], name in self._memory.cases)))
-                attempts[id] += 1
-            for unit in self._runner.run_units(line, build, ready, due):
-                self._units[unit.case].append(unit)
-        settled = [run for run in runs.values() if run is not None]
-        for run in settled:
-            text = f"{run.name}: {WORDS[run.state]}{f' ({run.shown})' if run.shown else ''}  {run.seconds:.1f} s"
-            self.ui.note(text)
-        return settled
+        runs = []
+        for name, case in cases.items():
+            with self.ui.stage("case"):
+                self.ui.progress(name)
+                run = self._run_case(name, case, line, build, ready)
+                self.ui.done(f"{name}: {WORDS[run.state]}{f' ({run.shown})' if run.shown else ''}")
+            runs.append(run)
+        return runs
+
+    def _run_case(self, name: str, case: FarmCase, line: BuildLine, build: Build, ready: Ready) -> CaseRun:
+        """Run a case until its result is settled. Two names of the same files are one case, and share its runs."""
+        earlier = [unit for unit in self.store.units(case.id) if (unit.line, unit.build) == (line.name, build.name)]
+        if case.id not in self._units:
+            killed = self._memory.build != build.name  # the last run on this build was killed, and is continued
+            self._units[case.id] = list(earlier) if killed else []
+        units, attempt = self._units[case.id], len(earlier)
+        while (run := settled(self._memory, [_as_run(name, case, unit) for unit in units])) is None:
+            due = DueUnit(build.name, 1, 1, attempt, hangs=name in self._memory.cases)
+            units += self._runner.run_units(line, build, ready, [(case, due)])
+            attempt += 1
+        return run
 
     def keep(self, case: FarmCase, signature: Signature | None, judgements: Iterable[Judgement]) -> None:
         """Record what a bisection has shown of a case, if it has looked for the failure that the case is about."""
@@ -254,9 +252,6 @@ class _Night:
             self.store.record(
                 _as_unit(case, self._line, judgement) for judgement in judgements if judgement.build not in run
             )
-
-    def _settled(self, name: str, case: FarmCase) -> CaseRun | None:
-        return settled(self._memory, [_as_run(name, case, unit) for unit in self._units[case.id]])
 
 
 def _as_run(name: str, case: FarmCase, unit: UnitResult) -> CaseRun:
