@@ -58,9 +58,8 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
             passed = verdicts[build].passed if build in verdicts else 0
             due[build] = max(needed - passed, 1)
     failures = 1 if tally.failed else RATE_RUNS
-    ended = any(verdict.fails or verdict.passes for verdict in tried)
     return [
-        DueUnit(build, due[build], failures, attempt, ended)
+        DueUnit(build, due[build], failures, attempt)
         for build in plan.builds
         if build in due and (attempt := verdicts[build].units if build in verdicts else 0) < _MOST_UNITS
     ]

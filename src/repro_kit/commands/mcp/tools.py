@@ -119,6 +119,8 @@ _TABLE = {
     "required": ["line", "sentence", "confidence", "builds", "flips"],
 }
 
+_CASE = Argument("--output", _STRING, "Path of the case, which keeps what was found.")
+_FRESH = Argument("--fresh", _FLAG, "Forget what an earlier run has found, and start again.")
 _PYTHON = Argument("--python", _STRING, "The Python interpreter that has torch, or that builds are installed for.")
 _TIMEOUT = Argument("--timeout", _SECONDS, "Time limit of one run, in seconds.")
 _NIGHTLY = Argument("--nightly", _STRING, "Take the builds from the nightlies of torch for cpu, cu126, rocm6.4, xpu.")
@@ -136,7 +138,8 @@ TOOLS: Mapping[str, CommandTool] = {
             "Run a failing torch.compile script, and make a verified, minimal bundle of its failure. May take minutes.",
             "Path of the Python script.",
             {
-                "output": Argument("--output", _STRING, "Path of the case."),
+                "output": _CASE,
+                "fresh": _FRESH,
                 "check": Argument("--check", _STRING, "A symptom that raises no error: accuracy, recompiles>N …"),
                 "skip": Argument("--skip", _STAGES, "Stages to leave out, to be faster: the bundle says less."),
                 "timeout": _TIMEOUT,
@@ -151,7 +154,7 @@ TOOLS: Mapping[str, CommandTool] = {
             ("explain",),
             "Run a script, and explain what torch compiled, why graphs broke or were recompiled, and what helps.",
             "Path of a script, of a TORCH_TRACE log, or of a case.",
-            {"timeout": _TIMEOUT, "python": _PYTHON},
+            {"output": _CASE, "fresh": _FRESH, "timeout": _TIMEOUT, "python": _PYTHON},
             takes_words=True,
         ),
         CommandTool(
@@ -179,6 +182,11 @@ TOOLS: Mapping[str, CommandTool] = {
             {
                 "good": Argument("--good", _STRING, "A build that works."),
                 "bad": Argument("--bad", _STRING, "A build that fails; default: the newest."),
+                "spread": Argument(
+                    "--spread", {"type": "integer", "minimum": 1}, "Judge N more builds: several changes."
+                ),
+                "output": Argument("--output", _STRING, "Directory for the state of the search."),
+                "fresh": _FRESH,
                 "find_fix": Argument("--find-fix", _FLAG, "Look for the first build that no longer fails."),
                 "timeout": _TIMEOUT,
                 "python": _PYTHON,
