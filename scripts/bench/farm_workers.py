@@ -14,8 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+
+EXECUTORS = {"local": "local", "submitit": "submitit:cluster=local"}
 
 
 def made_farm(directory: Path, cases: int, seconds: float) -> Path:
@@ -61,18 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one run; a unit has five")
+    parser.add_argument("--executor", choices=["local", "submitit", "dask"], action="append")
     options = parser.parse_args()
-    one = timed("local, 1 worker", "local", 1, options)
-    two = timed("local, 2 workers", "local", 2, options)
-    print(f"  {one / two:.2f} times as fast")
-    one = timed("submitit local, 1 job", "submitit:cluster=local", 1, options)
-    two = timed("submitit local, 2 jobs", "submitit:cluster=local", 2, options)
-    print(f"  {one / two:.2f} times as fast")
-    seconds = []
-    for workers in (1, 2):
-        with dask_cluster(workers) as address:
-            seconds.append(timed(f"Dask, {workers} process(es)", address, None, options))
-    print(f"  {seconds[0] / seconds[1]:.2f} times as fast")
+    for name in options.executor or ["local", "submitit", "dask"]:
+        seconds = []
+        for workers in (1, 2):
+            with dask_cluster(workers) if name == "dask" else nullcontext(EXECUTORS.get(name, "")) as executor:
+                count = None if name == "dask" else workers
+                seconds.append(timed(f"{name}, {workers} at once", executor, count, options))
+        print(f"  {seconds[0] / seconds[1]:.2f} times as fast")
 
 
 if __name__ == "__main__":

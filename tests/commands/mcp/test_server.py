@@ -121,6 +121,18 @@ def test_a_client_that_can_ask_its_user_is_asked(
         assert result.structured_content["lines"][0]["builds"][0]["failed"] == 5
 
 
+def test_code_that_changes_while_the_user_reads_is_not_run(project: Path) -> None:
+    bundle(project / "a.repro.zip", "raise ValueError('boom of the lowering')\n")
+
+    async def ask(context: Any, params: Any) -> types.ElicitResult:
+        bundle(project / "a.repro.zip", f"open({str(project / 'ran')!r}, 'w')\n")
+        return types.ElicitResult(action="accept", content={"run": True})
+
+    result = call("verify", {"target": "a.repro.zip", **ON}, mode="legacy", elicitation_callback=ask)
+    assert (result.is_error, "has changed since the question" in text_of(result)) == (True, True)
+    assert not (project / "ran").exists()
+
+
 def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
     (project / "log.txt").write_text("import torch")
     for name, arguments, sentence in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ def planned(words: Sequence[str], target: Path) -> Planned:
     texts, digest = _content(target)
     digest.update("\0".join(words).encode())
     code = "\n".join(f"----- {name}\n{text}" for name, text in texts)
-    more = f"\n… {len(code) - _SHOWN} more characters" if len(code) > _SHOWN else ""
+    more = f"\n… {len(code) - _SHOWN} more characters, in {target}" if len(code) > _SHOWN else ""
     what = "runs this code, and what it imports, on your machine, with your rights"
     question = f"repro-kit {' '.join(words)}\n{what}:\n\n{code[:_SHOWN]}{more}"
     return Planned(visible(question), digest.hexdigest()[:32])
@@ -62,7 +63,8 @@ def _content(target: Path) -> tuple[list[tuple[str, str]], hashlib._Hash]:
         shown = [path for path in paths if path.suffix == ".py"] or paths[:1]
         texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in shown]
         if is_case(target):
-            texts.insert(0, ("the command of the case", " ".join(command(Case.open(target).file.subject))))
+            subject = Case.open(target).file.subject
+            texts.insert(0, ("the command of the case", f"{shlex.join(command(subject))}\nin {subject.cwd}"))
         return texts, digest
     with opened(target) as bundle:
         for name in sorted((*bundle.runs.texts, *bundle.runs.values)):

@@ -86,12 +86,15 @@ async def _call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
         arguments = _checked(tool, params.arguments or {})
         words = tool.words(arguments)
         if tool.runs:
-            plan = planned(words, Path(arguments["target"]).absolute())
+            target = Path(arguments["target"]).absolute()
+            plan = planned(words, target)
             answer = await _consent(ctx, params, plan)
             if isinstance(answer, types.InputRequiredResult):
                 return answer
             if not answer:
                 return _said(plan.refusal, is_error=True)
+            if planned(words, target).digest != plan.digest:
+                return _said(f"Nothing was run: {target} has changed since the question.", is_error=True)
         return await _run(ctx, tool, words)
     except ReproKitError as error:
         return _said(str(error), is_error=True)
