@@ -42,6 +42,11 @@ def _gone():
     future = Future()
     future.set_exception(OSError("the worker is gone"))
     return future
+class Gone:
+    def submit(self, function, *arguments):
+        return _gone()
+def broken():
+    raise RuntimeError("no cluster today")
 nothing = object
 """
 
@@ -78,6 +83,7 @@ def test_words_that_name_no_executor_are_named(farm: Callable[..., Result], proj
         ("ftp://host", "--executor takes local, submitit"),
         ("no_such_module:make", "No module named 'no_such_module'"),
         ("mine:missing", "has no attribute 'missing'"),
+        ("mine:broken", "no cluster today"),
         ("mine:nothing", "has no method `submit`"),
     ):
         result = farm("run", *ON, "--executor", word)
@@ -92,6 +98,16 @@ def test_an_executor_of_the_user_s_own_may_lose_workers(farm: Callable[..., Resu
     assert outcomes(farm) == ["same", "same"]  # four losses of two units with three tries each
     assert result.stderr.count("was lost (the worker is gone)") == 4
     assert list((project / "farm" / "orders").iterdir()) == []
+    gone = farm("run", *ON, "--executor", "mine:Gone", "--farm", "farm")
+    assert json.loads(gone.stdout)["units"] == 0  # nothing is due
+
+
+def test_without_any_worker_nothing_is_recorded(farm: Callable[..., Result], project: Path) -> None:
+    add_cases(farm, project, 2)
+    Path("mine.py").write_text(MINE)
+    result = farm("run", *ON, "--executor", "mine:Gone")
+    assert (result.exit_code, "No worker could run a unit: the worker is gone" in result.output) == (125, True)
+    assert outcomes(farm) == []
 
 
 def test_submitit_runs_units_and_refuses_odd_options(farm: Callable[..., Result], project: Path) -> None:

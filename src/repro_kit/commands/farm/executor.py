@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from repro_kit.errors import CannotRunError, UsageError
+from repro_kit.visible import one_line
 
 FORMS = "local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY"
 _CONNECT = 10  # seconds to wait for Dask's scheduler
@@ -140,8 +141,9 @@ def _made_by(word: str) -> Executor:
     sys.path.insert(0, "")
     try:
         executor = getattr(importlib.import_module(module), name)()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--executor {word}: {error}; it takes {FORMS}.") from error
+    except Exception as error:  # of code that the user names
+        reason = one_line(str(error)) or type(error).__name__
+        raise UsageError(f"--executor {word}: {reason}; it takes {FORMS}.") from error
     finally:
         sys.path.remove("")
     if not callable(getattr(executor, "submit", None)):

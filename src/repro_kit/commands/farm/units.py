@@ -16,7 +16,7 @@ from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.several import BuildLine
 from repro_kit.commands.farm.executor import Submitted, Workers
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.farm.plan import DueUnit
 from repro_kit.farm.store import FarmCase, FarmStore
 from repro_kit.farm.unit import UnitOrder, UnitResult
@@ -138,6 +138,8 @@ class UnitRunner:
             self._ui.warn(f"A unit on {order.build} was lost ({reason}).")
             if each.number < _TRIES:
                 return None
+            if not self.units:  # the workers are at fault, not the case
+                raise CannotRunError(f"No worker could run a unit: {reason}.") from error
             note = f"its worker was lost {_TRIES} times: {reason}"[:_LONGEST]
             result = _not_run(order.case, order.line, order.build, order.attempt, note)
         self._record([result])
