@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.run_outcome import RunOutcome
 
 SCHEMA = 1
-
+_EXTRA_RUNS = 2  # further runs of a case before its result counts as changed
 
 #: The outcome of a case on a build, in words.
 WORDS = {
@@ -111,6 +111,27 @@ class Group:
 def compare(memory: NightlyMemory, runs: Sequence[CaseRun]) -> list[News]:
     """The change of each case since it was last judged."""
     return [News(run, _event(run, memory.cases.get(run.name)), memory.cases.get(run.name)) for run in runs]
+
+
+def settled(memory: NightlyMemory, runs: Sequence[CaseRun]) -> CaseRun | None:
+    """What the runs of one case on one build say together; None when another run is due.
+
+    A changed result is repeated: a failure that comes and goes is no news.
+    """
+    if not runs:
+        return None
+    first, *again = runs
+    if not _turned(memory, first):
+        return first
+    for run in again:
+        if run.state is not RunOutcome.CANNOT_TELL and not _turned(memory, run):
+            return replace(run, note=f"comes and goes: in another run it {WORDS[first.state]}")
+    return first if len(again) >= _EXTRA_RUNS else None
+
+
+def _turned(memory: NightlyMemory, run: CaseRun) -> bool:
+    (news,) = compare(memory, [run])
+    return news.event in TURNS
 
 
 def grouped(news: Sequence[News]) -> list[Group]:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
@@ -33,6 +34,7 @@ class BuildChoice:
     package: str = "torch"
     python: str | None = None  # the interpreter that builds are installed for
     selection: BuildSelection = field(default_factory=BuildSelection)
+    side: Literal["old", "new"] = "old"  # of a day without a build: the next one, or the one before
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ def _interpreters(choice: BuildChoice, words: Sequence[str]) -> BuildLine:
 
 def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLine:
     target = target_of(find_python(choice.python, Path.cwd(), os.environ))
-    ends = PackageEnds(choice.package)
+    ends = PackageEnds(choice.package, bad=words[0] if len(words) == 1 else None)  # may be the path of a wheel
     source = open_source(ends, choice.selection, target, directory, find_fix=False, state=None)
     builds = source.builds()
-    wanted = {_named(builds, word).name for word in words}
+    wanted = {_named(builds, word, choice.side).name for word in words}
     if choice.releases:
         wanted |= {build.name for build in within(builds, choice.releases)}
     if not wanted:
@@ -108,9 +110,9 @@ def within(builds: Sequence[Build], span: str) -> list[Build]:
     return chosen
 
 
-def _named(builds: Sequence[Build], word: str) -> Build:
+def _named(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> Build:
     try:
-        return builds[position(builds, word, "old")]
+        return builds[position(builds, word, side)]
     except NoSuchBuildError as error:
         raise UsageError(f"--on: {error}.") from error
 

@@ -61,6 +61,9 @@ class BisectCommand(ReproCommand):
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
 @click.option("--repeat", type=shared.COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
 @click.option("--max-skips", type=shared.COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [16]")
+@click.option(
+    "--spread", type=shared.COUNT, metavar="N", help="Judge N more builds, and find every change between them."
+)
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
 @click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")
 @click.option(
@@ -121,6 +124,7 @@ def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -
         any_failure=values["any_failure"],
         repeats=values["repeat"],
         patience=values["max_skips"] or BisectRequest.patience,
+        spread=values["spread"] or 0,
         marks=values["mark"],
         log=values["log"],
         repo=values["repo"],

@@ -58,7 +58,15 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
 @click.option("--python", metavar="PATH", help="Python to install builds for.  [default: the active environment's]")
 @click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
-@click.option("--workers", type=shared.COUNT, default=1, metavar="N", help="Cases that run at the same time.  [1]")
+@click.option(
+    "--executor",
+    default="local",
+    metavar="WHERE",
+    help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [local]",
+)
+@click.option(
+    "--workers", type=shared.COUNT, metavar="N", help="Cases that run at the same time.  [1; Slurm, Dask: all]"
+)
 @click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--retry", is_flag=True, help="Run again what could not run.")
@@ -84,6 +92,7 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     request = FarmRun(
         shared.build_choice(values),
         cases,
+        values["executor"],
         values["workers"],
         values["timeout"] or FarmRun.timeout,
         not values["no_bisect"],
@@ -122,6 +131,24 @@ def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     from repro_kit.commands.farm.report import report
 
     ctx.exit(report(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+
+
+@command.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
+@_farm_option
+@click.option("--repo", metavar="OWNER/NAME", help="Repository on GitHub.  [pytorch/pytorch]")
+@click.option("--issue", metavar="LINK", help="The issue of the case: a link, or its number.  [as filed before]")
+@shared.interface_options
+@click.argument("case")
+@click.pass_context
+def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, **_: object) -> None:
+    """Prepare the issue of an open case, or the comment on the issue of a case that is fixed or that came back.
+
+    Shows the text, asks, and sends it with GitHub's `gh`. Without a yes, or without gh, it says how to send it.
+    """
+    from repro_kit.commands.farm.file import FileRequest, file_case
+
+    request = FileRequest(case, repo or FileRequest.repository, issue or "")
+    ctx.exit(file_case(_place(ctx), request, shared.make_ui(shared.merged(ctx))))
 
 
 @command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")

@@ -30,6 +30,7 @@ COMMANDS = (
     "bisect",
     "nightly",
     "farm",
+    "mcp",
     "show",
     "diff",
     "env",

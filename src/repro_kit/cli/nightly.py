@@ -11,7 +11,7 @@ from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
 
 if TYPE_CHECKING:
-    from repro_kit.commands.nightly import NightlyRequest
+    from repro_kit.commands.farm.nightly import NightlyRequest
 
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
     Exit 0: no new failure; 1: a new or different failure; 125: no build is available, or it does not install.
     """
-    from repro_kit.commands.nightly import nightly
+    from repro_kit.commands.farm.nightly import nightly
     from repro_kit.session.interrupts import interruptible
 
     values = shared.merged(ctx)
@@ -58,7 +58,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 def _watch(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.builds.wheels.wheel_cache import default_cache
-    from repro_kit.commands.nightly import NightlyRequest
+    from repro_kit.commands.farm.nightly import NightlyRequest
 
     other = values["index_url"] or values["wheels"]
     where = BuildSelection(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect import JudgeNext, Mark, Question, next_step
+from repro_kit.bisect import Mark
+from repro_kit.bisect.changes import Change, step_between
 from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
 from repro_kit.farm.unit import BuildVerdict
 from repro_kit.model.run_outcome import RunOutcome
@@ -24,6 +25,7 @@ class DueUnit:
     passes: int
     failures: int
     attempt: int
+    hangs: bool = False  # as in `UnitOrder`
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,7 @@ def _between_flips(
     """The next build to judge for each flip that is not narrowed yet."""
     for flip in flips:
         low, high = builds.index(flip.before.build), builds.index(flip.after.build)
-        between = builds[low : high + 1]
-        known = {index: mark for index, build in enumerate(between) if (mark := marks.get(build)) is not None}
-        step = next_step(Question(high - low, find_fix=flip.fixed), known)
-        if isinstance(step, JudgeNext):
-            yield between[step.index]
+        known = {index: marks.get(build) for index, build in enumerate(builds)}
+        step = step_between(Change(low, high, flip.fixed), known)
+        if step is not None:
+            yield builds[step.index]

@@ -18,29 +18,36 @@ from repro_kit.errors import UsageError
 from repro_kit.farm.facts import CaseFacts
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.unit import BuildVerdict, UnitResult, verdict_of
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import encoded, from_data, to_data
 
-SCHEMA = 1
+SCHEMA = 2
 _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cases (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, source TEXT NOT NULL, added TEXT NOT NULL,
-    facts TEXT NOT NULL, state TEXT NOT NULL, since TEXT NOT NULL, evidence TEXT NOT NULL, original TEXT);
+    facts TEXT NOT NULL, state TEXT NOT NULL, since TEXT NOT NULL, evidence TEXT NOT NULL, original TEXT,
+    issue TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS builds (
     number INTEGER PRIMARY KEY, line TEXT NOT NULL, name TEXT NOT NULL, version TEXT, date TEXT, position INTEGER,
     UNIQUE (line, name));
 CREATE TABLE IF NOT EXISTS units (
     case_number INTEGER NOT NULL, build_number INTEGER NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
     failed INTEGER NOT NULL, passed INTEGER NOT NULL, note TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL,
-    PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
+    failure TEXT NOT NULL DEFAULT '', PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS transitions (
     number INTEGER PRIMARY KEY, case_number INTEGER NOT NULL, at TEXT NOT NULL, before TEXT NOT NULL,
     after TEXT NOT NULL, evidence TEXT NOT NULL, command TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS transitions_of ON transitions (case_number);
 CREATE TABLE IF NOT EXISTS lines (name TEXT PRIMARY KEY, words TEXT NOT NULL, tracked INTEGER NOT NULL);
+"""
+#: Columns that schema 1 lacks.
+_ADDED = """
+ALTER TABLE units ADD COLUMN failure TEXT NOT NULL DEFAULT '';
+ALTER TABLE cases ADD COLUMN issue TEXT NOT NULL DEFAULT '';
 """
 
 
@@ -57,6 +64,7 @@ class FarmCase:
     since: str = ""  # when it came into this state, ISO 8601
     evidence: str = ""
     original: str | None = None  # id of the case that this one duplicates
+    issue: str = ""  # link to the issue that was filed
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,8 @@ class FarmStore:
                 raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
             if version < SCHEMA:
                 self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.executescript(f"{_TABLES} PRAGMA user_version = {SCHEMA};")
+                added = _ADDED if version == 1 else ""
+                self._db.executescript(f"BEGIN; {_TABLES} {added} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
             raise UsageError(f"{path} cannot be used as the history of a farm: {error}.") from error
 
@@ -106,11 +115,11 @@ class FarmStore:
     def add(self, case: FarmCase) -> None:
         """Add a case that is not there yet."""
         self._db.execute(
-            "INSERT INTO cases (id, name, source, added, facts, state, since, evidence, original) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO cases (id, name, source, added, facts, state, since, evidence, original, issue) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(case.id, case.name, case.source, case.added, encoded(to_data(case.facts)).decode()),
-                *(case.state, case.since, case.evidence, case.original),
+                *(case.state, case.since, case.evidence, case.original, case.issue),
             ),
         )
 
@@ -141,6 +150,10 @@ class FarmStore:
     def set_evidence(self, case: str, evidence: str) -> None:
         """Renew the evidence of a case that stays in its state."""
         self._db.execute("UPDATE cases SET evidence = ? WHERE id = ?", (evidence, case))
+
+    def set_issue(self, case: str, link: str) -> None:
+        """Remember the issue of a case."""
+        self._db.execute("UPDATE cases SET issue = ? WHERE id = ?", (link, case))
 
     def transitions(self, case: str | None = None) -> list[Transition]:
         """The changes of one case or of all, oldest first."""
@@ -196,11 +209,12 @@ class FarmStore:
     def record(self, results: Iterable[UnitResult]) -> None:
         """Take up the results of units. One that is known already stays as it is."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ? FROM cases, builds "
+            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ?, ? FROM cases, builds "
             "WHERE cases.id = ? AND builds.line = ? AND builds.name = ?",
             [
                 (
                     *(unit.attempt, unit.outcome, unit.failed, unit.passed, unit.note, unit.seconds, unit.at),
+                    encoded(to_data(unit.failure)).decode() if unit.failure else "",
                     *(unit.case, unit.line, unit.build),
                 )
                 for unit in results
@@ -210,13 +224,16 @@ class FarmStore:
     def units(self, case: str) -> Iterator[UnitResult]:
         """The results of one case, by build."""
         rows = self._db.execute(
-            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at FROM units "
+            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at, failure FROM units "
             "JOIN builds ON builds.number = build_number "
             "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
             (case,),
         )
         for row in rows:
-            yield UnitResult(case, row[0], row[1], row[2], _OUTCOMES[row[3]], row[4], row[5], row[6], row[7], row[8])
+            failure = from_data(orjson.loads(row[9]), Signature) if row[9] else None
+            failed, passed, note, seconds, at = row[4:9]
+            outcome = _OUTCOMES[row[3]]
+            yield UnitResult(case, row[0], row[1], row[2], outcome, failed, passed, note, seconds, at, failure)
 
     def verdicts(self, case: str) -> dict[str, dict[str, BuildVerdict]]:
         """The verdicts of one case by line and build."""
@@ -246,6 +263,7 @@ def _case(row: sqlite3.Row) -> FarmCase:
         row["since"],
         row["evidence"],
         row["original"],
+        row["issue"],
     )
 
 

@@ -28,6 +28,7 @@ class UnitOrder:
     failures: int = 1  # runs to make once a run has failed: more than one measures the rate
     signature: Signature | None = None
     memory: float | None = None  # GiB for one run; None: most of the machine's
+    hangs: bool = False  # a time-out is a hang: the case has ended in time before
 
     @property
     def name(self) -> str:
@@ -51,6 +52,7 @@ class UnitResult:
     note: str = ""  # the other failure, or why the run was not possible
     seconds: float = 0.0  # of all runs
     at: str = ""  # ISO 8601, UTC
+    failure: Signature | None = None  # of another failure than the expected one
 
 
 @dataclass(frozen=True, slots=True)

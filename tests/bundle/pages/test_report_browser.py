@@ -1,30 +1,20 @@
 """`report.html` in a real browser: what is shown, clicked, filtered and copied. Skipped where there is none."""
 
-import os
-import shutil
-
 import pytest
 
+from chromium import chromium
 from report_pages import DIAMOND, page_of
 from stories import story_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="`scripts/setup-venv browser` installs playwright")
 pytestmark = pytest.mark.slow
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
 def browser():
-    path = os.environ.get("REPRO_KIT_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    with playwright.sync_playwright() as driver:
-        try:
-            found = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
-        yield found
-        found.close()
+    with chromium() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="module")

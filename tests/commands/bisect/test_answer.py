@@ -100,3 +100,24 @@ def test_the_confidence_falls_with_every_build_that_may_pass_by_chance() -> None
 
     assert 0 < rare(1) < rare(3) < rare(8) < 1
     assert rare(8) > 0.97
+
+
+def test_several_changes_are_named_with_their_confidence() -> None:
+    state = replace(STATE, judgements=())
+    runs = {"b": (Mark.BAD, 10, 5), "g": (Mark.GOOD, 8, 0)}
+    for build, letter in zip(BUILDS, "bggbb", strict=True):
+        mark, count, failures = runs[letter]
+        state = state.with_judgement(Judgement(build.name, mark, "seen", runs=count, failures=failures))
+    report = report_of(state)
+    assert report.exit_code is Exit.OK
+    assert report.sentence.startswith("torch 2.3.0 is the first build that fails; torch 2.2.0 is the last one")
+    data = as_json(report)
+    assert [(turn["before"], turn["after"], turn["fixed"]) for turn in data["changes"]] == [
+        ("2.0.0", "2.1.0", True),
+        ("2.2.0", "2.3.0", False),
+    ]
+    single = data["changes"][0]["confidence"]
+    assert 0.9 < single < 1
+    assert data["confidence"] == pytest.approx(single**2, abs=1e-3)
+    assert "fails on 2.0.0, passes on 2.1.0, then passes on 2.2.0, fails on 2.3.0." in " ".join(report.notes)
+    assert f"(by chance: {100 * (1 - single):.1f} %)" in as_markdown(report)

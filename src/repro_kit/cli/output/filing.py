@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import webbrowser
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repro_kit.errors import Exit, StageError, UsageError
-from repro_kit.runner import kept
+from repro_kit.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from repro_kit.bundle.story.story import Story
     from repro_kit.cli.common.work import Job
     from repro_kit.pipeline.run import StageEnding
-
-_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,7 @@ class Filing:
 
 def _create(job: Job, story: Story, body: str) -> None:
     from repro_kit.bundle.story.issue_form import REPOSITORY, labels_of, title_of
+    from repro_kit.session.github import send
 
     ui, title = job.ui, title_of(story)
     ui.print(f"\n{title}\n\n{body}")
@@ -64,12 +61,6 @@ def _create(job: Job, story: Story, body: str) -> None:
     if not ui.confirm(f"File this issue in {REPOSITORY}, for everybody to read?"):
         ui.note("Nothing was filed; --yes files without asking.")
         return
-    words = ["gh", "issue", "create", "--repo", REPOSITORY, "--title", title, "--body-file", "-"]
-    try:
-        done = kept.run(words, input=body, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StageError(f"gh did not file the issue ({error}); use --open.") from error
-    if done.returncode != 0:
-        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        raise StageError(f"gh did not file the issue ({why}); use --open.")
-    ui.note(f"Filed: {done.stdout.strip()}. Attach the bundle there; labels that fit: {', '.join(labels_of(story))}.")
+    words = ["issue", "create", "--repo", REPOSITORY, "--title", title]
+    link = send(words, body, remedy="use --open")
+    ui.note(f"Filed: {link}. Attach the bundle there; labels that fit: {', '.join(labels_of(story))}.")

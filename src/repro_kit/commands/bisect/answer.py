@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from repro_kit.bisect import Build, Judgement, Mark, SearchEnding, SearchOutcome
+from repro_kit.bisect.changes import Change, changes, with_changes
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
@@ -80,13 +81,28 @@ class BisectReport:
 
         The failure rate is that of the failing runs so far; see `chance_to_miss`. 1 for a failure of every run.
         """
+        return prod(1 - chance for chance in self.chances.values())
+
+    @property
+    def chances(self) -> dict[str, float]:
+        """For each good build the probability that it passed by chance; none for a failure of every run."""
         judged = list(self.state.current.values())
         bad = [judgement for judgement in judged if judgement.mark is Mark.BAD]
         failed, runs = (sum(getattr(judgement, name) for judgement in bad) for name in ("failures", "runs"))
         if not 0 < failed < runs:
-            return 1.0
-        good = [judgement.runs for judgement in judged if judgement.mark is Mark.GOOD and not judgement.by_hand]
-        return prod(1 - chance_to_miss(failed, runs, passes) for passes in good)
+            return {}
+        good = [judgement for judgement in judged if judgement.mark is Mark.GOOD and not judgement.by_hand]
+        return {judgement.build: chance_to_miss(failed, runs, judgement.runs) for judgement in good}
+
+    @property
+    def changes(self) -> list[Change]:
+        """Every change of the result in the range, oldest first."""
+        return changes(self.state.marks)
+
+    def confidence_of(self, change: Change) -> float:
+        """The probability that neither build of a change is misjudged by chance."""
+        ends = (self.state.range[index].name for index in (change.before, change.after))
+        return prod(1 - self.chances.get(name, 0.0) for name in ends)
 
     @property
     def sentence(self) -> str:
@@ -96,6 +112,7 @@ class BisectReport:
 
 def make_report(state: BisectState, outcome: SearchOutcome) -> BisectReport:
     """Make the report from the state alone, without commits."""
+    outcome = with_changes(state.question, state.marks, outcome)
     old, new = _side(state, outcome.old), _side(state, outcome.new)
     report = BisectReport(state, outcome, old, new, notes=tuple(_notes(state, outcome, old, new)))
     if report.confidence == 1 or not (old and new):
@@ -114,6 +131,7 @@ def as_markdown(report: BisectReport) -> str:
         sides=named_sides(report),
         between=[(build, current.get(build.name)) for build in sorted(between, key=report.state.range.index)],
         judgements=report.state.judgements,
+        chances=report.chances,
     )
 
 
@@ -148,6 +166,15 @@ def as_json(report: BisectReport) -> dict[str, Any]:
         "compare": report.compare or None,
         "suspects": to_data(report.suspects),
         "confidence": round(report.confidence, 4),
+        "changes": [
+            {
+                "before": named[change.before].name,
+                "after": named[change.after].name,
+                "fixed": change.fixed,
+                "confidence": round(report.confidence_of(change), 4),
+            }
+            for change in report.changes
+        ],
         "signature": state.signature.summary() if state.signature else None,
         "judged": len(state.current),
         "builds": len(named),
@@ -207,6 +234,9 @@ def _notes(state: BisectState, outcome: SearchOutcome, old: AnswerSide | None, n
     if outcome.contradictions:
         names = ", ".join(state.range[index].name for index in outcome.contradictions)
         notes.append(f"The newer builds do not agree: {names} was judged like the older builds.")
+    turns = changes(state.marks)
+    if len(turns) > 1:
+        notes.append(f"The result changes {len(turns)} times: {', then '.join(_turn(state, turn) for turn in turns)}.")
     if old and new and old.commit and old.commit == new.commit:
         notes.append("Both builds were made from the same commit: look at what else changed between them.")
     others = dict.fromkeys(
@@ -214,3 +244,9 @@ def _notes(state: BisectState, outcome: SearchOutcome, old: AnswerSide | None, n
     )
     notes += [f"A different failure occurred, and does not count: {other}" for other in others]
     return notes
+
+
+def _turn(state: BisectState, change: Change) -> str:
+    words = ("fails", "passes") if change.fixed else ("passes", "fails")
+    ends = (state.range[change.before].shown, state.range[change.after].shown)
+    return ", ".join(f"{word} on {end}" for word, end in zip(words, ends, strict=True))

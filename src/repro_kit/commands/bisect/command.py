@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -130,7 +130,7 @@ def _answer(
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
         state = with_reference(state, source, subject.oracle, ui)
     rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)
-    bisection = Bisection(directory, state, source, subject.oracle, rules, ui)
+    bisection = Bisection(directory, state, source, subject.oracle, rules, ui, request.spread)
     try:
         outcome = bisection.run()
     except KeyboardInterrupt:
@@ -208,15 +208,16 @@ def _show_log(directory: Path, ui: Ui) -> Exit:
     step = next_step(state.question, state.marks)
     if isinstance(step, JudgeNext):
         ui.print(f"Next: {state.range[step.index].shown}, {step.why}.")
-        ui.result({"judgements": [_row(state, index) for index in range(len(state.judgements))], "ending": None})
+        ui.result({"judgements": [_row(state, index, {}) for index in range(len(state.judgements))], "ending": None})
         return Exit.OK
     report = make_report(state, step)
     show(report, ui)
-    ui.result({**as_json(report), "judgements": [_row(state, index) for index in range(len(state.judgements))]})
+    judgements = [_row(state, index, report.chances) for index in range(len(state.judgements))]
+    ui.result({**as_json(report), "judgements": judgements})
     return Exit.OK
 
 
-def _row(state: BisectState, index: int) -> dict[str, Any]:
+def _row(state: BisectState, index: int, chances: Mapping[str, float]) -> dict[str, Any]:
     judgement = state.judgements[index]
     return {
         "build": judgement.build,
@@ -224,6 +225,7 @@ def _row(state: BisectState, index: int) -> dict[str, Any]:
         "reason": judgement.reason,
         "step": judgement.step,
         "by_hand": judgement.by_hand,
+        "chance": round(chances.get(judgement.build, 0.0), 4),
     }
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_kit.bisect import Build, Judgement, JudgeNext, Mark, SearchOutcome, following, next_step, steps_left
+from repro_kit.bisect.changes import next_change
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
@@ -30,7 +31,14 @@ class Bisection:
     """One search, with its state in a directory."""
 
     def __init__(
-        self, directory: Path, state: BisectState, source: BuildSource, oracle: BuildOracle, rules: Rules, ui: Ui
+        self,
+        directory: Path,
+        state: BisectState,
+        source: BuildSource,
+        oracle: BuildOracle,
+        rules: Rules,
+        ui: Ui,
+        spread: int = 0,
     ) -> None:
         self.state = state
         self._directory = directory
@@ -38,16 +46,23 @@ class Bisection:
         self._oracle = oracle
         self._rules = replace(rules, signature=state.signature, repeats=max(rules.repeats, state.repeats))
         self._ui = ui
+        self._spread = spread  # builds that are judged to find every change; 0: one change is enough
 
     def run(self) -> SearchOutcome:
         """Judge builds until the answer is known. After an interruption, the next run continues the search."""
         write_state(self._directory, self.state)
         try:
-            while isinstance(step := next_step(self.state.question, self.state.marks), JudgeNext):
+            while isinstance(step := self._next(), JudgeNext):
                 self._judge(self.state.range[step.index], step)
         finally:
             self._source.close()
         return step
+
+    def _next(self) -> JudgeNext | SearchOutcome:
+        question, marks = self.state.question, self.state.marks
+        step = next_step(question, marks)
+        further = next_change(question, marks, self._spread) if self._spread else None
+        return step if isinstance(step, JudgeNext) or further is None else further
 
     def _judge(self, build: Build, ask: JudgeNext) -> None:
         started = time.monotonic()
@@ -116,7 +131,7 @@ class Bisection:
         """Say what is left to do: ``about 4 steps left, 6 min``."""
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
-            return "no step left"
+            return "further changes" if self._spread else "no step left"
         judged = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
         time_left = f", {_duration(steps * sum(judged) / len(judged))}" if judged else ""
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"

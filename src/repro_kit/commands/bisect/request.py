@@ -31,6 +31,7 @@ class BisectRequest:
     any_failure: bool = False
     repeats: int = 1  # runs that must pass before a build is good
     patience: int = PATIENCE  # skipped builds after which a gap is given up
+    spread: int = 0  # builds that are judged to find every change of the result
     marks: tuple[str, ...] = ()  # verdicts set by hand, "BUILD=MARK"
     log: bool = False  # show what was judged, and run nothing
     repo: Path | None = None  # clone whose commits are ranked

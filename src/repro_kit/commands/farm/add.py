@@ -64,7 +64,7 @@ def add(place: FarmPlace, targets: Sequence[Path], ui: Ui) -> Exit:
     with place.writing(create=True) as store:
         for target in targets:
             try:
-                result = _add(place, store, target)
+                result = add_target(place, store, target)
             except ReproKitError as error:
                 result = Added(str(target), "not added", words=str(error), exit=error.exit_code)
                 ui.warn(str(error))
@@ -77,7 +77,8 @@ def add(place: FarmPlace, targets: Sequence[Path], ui: Ui) -> Exit:
     return worst
 
 
-def _add(place: FarmPlace, store: FarmStore, target: Path) -> Added:
+def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
+    """Add one target. Raises ReproKitError when it is refused."""
     cases = store.cases()
     if is_case(target) and not (target / "bundle" / REPRO).is_file():
         return _without_bundle(target, cases)

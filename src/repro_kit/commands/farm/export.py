@@ -80,6 +80,9 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
     names = {case.name for case in known.values()}
     for case in theirs.cases():
         if case.id in known:
+            if case.issue and not known[case.id].issue:
+                with store.writing():
+                    store.set_issue(case.id, case.issue)
             continue
         if not place.entry(case.id).is_dir():
             shutil.copytree(other.entry(case.id), place.entry(case.id))

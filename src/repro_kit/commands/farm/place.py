@@ -33,6 +33,16 @@ class FarmPlace:
         """The directory for the environments of builds."""
         return self.directory / "builds"
 
+    @property
+    def logs(self) -> Path:
+        """The directory for what executors write."""
+        return self.directory / "logs"
+
+    @property
+    def drafts(self) -> Path:
+        """The directory for texts that `farm file` has prepared."""
+        return self.directory / "drafts"
+
     def entry(self, id: str) -> Path:
         """The directory of a case's files."""
         return self.directory / "cases" / id[:2] / id

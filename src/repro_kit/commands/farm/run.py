@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from repro_kit.bisect import Build
-from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.commands.farm.executor import Executor, LocalExecutor, Submitted
+from repro_kit.commands.farm.executor import Workers, open_workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.plan import DueUnit, LinePlan, due_units
 from repro_kit.farm.shard import shard
 from repro_kit.farm.standing import tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import UnitOrder, UnitResult, verdict_of
-from repro_kit.files import remove_unfinished, write_atomic
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import dumps, to_data
+from repro_kit.farm.unit import verdict_of
+from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS
-from repro_kit.session.strangers.build_unit import read_result, run_unit_file
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.ui import Ui
 
-_POLL = 0.1  # seconds between two looks at running units
-_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 _OVER = (State.FIXED, State.CLOSED)
 
 
@@ -42,14 +35,15 @@ class FarmRun:
 
     choice: BuildChoice
     cases: tuple[str, ...] = ()  # names or ids; none: all
-    workers: int = 1
+    executor: str = "local"
+    workers: int | None = None  # units at the same time; None: as the executor has it
     timeout: float = 600.0  # seconds for one run
     bisect: bool = True
     retry: bool = False
     shard: tuple[int, int] | None = None  # number and count
 
 
-def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = None) -> Exit:
+def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
     """Run what is due; FAILED when a case newly fails. Raises ReproKitError when nothing can be run."""
     with place.reading() as store:
         count = len(_selected(store, request))
@@ -57,20 +51,20 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui, executor: Executor | None = 
         raise UsageError(f"The farm {place.directory} has no case to run; `repro-kit farm add BUNDLE` adds one.")
     if not ui.confirm(f"Run the repro.py of {count} cases in {place.directory} on each build, with your rights?"):
         raise UsageError("Nothing was run; give --yes if you trust the cases of the farm.")
-    with place.writing() as store:
-        _take_up(place, store)
+    with place.writing() as store, open_workers(request.executor, request.workers, place.logs) as workers:
+        take_up(place, store)
         shutil.rmtree(place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("builds"):
             lines = lines_of(request.choice, place.environments)
             ui.done("; ".join(f"{line.name}: {', '.join(build.shown for build in line.chosen)}" for line in lines))
         before = {case.id: case for case in store.cases()}
-        farm_run = _FarmRun(place, store, request, ui, executor or LocalExecutor(request.workers))
+        farm_run = _FarmRun(place, store, request, ui, workers)
         try:
             changes = farm_run.run(lines)
         except KeyboardInterrupt:
-            ui.warn(f"Interrupted; {farm_run.units} results are kept, and the same command goes on.")
+            ui.warn(f"Interrupted; {farm_run.runner.units} results are kept, and the same command goes on.")
             raise
-    return _show(changes, before, farm_run.units, ui)
+    return _show(changes, before, farm_run.runner.units, ui)
 
 
 def _show(changes: Sequence[Transition], before: Mapping[str, FarmCase], units: int, ui: Ui) -> Exit:
@@ -90,22 +84,6 @@ def _is_alarm(change: Transition, before: FarmCase) -> bool:
     return change.after is State.REOPENED or (fails and before.state is State.NEW and bool(before.evidence))
 
 
-def _take_up(place: FarmPlace, store: FarmStore) -> None:
-    """Record the results that a killed run left, and remove its orders."""
-    place.results.mkdir(exist_ok=True)
-    remove_unfinished(place.results.iterdir())
-    for path in sorted(place.results.glob("*.json")):
-        try:
-            result = read_result(path)
-        except (OSError, ValueError):
-            path.unlink()
-            continue
-        with store.writing():
-            store.record([result])
-        path.unlink()
-    shutil.rmtree(place.orders, ignore_errors=True)
-
-
 def _selected(store: FarmStore, request: FarmRun) -> list[FarmCase]:
     """The cases to run. A duplicate runs only when its original no longer fails: then it must be gone as well."""
     cases = store.cases()
@@ -122,13 +100,12 @@ def _selected(store: FarmStore, request: FarmRun) -> list[FarmCase]:
 class _FarmRun:
     """One run over the lines."""
 
-    def __init__(self, place: FarmPlace, store: FarmStore, request: FarmRun, ui: Ui, executor: Executor) -> None:
-        self.units = 0
+    def __init__(self, place: FarmPlace, store: FarmStore, request: FarmRun, ui: Ui, workers: Workers) -> None:
+        self.runner = UnitRunner(place, store, workers, request.timeout, ui)
         self._place = place
         self._store = store
         self._request = request
         self._ui = ui
-        self._executor = executor
 
     def run(self, lines: Sequence[BuildLine]) -> list[Transition]:
         """Run all that is due on the lines, and judge the cases; the changes."""
@@ -180,7 +157,7 @@ class _FarmRun:
                 return
             if len(wanted) > 1:
                 self._fetch(line, builds[wanted[1]])
-            for result in self._run_build(line, builds[wanted[0]], due[wanted[0]]):
+            for result in self.runner.run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
                 retried[result.case].add(result.build)
                 after = verdict_of(result)
@@ -189,96 +166,6 @@ class _FarmRun:
     def _fetch(self, line: BuildLine, build: Build) -> None:
         """Download the build after this one meanwhile."""
         threading.Thread(target=line.source.fetch, args=(build,), name=f"fetch {build.name}", daemon=True).start()
-
-    def _run_build(self, line: BuildLine, build: Build, due: Sequence[tuple[FarmCase, DueUnit]]) -> list[UnitResult]:
-        with self._ui.stage("build"):
-            self._ui.progress(f"{line.name} {build.shown}: getting it ready for {len(due)} cases")
-            try:
-                with line.source.ready(build) as ready:
-                    results = self._run_units(line, build, ready, due)
-            except UnusableError as error:
-                note = f"it does not install: {error}"
-                results = [_not_run(case.id, line.name, build.name, unit.attempt, note) for case, unit in due]
-                self._record(results)
-            self._ui.done(f"{line.name} {build.shown}: {counted(results)}")
-        return results
-
-    def _run_units(
-        self, line: BuildLine, build: Build, ready: Ready, due: Sequence[tuple[FarmCase, DueUnit]]
-    ) -> list[UnitResult]:
-        running: dict[Submitted, UnitOrder] = {}
-        names = {case.id: case.name for case, _ in due}
-        for case, unit in due:
-            order = self._order(case, line, build, ready, unit)
-            path = self._place.orders / f"{order.name}.json"
-            write_atomic(path, dumps(order))
-            result = self._place.results / f"{order.name}.json"
-            running[self._executor.submit(run_unit_file, str(path), str(result))] = order
-        results: list[UnitResult] = []
-        while running:
-            ended = [future for future in running if future.done()]
-            for future in ended:
-                results.append(self._ended(future, running.pop(future)))
-                ended_case = names[results[-1].case]
-                self._ui.detail(f"{ended_case} on {build.shown}: {results[-1].outcome} {results[-1].note}")
-            self._ui.progress(f"{line.name} {build.shown}: {len(results)} of {len(due)} cases")
-            if not ended:
-                time.sleep(_POLL)
-        return results
-
-    def _ended(self, future: Submitted, order: UnitOrder) -> UnitResult:
-        """Take up the result of a unit that has ended."""
-        path = self._place.results / f"{order.name}.json"
-        try:
-            future.result()
-            result = read_result(path)
-        except ReproKitError as error:
-            result = _not_run(order.case, order.line, order.build, order.attempt, str(error))
-        self._record([result])
-        path.unlink(missing_ok=True)
-        (self._place.orders / f"{order.name}.json").unlink(missing_ok=True)
-        return result
-
-    def _record(self, results: Sequence[UnitResult]) -> None:
-        with self._store.writing():
-            self._store.record(results)
-        self.units += len(results)
-
-    def _order(self, case: FarmCase, line: BuildLine, build: Build, ready: Ready, unit: DueUnit) -> UnitOrder:
-        return UnitOrder(
-            case.id,
-            line.name,
-            build.name,
-            unit.attempt,
-            str(self._place.entry(case.id).absolute()),
-            ready.python,
-            dict(ready.variables),
-            max(self._request.timeout, (case.facts.limit or 0) + _MARGIN),
-            unit.passes,
-            unit.failures,
-            case.facts.signature,
-        )
-
-
-def _not_run(case: str, line: str, build: str, attempt: int, note: str) -> UnitResult:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return UnitResult(case, line, build, attempt, RunOutcome.CANNOT_TELL, note=note, at=now)
-
-
-#: What the tables say of an outcome.
-WORDS = {
-    RunOutcome.FAILS_ALIKE: "fails",
-    RunOutcome.PASSES: "passes",
-    RunOutcome.FAILS_OTHERWISE: "fails otherwise",
-    RunOutcome.INVALID: "is not valid",
-    RunOutcome.CANNOT_TELL: "cannot run",
-}
-
-
-def counted(results: Sequence[UnitResult]) -> str:
-    """How many units had which outcome: ``fails: 3, passes: 2``."""
-    counts = Counter(result.outcome for result in results)
-    return ", ".join(f"{words}: {counts[outcome]}" for outcome, words in WORDS.items() if counts[outcome])
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -59,6 +59,7 @@ def case_data(case: FarmCase) -> dict[str, Any]:
         "operator": case.facts.operator or None,
         "evidence": case.evidence,
         "original": case.original,
+        "issue": case.issue or None,
     }
 
 
@@ -70,6 +71,7 @@ def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str
     rate = f"{standing.tally.failed} of {standing.tally.runs} runs" if standing.tally.flaky else ""
     lines = [("state", f"{case.state} since {case.since}"), ("failure", case.facts.summary), ("why", case.evidence)]
     lines += [("rate", rate)] if rate else []
+    lines += [("issue", case.issue)] if case.issue else []
     lines += [("files", str(place.entry(case.id))), ("from", case.source)]
     lines += [("repeat", again)] if again else []
     ui.panel(case.name, lines)

@@ -10,8 +10,8 @@ import orjson
 
 from repro_kit.farm.unit import UnitOrder, UnitResult
 from repro_kit.files import write_atomic
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Strength
+from repro_kit.model.failure.failure import Failure, Kind, Status
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
@@ -68,7 +68,7 @@ def _is_enough(unit: UnitResult, order: UnitOrder) -> bool:
 
 def _with_run(unit: UnitResult, run: RunOfRepro, order: UnitOrder) -> UnitResult:
     """Add a run. A failure as expected decides the unit; another outcome does only before any such failure."""
-    outcome, note = _outcome(run, order)
+    outcome, note, failure = _outcome(run, order)
     passed = outcome is RunOutcome.PASSES
     failed = outcome is RunOutcome.FAILS_ALIKE
     return replace(
@@ -78,18 +78,25 @@ def _with_run(unit: UnitResult, run: RunOfRepro, order: UnitOrder) -> UnitResult
         passed=unit.passed + passed,
         note=note or unit.note,
         seconds=unit.seconds + run.verdict.seconds,
+        failure=unit.failure or failure,
     )
 
 
-def _outcome(run: RunOfRepro, order: UnitOrder) -> tuple[RunOutcome, str]:
-    """The outcome of a run, and what was seen where that is not what was expected."""
-    expected = order.signature
+def _outcome(run: RunOfRepro, order: UnitOrder) -> tuple[RunOutcome, str, Signature | None]:
+    """The outcome of a run, and what was seen where that is not what was expected.
+
+    A time-out is a hang when the case is about a hang, or has ended in time on another build; it may only be slow else.
+    """
+    expected, verdict = order.signature, run.verdict
     if run.timed_out:
-        hangs = expected is not None and expected.kind is Kind.TIMEOUT
-        return (RunOutcome.FAILS_ALIKE, "") if hangs else (RunOutcome.CANNOT_TELL, _short(run.verdict.note))
-    outcome = outcome_of(run.verdict, expected, Strength.CROSS_VERSION)
-    expected_end = outcome in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE)
-    return outcome, "" if expected_end else _short(run.summary)
+        if not order.hangs and (expected is None or expected.kind is not Kind.TIMEOUT):
+            return RunOutcome.CANNOT_TELL, _short(verdict.note), None
+        verdict = replace(verdict, status=Status.FAIL, failure=Failure(Kind.TIMEOUT))
+    outcome = outcome_of(verdict, expected, Strength.CROSS_VERSION)
+    failure = signature_of(verdict.failure) if verdict.failure else None
+    if outcome is RunOutcome.PASSES or (outcome is RunOutcome.FAILS_ALIKE and expected is not None):
+        return outcome, "", None
+    return outcome, "" if outcome is RunOutcome.FAILS_ALIKE else _short(run.summary), failure
 
 
 def _short(text: str) -> str:

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.news import CaseRun, LastSeen, NewsEvent, NightlyMemory, compare, grouped, remembered
-from repro_kit.builds.build_source import Ready
+from repro_kit.bisect.news import CaseRun, LastSeen, NewsEvent, NightlyMemory, compare, grouped, remembered, settled
 from repro_kit.builds.catalog import BuildSelection
 from repro_kit.cli.main import main
-from repro_kit.commands import nightly
-from repro_kit.commands.bisect.bisect_subject import BuildSubject
-from repro_kit.commands.bisect.run_build import BuildRun
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
+from repro_kit.commands.farm import nightly
+from repro_kit.farm.unit import UnitOrder
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.ui import SilentUi
+from repro_kit.session.strangers.build_unit import run_unit
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
-FAILED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", "the planted failure"),))
 ANOTHER = Signature(Kind.RUNTIME_ERROR, ("KeyError",), "something else")
 
 REPRO = """import sys
@@ -110,27 +112,74 @@ def test_a_week_of_builds(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, told = night("1.0.dev20260108", code=GOOD)
     assert (code, [it["event"] for it in told["groups"]]) == (0, ["newly fixed"])
     assert "1.0.dev20260108 is the first build that no longer fails" in told["groups"][0]["bisected"]
+    with pytest.raises(SystemExit):
+        main(["farm", "status", "one", "--farm", "cases/.nightly", "--json"])
+    (case,) = json.JSONDecoder().raw_decode(capsys.readouterr().out)[0]["cases"]
+    assert (case["state"], case["tables"][0]["line"]) == ("closed", "frob wheels in dist")
+    judged = [build["build"] for build in case["tables"][0]["builds"]]
+    assert {f"1.0.dev2026010{day}" for day in range(1, 9)} >= set(judged) > {"1.0.dev20260103", "1.0.dev20260108"}
+
+
+@pytest.fixture
+def night(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[], tuple[int, dict]]:
+    """A night on the interpreter of the tests: the build is the version of a package that it has."""
+
+    def run() -> tuple[int, dict]:
+        with pytest.raises(SystemExit) as ended:
+            main([*NIGHT, "--json"])
+        return int(ended.value.code or 0), json.JSONDecoder().raw_decode(capsys.readouterr().out)[0]
+
+    return run
+
+
+NIGHT = ("nightly", "cases", "--yes", "--build", sys.executable, "--package", "click", "--no-bisect")
+
+
+def test_the_state_that_an_earlier_version_left_is_read(night: Callable[[], tuple[int, dict]], project: Path) -> None:
+    (project / "cases" / "one").mkdir(parents=True)
+    (project / "cases" / "one" / "repro.py").write_text("raise ValueError('boom')")
+    (project / "cases" / ".nightly").mkdir()
+    state = {"build": "1.0", "cases": {"one": {"build": "1.0", "state": "passes"}}}
+    (project / "cases" / ".nightly" / "state.json").write_text(json.dumps(state))
+    code, result = night()
+    assert (code, result["before"], result["groups"][0]["event"]) == (1, "1.0", "newly fails")
+    code, result = night()
+    assert (code, result["groups"][0]["event"]) == (0, "still fails")
+
+
+def test_a_killed_night_goes_on(night: Callable[[], tuple[int, dict]], project: Path) -> None:
+    log = project / "log"
+    for name, seconds in (("a", 0), ("b", 60)):
+        (project / "cases" / name).mkdir(parents=True)
+        text = f"import time\nopen({str(log)!r}, 'a').write('{name} ')\ntime.sleep({seconds})\n"
+        (project / "cases" / name / "repro.py").write_text(text)
+    words = [sys.executable, "-m", "repro_kit", *NIGHT]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while "b" not in (log.read_text() if log.exists() else "") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    for path in (project / "cases" / ".nightly" / "cases").glob("*/*/repro.py"):
+        path.write_text(path.read_text().replace("time.sleep(60)", "time.sleep(0)"))
+    code, result = night()
+    assert (code, result["groups"][0]["cases"], log.read_text().split()) == (0, ["a", "b"], ["a", "b", "b"])
 
 
 def test_what_comes_and_goes_is_no_news() -> None:
-    class Flaky:
-        def __init__(self, *statuses: Status) -> None:
-            self.statuses = list(statuses)
+    memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
 
-        def run(self, ready: Ready) -> BuildRun:
-            return BuildRun(Verdict(self.statuses.pop(0), FAILED))
+    def settle(*states: RunOutcome) -> tuple[RunOutcome, str] | None:
+        signatures = {RunOutcome.FAILS_ALIKE: FAILURE}
+        run = settled(memory, [CaseRun("a", state, signatures.get(state)) for state in states])
+        return run and (run.state, run.note)
 
-    def settled(*statuses: Status) -> tuple[RunOutcome, str]:
-        oracle = Flaky(*statuses)
-        subject = BuildSubject("repro.py", oracle, Path(), FAILURE)  # type: ignore[arg-type]
-        memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
-        run = nightly.settled_run("a", subject, Ready("python"), memory, SilentUi())
-        assert not oracle.statuses
-        return run.state, run.note
-
-    assert settled(Status.FAIL) == (RunOutcome.FAILS_ALIKE, "")
-    assert settled(Status.PASS, Status.FAIL) == (RunOutcome.FAILS_ALIKE, "comes and goes: in another run it passes")
-    assert settled(Status.PASS, Status.CANNOT_TELL, Status.PASS) == (RunOutcome.PASSES, "")
+    passes, fails, unknown = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL
+    assert settle() is None
+    assert settle(fails) == (fails, "")
+    assert settle(passes, unknown) is None
+    assert settle(passes, fails) == (fails, "comes and goes: in another run it passes")
+    assert settle(passes, unknown, passes) == (passes, "")
 
 
 HANG = Signature(Kind.TIMEOUT)
@@ -149,16 +198,15 @@ HANG = Signature(Kind.TIMEOUT)
         (None, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
     ],
 )
-def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event) -> None:
-    class Hanging:
-        def run(self, ready: Ready) -> BuildRun:
-            return BuildRun(Verdict(Status.FAIL, note="still running after 600 s"), timed_out=True)
-
-    subject = BuildSubject("repro.py", Hanging(), Path(), expected)  # type: ignore[arg-type]
+def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event, project: Path) -> None:
+    (project / "repro.py").write_text("import time\ntime.sleep(60)\n")
+    order = UnitOrder(
+        "a", "releases", "2", 0, str(project), sys.executable, timeout=0.5, signature=expected, hangs=before is not None
+    )
+    unit = run_unit(order)
     memory = NightlyMemory(cases={"a": before} if before else {})
-    run = nightly.settled_run("a", subject, Ready("python"), memory, SilentUi())
-    (news,) = compare(memory, [run])
-    assert (run.state, news.event) == (state, event)
+    (news,) = compare(memory, [CaseRun("a", unit.outcome, unit.failure or expected)])
+    assert (unit.outcome, news.event) == (state, event)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Every change of the result in a range of builds: fails, passes, fails. Pure functions of the marks, as the search is.
+
+A search that halves a range finds one change. Builds that are spread over the range show the others, if each kind lasts
+longer than the distance between two of them; every change between neighbours is then narrowed by halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from repro_kit.bisect.build import Mark
+from repro_kit.bisect.next_build import (
+    PATIENCE,
+    JudgeNext,
+    Marks,
+    Question,
+    SearchEnding,
+    SearchOutcome,
+    next_step,
+)
+
+_ALIKE = (SearchEnding.NEW_IS_OLD, SearchEnding.OLD_IS_NEW)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two builds with different results, and none between them that was judged. `fixed`: the failure goes away."""
+
+    before: int
+    after: int
+    fixed: bool
+
+
+def changes(marks: Marks) -> list[Change]:
+    """All changes, oldest first. Builds that cannot be judged are passed over."""
+    decided = [(index, mark) for index, mark in sorted(marks.items()) if mark is not Mark.SKIP]
+    return [
+        Change(low, high, before is Mark.BAD)
+        for (low, before), (high, after) in pairwise(decided)
+        if before is not after
+    ]
+
+
+def step_between(change: Change, marks: Mapping[int, Mark | None], patience: int = PATIENCE) -> JudgeNext | None:
+    """The build to judge next between the two of a change; None when it is as narrow as it can be."""
+    step = _search(change, marks, patience)
+    return replace(step, index=change.before + step.index) if isinstance(step, JudgeNext) else None
+
+
+def next_change(question: Question, marks: Marks, spread: int) -> JudgeNext | None:
+    """The build to judge next so that every change is found; None when all are narrow.
+
+    `spread`: the number of builds, at equal distances between the ends, that are judged whatever the others are.
+    """
+    probes = dict.fromkeys(question.last * at // (spread + 1) for at in range(spread + 2))
+    for index in probes:
+        if index not in marks:
+            return JudgeNext(index, f"one of {spread} spread over the range")
+    steps = (step_between(change, marks, question.patience) for change in changes(marks))
+    return next(filter(None, steps), None)
+
+
+def with_changes(question: Question, marks: Marks, outcome: SearchOutcome) -> SearchOutcome:
+    """The outcome; where both ends are alike, that of the newest change between them of the kind that is asked for."""
+    asked = [change for change in changes(marks) if change.fixed is question.find_fix]
+    if outcome.ending not in _ALIKE or not asked:
+        return outcome
+    inner = _search(asked[-1], marks, question.patience)
+    if isinstance(inner, JudgeNext):
+        return outcome
+    low = asked[-1].before
+    return SearchOutcome(
+        inner.ending,
+        asked[-1].before,
+        asked[-1].after,
+        tuple(low + index for index in inner.skipped),
+        tuple(low + index for index in inner.untried),
+    )
+
+
+def _search(change: Change, marks: Mapping[int, Mark | None], patience: int) -> JudgeNext | SearchOutcome:
+    inside = range(change.before, change.after + 1)
+    known = {index - change.before: mark for index in inside if (mark := marks.get(index)) is not None}
+    return next_step(Question(change.after - change.before, find_fix=change.fixed, patience=patience), known)

@@ -1,0 +1,157 @@
+"""`farm file`: prepare the issue of a case, or the comment on it, and send it with `gh` after a yes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro_kit.bundle.story.issue_form import FORM, REPOSITORY, body_of
+from repro_kit.commands.farm.judging import repeat_command, standing_of_case
+from repro_kit.commands.farm.place import FarmPlace, named_case
+from repro_kit.errors import Exit, UsageError
+from repro_kit.farm.lifecycle import State
+from repro_kit.farm.store import FarmCase, FarmStore
+from repro_kit.farm.table import ReleaseTable, release_table
+from repro_kit.files import write_atomic
+from repro_kit.plain_file import read_plain
+from repro_kit.session.github import send
+from repro_kit.session.strangers.runnable import REPRO
+from repro_kit.ui import Ui
+
+_LARGEST = 4 << 20  # bytes of a file that is quoted
+_LONGEST_TITLE = 120
+_LINK = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(#.*)?")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_PATH = re.compile(r"(?P<version>[\w.+!-]+)@\S*[/\\]\S*")  # an interpreter: its path is private
+_OVER = (State.FIXED, State.CLOSED)
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """What is filed, and where. `issue`: a link, or a number in `repository`; "": the one that is known."""
+
+    case: str
+    repository: str = REPOSITORY
+    issue: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A text that is ready to be sent: a comment on `issue`, or a new issue."""
+
+    title: str
+    body: str
+    repository: str
+    issue: str = ""  # link
+
+    @property
+    def words(self) -> list[str]:
+        """The words of `gh` that send it, without its body."""
+        if self.issue:
+            return ["issue", "comment", self.issue]
+        return ["issue", "create", "--repo", self.repository, "--title", self.title]
+
+
+def file_case(place: FarmPlace, request: FileRequest, ui: Ui) -> Exit:
+    """Prepare the text, show it, and send it after a yes. Raises ReproKitError when there is nothing to say."""
+    with place.reading() as store:
+        case = named_case(store.cases(), request.case)
+        issue = _link(request) or case.issue
+        draft = _draft(place, store, case, request, issue)
+    path = place.drafts / f"{case.name}.md"
+    write_atomic(path, draft.body.encode())
+    ui.print(f"{draft.title}\n\n{draft.body}")
+    link = _sent(draft, path, ui)
+    if link or (issue and issue != case.issue):
+        with place.writing() as store, store.writing():
+            store.set_issue(case.id, issue or link)
+    ui.result(
+        {"case": case.name, "title": draft.title, "text": str(path), "issue": issue or link or None, "sent": bool(link)}
+    )
+    return Exit.OK
+
+
+def _sent(draft: Draft, path: Path, ui: Ui) -> str:
+    """The link to what was sent; "" when it was not. Says how to send it by hand."""
+    by_hand = f"gh {shlex.join(draft.words)} --body-file {shlex.quote(str(path))}"
+    where = draft.issue or (
+        FORM if draft.repository == REPOSITORY else f"https://github.com/{draft.repository}/issues/new"
+    )
+    if shutil.which("gh") is None:
+        ui.note(f"Nothing was sent: there is no `gh` (https://cli.github.com). Paste {path} into {where}.")
+        return ""
+    what = f"comment on {draft.issue}" if draft.issue else f"issue in {draft.repository}"
+    if not ui.confirm(f"Send this {what}, for everybody to read?"):
+        ui.note(f"Nothing was sent; --yes sends without asking, and so does: {by_hand}")
+        return ""
+    link = send(draft.words, draft.body, remedy=f"paste {path} into {where}")
+    ui.note(f"Sent: {link}")
+    return link or where
+
+
+def _link(request: FileRequest) -> str:
+    """The link to the issue that the user names; "" for none. Raises UsageError."""
+    if not _REPOSITORY.fullmatch(request.repository):
+        raise UsageError(f"--repo takes OWNER/NAME, not {request.repository!r}.")
+    number = request.issue.removeprefix("#")
+    if number.isdecimal():
+        return f"https://github.com/{request.repository}/issues/{number}"
+    if request.issue and not _LINK.fullmatch(request.issue):
+        raise UsageError(f"--issue takes a number, or a link like https://github.com/pytorch/pytorch/issues/1, not "
+                         f"{request.issue!r}.")  # fmt: skip
+    return request.issue
+
+
+def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequest, issue: str) -> Draft:
+    """The text for the state of the case. Raises UsageError for a state of which there is nothing to say."""
+    if case.original:
+        raise UsageError(f"{case.name} is not filed: it is a {case.evidence}.")
+    tables = _tables(store, case)
+    if case.state in _OVER or case.state is State.REOPENED:
+        if not issue:
+            raise UsageError(f"{case.name} is {case.state}, which is a comment; name its issue with --issue.")
+        return Draft(f"Comment on {issue}", _comment(place, store, case, tables), request.repository, issue)
+    if case.state not in (State.OPEN, State.FLAKY):
+        raise UsageError(f"{case.name} is {case.state}: run it first, an issue needs a build on which it fails.")
+    if issue:
+        raise UsageError(f"{case.name} is still {case.state}, and has the issue {issue}: there is nothing to add.")
+    title = f"[torch.compile] {case.facts.summary}"
+    title = title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1].rstrip() + "…"
+    return Draft(title, _report(place.entry(case.id), case, tables), request.repository)
+
+
+def _tables(store: FarmStore, case: FarmCase) -> list[tuple[str, ReleaseTable]]:
+    """A table for each line on which the case was run, without private paths."""
+    verdicts, builds = store.verdicts(case.id), store.builds()
+    tables = []
+    for line, by_build in verdicts.items():
+        names = {build: _PATH.sub(r"\g<version>", build) for build in by_build}
+        ordered = [by_build[build] for build in builds[line] if build in by_build]
+        tables.append((line, release_table(ordered, case.facts.repeats, names)))
+    return tables
+
+
+def _report(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:
+    """The bundle's own text for an issue, else the failure and the script; and the builds."""
+    if (entry / "issue.md").is_file():
+        text = body_of(read_plain(entry / "issue.md", _LARGEST).decode("utf-8", "replace"))
+    else:
+        code = read_plain(entry / REPRO, _LARGEST).decode("utf-8", "replace")
+        text = f"### 🐛 Describe the bug\n\n{case.facts.summary}\n\n````python\n{code.rstrip()}\n````\n"
+    return f"{text.rstrip()}\n\n### On other builds\n\n{_shown(tables)}"
+
+
+def _comment(place: FarmPlace, store: FarmStore, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:
+    head = "This fails again." if case.state is State.REOPENED else "This is fixed."
+    words = "" if case.state is not State.FIXED else " It does not pass on every line of builds yet."
+    standing = standing_of_case(case, store.verdicts(case.id), store.builds(), sorted(store.tracked()))
+    again = repeat_command(place, case.id, standing.standings, store.tracked())
+    again = _PATH.sub(r"\g<version>", again.replace(str(place.entry(case.id)), "BUNDLE"))
+    return f"{head}{words}\n\n{_shown(tables)}\nTo repeat it: `{again}`\n"
+
+
+def _shown(tables: list[tuple[str, ReleaseTable]]) -> str:
+    return "\n".join(f"{line}:\n\n{table.as_markdown()}" for line, table in tables)

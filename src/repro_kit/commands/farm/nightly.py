@@ -1,0 +1,371 @@
+"""`nightly`: the farm's run over a folder, on the newest build: what changed since the last night, bisected."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from repro_kit.bisect import Build, Judgement, Mark
+from repro_kit.bisect.news import (
+    ALARMS,
+    SCHEMA,
+    TURNS,
+    WORDS,
+    CaseRun,
+    Group,
+    News,
+    NewsEvent,
+    NightlyMemory,
+    compare,
+    grouped,
+    remembered,
+    settled,
+)
+from repro_kit.builds.build_source import Ready, UnusableError
+from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.builds.interpreters import find_python
+from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
+from repro_kit.builds.target import target_of
+from repro_kit.builds.wheels.install import file_name
+from repro_kit.builds.wheels.web import without_credentials
+from repro_kit.bundle.pages.templates import render
+from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.bisect_subject import build_subject
+from repro_kit.commands.bisect.classify_build import Rules
+from repro_kit.commands.bisect.loop import Bisection
+from repro_kit.commands.bisect.plan import SearchRequest, plan
+from repro_kit.commands.bisect.suspect_commits import with_commits
+from repro_kit.commands.farm.add import add_target
+from repro_kit.commands.farm.executor import LocalExecutor, Workers
+from repro_kit.commands.farm.judging import judge_all
+from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
+from repro_kit.farm.plan import DueUnit
+from repro_kit.farm.store import FarmCase, FarmStore
+from repro_kit.farm.unit import UnitResult
+from repro_kit.files import write_atomic
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.serialize import dumps, from_data
+from repro_kit.plain_file import read_plain
+from repro_kit.session.case_paths import is_case
+from repro_kit.ui import Ui
+
+_MEMORY = "state.json"
+_MOST_BYTES = 64 << 20  # size limit of the state file
+
+
+@dataclass(frozen=True)
+class NightlyRequest:
+    """The folder of cases, the builds to run them on, and how."""
+
+    folder: Path
+    directory: Path  # the farm, with the state of the last night and the summaries
+    selection: BuildSelection
+    package: str = "torch"
+    build: str | None = None  # the build to run; None: the newest
+    python: str | None = None
+    timeout: float = 600.0
+    bisect: bool = True
+
+
+@dataclass(frozen=True)
+class NightlySummary:
+    """The result of one run over the folder."""
+
+    build: Build
+    before: str | None  # the build of the run before
+    groups: tuple[Group, ...]
+    made: str  # when, ISO 8601
+
+    @property
+    def alarms(self) -> list[Group]:
+        """The groups that a person must look at."""
+        return [group for group in self.groups if group.event in ALARMS]
+
+    @property
+    def sentence(self) -> str:
+        """The run in one sentence."""
+        counts = {event: sum(len(group.news) for group in self.groups if group.event is event) for event in NewsEvent}
+        parts = [f"{event}: {count}" for event, count in counts.items() if count]
+        return f"{self.build.shown}; {', '.join(parts)}."
+
+
+def nightly(request: NightlyRequest, ui: Ui) -> Exit:
+    """Run the folder's cases on the newest build, write the summaries, and return FAILED when a case newly fails.
+
+    The directory of the request is a farm, which keeps every result. Raises ReproKitError when there is nothing to run,
+    or the build cannot be installed.
+    """
+    names = list(subjects_in(request.folder))
+    if not names:
+        raise UsageError(f"{request.folder} holds no case, bundle or unpacked bundle.")
+    question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
+    if not ui.confirm(question):
+        raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
+    place = FarmPlace(request.directory)
+    with place.writing(create=True) as store:
+        memory = read_memory(request.directory)
+        take_up(place, store)
+        cases, damaged = _added(place, store, names, request, ui)
+        night = _Night(place, store, request, memory, ui)
+        build, runs = night.run(cases)
+        runs += damaged
+        groups = grouped(compare(memory, runs))
+        if request.bisect:
+            groups = [_bisected(group, night, cases) for group in groups]
+        judge_all(place, store)
+        made = datetime.now(UTC).isoformat(timespec="minutes")
+        summary = NightlySummary(build, memory.build, tuple(groups), made)
+        _write(summary, request.directory)
+        write_atomic(request.directory / _MEMORY, dumps(remembered(memory, runs, build.name)))
+    _show(summary, request, ui)
+    return Exit.FAILED if summary.alarms else Exit.OK
+
+
+def subjects_in(folder: Path) -> Iterator[str]:
+    """Yield the cases with a bundle, the bundles and the unpacked bundles in `folder`.
+
+    The bundle archive of a case that is in the folder is left out.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
+    for path in sorted(folder.iterdir()):
+        unpacked = any((path / name).is_file() for name in ("repro.py", "bundle/repro.py"))
+        if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
+            yield path.name
+
+
+def read_memory(directory: Path) -> NightlyMemory:
+    """Read the state that earlier runs saved in `directory`. Raises ReproKitError when it cannot be read."""
+    path = directory / _MEMORY
+    try:
+        data = orjson.loads(read_plain(path, _MOST_BYTES))
+        if data.get("schema", SCHEMA) > SCHEMA:
+            raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
+        return from_data(data, NightlyMemory)
+    except FileNotFoundError:
+        return NightlyMemory()
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} is damaged; remove it to start anew.") from error
+
+
+def _added(
+    place: FarmPlace, store: FarmStore, names: Sequence[str], request: NightlyRequest, ui: Ui
+) -> tuple[dict[str, FarmCase], list[CaseRun]]:
+    """Take the subjects into the farm; its cases by name. One that cannot be opened does not stop the others."""
+    cases, damaged = {}, []
+    for name in names:
+        try:
+            case = add_target(place, store, request.folder / name).case
+            assert case is not None  # None is for a case without a bundle, which is no subject
+            cases[name] = case
+        except ReproKitError as error:
+            ui.warn(f"{name} is left out: {error}")
+            damaged.append(CaseRun(name, RunOutcome.CANNOT_TELL, detail=str(error)))
+    if not cases:
+        raise UsageError(f"Nothing in {request.folder} can be run: {damaged[0].detail}")
+    return cases, damaged
+
+
+class _Night:
+    """One run over the cases. A changed result is repeated, since a failure that comes and goes is no news."""
+
+    def __init__(
+        self, place: FarmPlace, store: FarmStore, request: NightlyRequest, memory: NightlyMemory, ui: Ui
+    ) -> None:
+        self.request = request
+        self.ui = ui
+        self.store = store
+        self.build = ""
+        self._line = ""
+        self._place = place
+        self._memory = memory
+        self._runner = UnitRunner(place, store, Workers(LocalExecutor(), 1), request.timeout, ui)
+        self._units: dict[str, list[UnitResult]] = {}  # of this night, by case
+
+    def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, list[CaseRun]]:
+        """Run every case on the build of the request; its outcomes by name."""
+        request, ui = self.request, self.ui
+        choice = BuildChoice(
+            (request.build,) if request.build else (),
+            package=request.package,
+            python=request.python,
+            selection=request.selection,
+            side="new",
+        )
+        shutil.rmtree(self._place.environments, ignore_errors=True)  # environments that a killed run left
+        with ui.stage("build"), _no_alarm():
+            (line,) = lines_of(choice, self._place.environments)
+            build = line.chosen[-1]
+            ui.progress(f"installing {build.shown}")
+            self.build, self._line = build.name, line.name
+            with self.store.writing():
+                self.store.list_builds(line.name, line.words, line.builds)
+            try:
+                with line.source.ready(build) as ready:
+                    ui.done(f"{request.package} {build.shown}")
+                    return build, self._run_cases(cases, line, build, ready)
+            except UnusableError as error:
+                raise CannotRunError(f"{request.package} {build.shown} does not install: {error}.") from error
+            finally:
+                line.source.close()
+
+    def _run_cases(self, cases: Mapping[str, FarmCase], line: BuildLine, build: Build, ready: Ready) -> list[CaseRun]:
+        runs = []
+        for name, case in cases.items():
+            with self.ui.stage("case"):
+                self.ui.progress(name)
+                run = self._run_case(name, case, line, build, ready)
+                self.ui.done(f"{name}: {WORDS[run.state]}{f' ({run.shown})' if run.shown else ''}")
+            runs.append(run)
+        return runs
+
+    def _run_case(self, name: str, case: FarmCase, line: BuildLine, build: Build, ready: Ready) -> CaseRun:
+        """Run a case until its result is settled. Two names of the same files are one case, and share its runs."""
+        earlier = [unit for unit in self.store.units(case.id) if (unit.line, unit.build) == (line.name, build.name)]
+        if case.id not in self._units:
+            killed = self._memory.build != build.name  # the last run on this build was killed, and is continued
+            self._units[case.id] = list(earlier) if killed else []
+        units, attempt = self._units[case.id], len(earlier)
+        while (run := settled(self._memory, [_as_run(name, case, unit) for unit in units])) is None:
+            due = DueUnit(build.name, 1, 1, attempt, hangs=name in self._memory.cases)
+            units += self._runner.run_units(line, build, ready, [(case, due)])
+            attempt += 1
+        return run
+
+    def keep(self, case: FarmCase, signature: Signature | None, judgements: Iterable[Judgement]) -> None:
+        """Record what a bisection has shown of a case, if it has looked for the failure that the case is about."""
+        if case.facts.signature not in (None, signature):
+            return
+        run = {unit.build for unit in self.store.units(case.id) if unit.line == self._line}
+        with self.store.writing():
+            self.store.record(
+                _as_unit(case, self._line, judgement) for judgement in judgements if judgement.build not in run
+            )
+
+
+def _as_run(name: str, case: FarmCase, unit: UnitResult) -> CaseRun:
+    """The outcome of a unit, as news are made of."""
+    state = RunOutcome.CANNOT_TELL if unit.outcome is RunOutcome.INVALID else unit.outcome
+    signature = unit.failure or (case.facts.signature if state is RunOutcome.FAILS_ALIKE else None)
+    return CaseRun(name, state, signature, unit.note, round(unit.seconds, 1))
+
+
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    """Turn an error with exit code 1 into CannotRunError: code 1 means that a case newly fails."""
+    try:
+        yield
+    except ReproKitError as error:
+        if error.exit_code is not Exit.FAILED:
+            raise
+        raise CannotRunError(str(error)) from error
+
+
+def _as_unit(case: FarmCase, line: str, judgement: Judgement) -> UnitResult:
+    """The judgement of a bisection on a build, as a unit."""
+    outcome = {Mark.BAD: RunOutcome.FAILS_ALIKE, Mark.GOOD: RunOutcome.PASSES}.get(
+        judgement.mark, RunOutcome.CANNOT_TELL
+    )
+    failed, passed = judgement.failures, judgement.runs - judgement.failures
+    if outcome is RunOutcome.CANNOT_TELL:
+        failed = passed = 0
+    note = judgement.reason if outcome is RunOutcome.CANNOT_TELL else ""
+    return UnitResult(
+        case.id, line, judgement.build, 0, outcome, failed, passed, note, judgement.oracle_seconds, judgement.at
+    )
+
+
+def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Group:
+    """Bisect the first case of the group, from the last build that was judged to this build, and add the answer.
+
+    The search is that of `bisect`, not that of `farm run`: it also finds the build since which a case fails in another
+    way, and the commits between two builds. The farm gets its results, where they are about the failure of the case.
+    """
+    first, request = group.news[0], night.request
+    if group.event not in TURNS or first.since is None or first.since.build == night.build:
+        return group
+    fixed = group.event is NewsEvent.FIXED
+    good, bad = (night.build, first.since.build) if fixed else (first.since.build, night.build)
+    directory = request.directory / "bisect" / file_name(f"{first.run.name}-{night.build}")
+    signature = first.since.signature if fixed else first.run.signature
+    again = bisect_command(request, first, good=good, bad=bad)
+    rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
+    words = [str(request.folder / first.run.name)]
+    trusting = replace(night.ui, yes=True)
+    try:
+        target = target_of(find_python(request.python, Path.cwd(), os.environ))
+        with build_subject(words, is_command=False, timeout=request.timeout, ui=trusting) as subject:
+            search = SearchRequest(subject.description, find_fix=fixed, signature=signature, command=again)
+            ends = PackageEnds(request.package, good, bad)
+            state, source = plan(ends, search, request.selection, target, directory, None)
+            bisection = Bisection(directory, state, source, subject.oracle, rules, night.ui)
+            outcome = bisection.run()
+            report = make_report(bisection.state, outcome)
+            report = with_commits(report, None, subject.clues, subject.manual_repro, directory)
+    except ReproKitError as error:
+        return replace(group, bisected=f"The change could not be bisected: {error}")
+    finally:
+        shutil.rmtree(directory / "envs", ignore_errors=True)
+    night.keep(cases[first.run.name], signature, bisection.state.current.values())
+    facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
+    facts += [("commits between", report.compare)] if report.compare else []
+    facts += [("to repeat it", again)] if again else []
+    return replace(group, bisected=report.sentence, answer=as_markdown(report), facts=tuple(facts))
+
+
+def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) -> str:
+    """Return the bisection as a command line; "" for a changed failure, which `bisect` cannot search for."""
+    if news.event is NewsEvent.CHANGED:
+        return ""
+    selection = request.selection
+    words = ["repro-kit", "bisect", str(request.folder / news.run.name), "--package", request.package]
+    words += ["--nightly", selection.nightly] if selection.nightly else []
+    words += ["--index-url", selection.index] if selection.index else []
+    words += ["--wheels", str(selection.wheels)] if selection.wheels else []
+    words += [word for package in selection.packages for word in ("--with", package)]
+    words += ["--python", request.python] if request.python else []
+    words += ["--timeout", f"{request.timeout:g}"] if request.timeout != NightlyRequest.timeout else []
+    if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
+        words.append("--any-failure")  # the failure is not the one that the case is about
+    words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
+    return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])
+
+
+def _write(summary: NightlySummary, directory: Path) -> None:
+    for name in ("nightly.md", "nightly.html"):
+        text = render(f"{name}.j2", summary=summary, alarms=ALARMS, event=NewsEvent)
+        write_atomic(directory / name, text.encode())
+
+
+def _show(summary: NightlySummary, request: NightlyRequest, ui: Ui) -> None:
+    rows = [(group.event, name, group.signature, group.bisected) for group in summary.groups for name in group.names]
+    ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
+    ui.print(summary.sentence)
+    ui.note(f"Written: {request.directory / 'nightly.md'} and {request.directory / 'nightly.html'}")
+    ui.result(
+        {
+            "build": summary.build.name,
+            "before": summary.before,
+            "groups": [
+                {
+                    "event": group.event,
+                    "cases": group.names,
+                    "signature": group.signature,
+                    "bisected": group.bisected or None,
+                }
+                for group in summary.groups
+            ],
+            "exit": int(Exit.FAILED if summary.alarms else Exit.OK),
+        }
+    )

@@ -1,0 +1,233 @@
+"""The tools: which command each one is, its arguments, and the type of its result. All of it is data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from repro_kit.errors import UsageError
+
+#: The parts of a story that are files of a bundle of their own, each with a schema; the story itself is the rest.
+STORY_PARTS = ("story", "environment", "ablation")
+_STRING = {"type": "string"}
+_STRINGS = {"type": "array", "items": _STRING}
+_STAGES = {"type": "array", "items": {"enum": ["ablate", "minify", "capture"]}}
+_SECONDS = {"type": "number", "exclusiveMinimum": 0}
+_FLAG = {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a tool. `option`: the option of the command that gets it."""
+
+    option: str
+    schema: Mapping[str, Any]
+    description: str
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The JSON Schema with the description."""
+        return {**self.schema, "description": self.description}
+
+
+@dataclass(frozen=True)
+class CommandTool:
+    """A command as a tool. `runs`: it runs code that its target holds, and so it needs consent."""
+
+    name: str
+    command: tuple[str, ...]
+    description: str
+    target: str = ""  # what the target is; "" for a tool without one
+    options: Mapping[str, Argument] = field(default_factory=dict)
+    takes_words: bool = False  # further words go to the user's script
+    takes_text: bool = False  # the script may come from the text of an issue
+    runs: bool = True
+    result: str = ""  # the schema of the result; "": any object
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        properties = {name: argument.described for name, argument in self.options.items()}
+        if self.target:
+            properties["target"] = {**_STRING, "minLength": 1, "description": self.target}
+        if self.takes_words:
+            properties["args"] = {**_STRINGS, "description": "Arguments of the script."}
+        if self.takes_text:
+            about = "The text of an issue, in place of a target: its Python code is written to a script, which is run."
+            properties["text"] = {**_STRING, "description": about}
+        if self.runs:
+            about = "The consent that an earlier refusal asked for. Clients with elicitation are asked instead."
+            properties["consent"] = {**_STRING, "description": about}
+        required = ["target"] if self.target and not self.takes_text else []
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+    @property
+    def output(self) -> dict[str, Any]:
+        """The JSON Schema of the result."""
+        properties: dict[str, Any] = {"exit": {"type": "integer", "description": "The exit code of the command."}}
+        if self.result == "story":
+            properties |= {name: schema_of(name) for name in STORY_PARTS}
+        if self.result == "manifest":
+            properties["manifest"] = {"anyOf": [schema_of("manifest"), {"type": "null"}]}
+        if self.result == "table":
+            properties["lines"] = {"type": "array", "items": _TABLE}
+        return {"type": "object", "properties": properties, "required": ["exit"]}
+
+    def words(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The command line. Values are bound to their options, so that none is taken for another option."""
+        words = [*self.command, "--json", *(["--yes"] if self.runs else [])]
+        for name, argument in self.options.items():
+            value = arguments.get(name)
+            if value is True:
+                words.append(argument.option)
+            elif isinstance(value, list):
+                words += [f"{argument.option}={each}" for each in value]
+            elif value not in (None, False):
+                words.append(f"{argument.option}={value}")
+        if self.target and "target" in arguments:
+            words.append(str(Path(arguments["target"]).absolute()))
+        return [*words, *arguments.get("args", ())]
+
+
+_VERDICT = {
+    "type": "object",
+    "properties": {
+        "build": _STRING,
+        "outcome": _STRING,
+        "failed": {"type": "integer"},
+        "passed": {"type": "integer"},
+        "note": {"type": ["string", "null"]},
+        "seconds": {"type": "number"},
+    },
+    "required": ["build", "outcome", "failed", "passed"],
+}
+#: The table of `verify` over builds; see `farm/table.py`.
+_TABLE = {
+    "type": "object",
+    "properties": {
+        "line": _STRING,
+        "sentence": _STRING,
+        "confidence": {"type": "number"},
+        "builds": {"type": "array", "items": _VERDICT},
+        "flips": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["line", "sentence", "confidence", "builds", "flips"],
+}
+
+_CASE = Argument("--output", _STRING, "Path of the case, which keeps what was found.")
+_FRESH = Argument("--fresh", _FLAG, "Forget what an earlier run has found, and start again.")
+_PYTHON = Argument("--python", _STRING, "The Python interpreter that has torch, or that builds are installed for.")
+_TIMEOUT = Argument("--timeout", _SECONDS, "Time limit of one run, in seconds.")
+_NIGHTLY = Argument("--nightly", _STRING, "Take the builds from the nightlies of torch for cpu, cu126, rocm6.4, xpu.")
+_WHEELS = Argument("--wheels", _STRING, "Take the builds from the wheels in this directory.")
+_INDEX = Argument("--index-url", _STRING, "Take the builds from this index.")
+_PACKAGE = Argument("--package", _STRING, "The package whose builds are run; default: torch.")
+_BUNDLE = "Path of a bundle, a case or a repro.py."
+
+TOOLS: Mapping[str, CommandTool] = {
+    tool.name: tool
+    for tool in (
+        CommandTool(
+            "collect",
+            ("collect", "--trace=no"),
+            "Run a failing torch.compile script, and make a verified, minimal bundle of its failure. May take minutes.",
+            "Path of the Python script.",
+            {
+                "output": _CASE,
+                "fresh": _FRESH,
+                "check": Argument("--check", _STRING, "A symptom that raises no error: accuracy, recompiles>N …"),
+                "skip": Argument("--skip", _STAGES, "Stages to leave out, to be faster: the bundle says less."),
+                "timeout": _TIMEOUT,
+                "python": _PYTHON,
+            },
+            takes_words=True,
+            takes_text=True,
+            result="manifest",
+        ),
+        CommandTool(
+            "explain",
+            ("explain",),
+            "Run a script, and explain what torch compiled, why graphs broke or were recompiled, and what helps.",
+            "Path of a script, of a TORCH_TRACE log, or of a case.",
+            {"output": _CASE, "fresh": _FRESH, "timeout": _TIMEOUT, "python": _PYTHON},
+            takes_words=True,
+        ),
+        CommandTool(
+            "verify",
+            ("verify",),
+            "Run a bundle, and check whether it still fails; with `on` or `releases` on several builds, as a table.",
+            _BUNDLE,
+            {
+                "on": Argument("--on", _STRING, "Builds, with commas: versions, days, or paths of environments."),
+                "releases": Argument("--releases", _STRING, "All releases of a range: 2.10: or 2.10:2.13."),
+                "timeout": _TIMEOUT,
+                "python": _PYTHON,
+                "nightly": _NIGHTLY,
+                "wheels": _WHEELS,
+                "index_url": _INDEX,
+                "package": _PACKAGE,
+            },
+            result="table",
+        ),
+        CommandTool(
+            "bisect",
+            ("bisect",),
+            "Find the build of torch with which a bundle began to fail, or was fixed.",
+            _BUNDLE,
+            {
+                "good": Argument("--good", _STRING, "A build that works."),
+                "bad": Argument("--bad", _STRING, "A build that fails; default: the newest."),
+                "spread": Argument(
+                    "--spread", {"type": "integer", "minimum": 1}, "Judge N more builds: several changes."
+                ),
+                "output": Argument("--output", _STRING, "Directory for the state of the search."),
+                "fresh": _FRESH,
+                "find_fix": Argument("--find-fix", _FLAG, "Look for the first build that no longer fails."),
+                "timeout": _TIMEOUT,
+                "python": _PYTHON,
+                "nightly": _NIGHTLY,
+                "wheels": _WHEELS,
+                "index_url": _INDEX,
+                "package": _PACKAGE,
+            },
+        ),
+        CommandTool(
+            "show",
+            ("show",),
+            "Show the failure of a bundle or case, the layer at fault, the reproducer, and what passes. Runs nothing.",
+            "Path of a bundle or a case.",
+            runs=False,
+            result="story",
+        ),
+        CommandTool(
+            "farm_status",
+            ("farm", "status"),
+            "Show the states of the cases of a farm: open, fixed, closed, reopened, flaky … Runs nothing.",
+            options={
+                "farm": Argument("--farm", _STRING, "Directory of the farm; default: farm."),
+                "state": Argument("--state", _STRING, "Only cases in this state."),
+            },
+            runs=False,
+        ),
+    )
+}
+
+
+@cache
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON Schema of a file of a bundle."""
+    text = (files("repro_kit") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def named_tool(name: str) -> CommandTool:
+    """The tool with this name. Raises UsageError."""
+    if name not in TOOLS:
+        raise UsageError(f"There is no tool {name}; there are {', '.join(TOOLS)}.")
+    return TOOLS[name]

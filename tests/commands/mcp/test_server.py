@@ -1,0 +1,197 @@
+"""The server of the Model Context Protocol, with the client of the official package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+
+from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.commands.mcp.issue_text import script_in
+from repro_kit.commands.mcp.server import make_server
+from repro_kit.errors import UsageError
+
+ON = {"on": sys.executable, "package": "click"}
+ISSUE = """### The bug
+
+`torch.compile` refuses my graph break, although eager runs it:
+
+```python
+import torch
+
+@torch.compile(fullgraph=True)
+def g(x):
+    torch._dynamo.graph_break()
+    return x + 1
+
+g(torch.ones(3))
+```
+
+```
+torch._dynamo.exc.Unsupported: Call to `torch._dynamo.graph_break()`
+```
+
+```python
+import torch
+print(torch.__version__)
+```
+"""
+
+
+def bundle(path: Path, repro: str) -> None:
+    signature = {"kind": "runtime-error", "exceptions": ["ValueError"], "message": "boom of the lowering"}
+    manifest = {"schema": 1, "torch": "2.13.0", "python": "3.11", "limit": 5.0, "signature": signature}
+    files = {"repro.py": repro.encode(), MANIFEST: orjson.dumps(manifest)}
+    pack(path, {**files, CHECKSUMS: checksums(files)})
+
+
+def text_of(result: types.CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+def call(name: str, arguments: dict[str, Any], **client: Any) -> types.CallToolResult:
+    async def run() -> types.CallToolResult:
+        async with Client(make_server(), **client) as connected:
+            return await connected.call_tool(name, arguments)
+
+    return anyio.run(run)
+
+
+def test_the_script_of_an_issue_is_the_block_that_compiles() -> None:
+    assert script_in(ISSUE).startswith("import torch\n\n@torch.compile")
+    assert script_in("~~~\nimport torch\nx = torch.ones(1)\n~~~") == "import torch\nx = torch.ones(1)\n"
+    assert script_in("import torch\ntorch.compile(print)\n").endswith("print)\n")
+    for text in ("", "it fails with torch.compile", "```python\nimport torch\nx = (\n```", "```\nimport os\n```"):
+        with pytest.raises(UsageError, match="holds no block"):
+            script_in(text)
+
+
+def test_nothing_runs_without_consent(project: Path) -> None:
+    bundle(project / "a.repro.zip", "open('/tmp/no', 'w')\nraise ValueError('boom of the lowering')\n")
+    arguments = {"target": "a.repro.zip", **ON}
+    refused = call("verify", arguments)
+    assert refused.is_error
+    assert "Nothing was run" in text_of(refused)
+    assert "open('/tmp/no', 'w')" in text_of(refused)
+    digest = text_of(refused).rpartition('"consent": "')[2].partition('"')[0]
+    other = call("verify", {**arguments, "timeout": 77, "consent": digest})
+    assert other.is_error  # the consent is for another command
+    bundle(project / "a.repro.zip", "raise ValueError('boom of the lowering')  # changed\n")
+    assert call("verify", {**arguments, "consent": digest}).is_error  # and for other code
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(
+    ("answer", "runs"),
+    [
+        (types.ElicitResult(action="accept", content={"run": True}), True),
+        (types.ElicitResult(action="accept", content={"run": False}), False),
+        (types.ElicitResult(action="decline"), False),
+        (types.ElicitResult(action="cancel"), False),
+    ],
+)
+def test_a_client_that_can_ask_its_user_is_asked(
+    project: Path, mode: str, answer: types.ElicitResult, runs: bool
+) -> None:
+    bundle(project / "a.repro.zip", f"open({str(project / 'ran')!r}, 'w')\nraise ValueError('boom of the lowering')\n")
+    questions = []
+
+    async def ask(context: Any, params: Any) -> types.ElicitResult:
+        questions.append(params.message)
+        return answer
+
+    words = {"target": "a.repro.zip", **ON, "consent": "anything"}
+    result = call("verify", words, mode=mode, elicitation_callback=ask)
+    assert (result.is_error, (project / "ran").exists(), len(questions)) == (not runs, runs, 1)
+    assert "raise ValueError('boom of the lowering')" in questions[0]
+    if runs:
+        assert result.structured_content is not None
+        assert result.structured_content["lines"][0]["builds"][0]["failed"] == 5
+
+
+def test_code_that_changes_while_the_user_reads_is_not_run(project: Path) -> None:
+    bundle(project / "a.repro.zip", "raise ValueError('boom of the lowering')\n")
+
+    async def ask(context: Any, params: Any) -> types.ElicitResult:
+        bundle(project / "a.repro.zip", f"open({str(project / 'ran')!r}, 'w')\n")
+        return types.ElicitResult(action="accept", content={"run": True})
+
+    result = call("verify", {"target": "a.repro.zip", **ON}, mode="legacy", elicitation_callback=ask)
+    assert (result.is_error, "has changed since the question" in text_of(result)) == (True, True)
+    assert not (project / "ran").exists()
+
+
+def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
+    (project / "log.txt").write_text("import torch")
+    for name, arguments, sentence in (
+        ("nothing", {}, "There is no tool nothing"),
+        ("show", {}, "'target' is a required property"),
+        ("show", {"target": "missing.zip"}, "does not exist"),
+        ("show", {"target": "log.txt", "python": "x"}, "'python' was unexpected"),
+        ("collect", {}, "Give collect a target, or the text"),
+        ("collect", {"text": "no code"}, "holds no block of Python code"),
+        ("verify", {"target": "missing.zip"}, "does not exist"),
+        ("farm_status", {"farm": "nowhere"}, "nowhere is not a farm"),
+    ):
+        result = call(name, arguments)
+        assert (result.is_error, sentence in text_of(result)) == (True, True), text_of(result)
+
+
+def test_bundles_are_resources(project: Path) -> None:
+    bundle(project / "a b.repro.zip", "raise ValueError\n")
+
+    async def run() -> None:
+        async with Client(make_server()) as client:
+            (resource,) = (await client.list_resources()).resources
+            read = await client.read_resource(str(resource.uri))
+            assert [str(each.uri).rpartition("#")[2] for each in read.contents] == [MANIFEST, "repro.py"]
+            assert [tool.name for tool in (await client.list_tools()).tools][:2] == ["collect", "explain"]
+            with pytest.raises(Exception, match="no bundle"):
+                await client.read_resource("repro-kit://bundle/..%2Fsecret.zip")
+
+    anyio.run(run)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> None:
+    progress: list[str] = []
+
+    async def agree(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"run": True})
+
+    async def watch(done: float, total: float | None, message: str | None) -> None:
+        progress.append(message or "")
+
+    async def run() -> None:
+        server = StdioServerParameters(command=sys.executable, args=["-m", "repro_kit", "mcp"], cwd=str(project))
+        async with Client(server, elicitation_callback=agree) as client:
+            skip = ["ablate", "minify"]
+            made = await client.call_tool("collect", {"text": ISSUE, "skip": skip}, progress_callback=watch)
+            assert made.structured_content is not None, text_of(made)
+            assert (made.structured_content["verified"], made.structured_content["exit"]) == (True, 0)
+            assert made.structured_content["manifest"]["signature"]["kind"] == "dynamo-error"
+            path = made.structured_content["bundle"]
+            assert any("bundle" in line for line in progress)
+            (resource,) = (await client.list_resources()).resources
+            story = await client.call_tool("show", {"target": resource.name})
+            assert story.structured_content is not None
+            assert story.structured_content["story"]["verified"] is True
+            table = await client.call_tool("verify", {"target": path, "on": sys.executable})
+            assert table.structured_content is not None
+            (line,) = table.structured_content["lines"]
+            assert (line["builds"][0]["outcome"], line["builds"][0]["failed"]) == ("same", 5)
+
+    anyio.run(run)
