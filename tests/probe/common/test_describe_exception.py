@@ -4,9 +4,9 @@ import traceback
 from collections.abc import Callable
 
 import pytest
-from repro_probe.common.describe_exception import describe_exception
 
 from repro_kit.model.failure.tracebacks import chains
+from repro_probe.common.describe_exception import describe_exception
 
 
 class Unsupported(Exception):
